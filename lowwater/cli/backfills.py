@@ -42,7 +42,7 @@ from lowwater.processes import pause, until_stopped
 from lowwater.replay.job import Job, TrialChanges
 from lowwater.replay.progress import Progress as ReplayProgress
 from lowwater.replay.schedule.backfill import BackfillListener, IntervalResult, Order, backfill
-from lowwater.replay.schedule.due import Due, open_jobs
+from lowwater.replay.schedule.due import Due, DueSelection, open_jobs
 from lowwater.replay.schedule.ingesting import Ingesting
 from lowwater.replay.schedule.looks import BEHIND, Left, Looker, LookResult, keep_told, pause_after
 from lowwater.replay.stages.runners import runner_of
@@ -57,8 +57,7 @@ LOOK = 60.0
 """Seconds between two looks into the folders of the links while no file is ingested."""
 
 
-def say_line(line: str, problem: bool) -> None:
-    """Prints a line, of a problem on standard error."""
+def _say(line: str, problem: bool) -> None:
     say(line, err=problem)
 
 
@@ -71,17 +70,11 @@ def watch_patterns(
     span: tuple[int | None, int | None],
     spark: str | None = None,
 ) -> None:
-    """Ingests the new and changed files of all patterns until SIGINT or SIGTERM; what is at work is finished first.
-    Raises ConfigError: at the start, the settings are wrong, or no link has a pattern.
-
-    Args:
-        link: the only link to watch; None for all.
-        settle: time without a write after which a file may be complete, ns.
-        span: only files that cover some of [start, end), ns, count; None for no bound.
-    """
+    """Ingests the new and changed files of all patterns, or of one link's, until SIGINT or SIGTERM; what is at work is
+    finished first. Raises ConfigError: at the start, the settings are wrong, or no link has a pattern."""
     config, lake = load_config(root), open_lake(root, make=False)
     with until_stopped() as stopped:
-        watching = Ingesting(lake, Watch(lake, settle, growing, link, span), say_line, stopped, spark=spark)
+        watching = Ingesting(lake, Watch(lake, settle, growing, link, span), _say, stopped, spark=spark)
         folders = _Folders(lake, watching.complain)
         arrivals = watching.watch.look(config)
         names = ", ".join(arrival.link for arrival in arrivals)
@@ -183,8 +176,14 @@ def _watched(work: Sequence[Due], workers: int) -> Iterator[BackfillListener]:
     clock = _Clock(len(work), workers)
     console = open_console(stderr=True)
     if not console.is_terminal:
+
+        def say_ended(result: IntervalResult) -> None:
+            line = clock.line(result)
+            if result.state != WAITING:  # they are said together at the end
+                say(line, err=True)
+
         yield BackfillListener(
-            ends=lambda result: _say_ended(clock.line(result), result),
+            ends=say_ended,
             waits=lambda due, why: say(_waits(due, why), err=True),
             stops=lambda: say(STOPS, err=True),
         )
@@ -198,36 +197,25 @@ def _watched(work: Sequence[Due], workers: int) -> Iterator[BackfillListener]:
             at_work[interval.query_set, interval.start] = interval_name(interval)
             bar.update(task, description=", ".join(list(at_work.values())))
 
+        def leaves(interval: Due) -> None:
+            at_work.pop((interval.query_set, interval.start), None)
+
         def ends(result: IntervalResult) -> None:
-            at_work.pop((result.due.query_set, result.due.start), None)
+            leaves(result.due)
             line = clock.line(result)
             if not result.published and result.state != WAITING:
                 bar.console.print(line)
             bar.update(task, advance=1, description=", ".join(list(at_work.values())), left=clock.left)
 
-        def leaves(interval: Due) -> None:
-            at_work.pop((interval.query_set, interval.start), None)
+        def waits(due: Sequence[Due], why: str) -> None:
+            bar.console.print(_waits(due, why))
 
-        yield BackfillListener(
-            begins,
-            ends,
-            leaves,
-            lambda due, why: bar.console.print(_waits(due, why)),
-            lambda: bar.console.print(STOPS),
-        )
+        yield BackfillListener(begins, ends, leaves, waits, lambda: bar.console.print(STOPS))
 
 
 def _waits(due: Sequence[Due], why: str) -> str:
-    several = number_of(due) > 1
-    return (
-        f"{in_intervals(number_of(due))} {'run' if several else 'runs'} elsewhere, and "
-        f"{'are' if several else 'is'} waited for: {why}"
-    )
-
-
-def _say_ended(line: str, result: IntervalResult) -> None:
-    if result.state != WAITING:  # they are said together at the end
-        say(line, err=True)
+    run, are = ("run", "are") if number_of(due) > 1 else ("runs", "is")
+    return f"{in_intervals(number_of(due))} {run} elsewhere, and {are} waited for: {why}"
 
 
 class _Clock:
@@ -272,7 +260,7 @@ def watch_lake(
     told = _Told(config.schedule.look_back)
     with until_stopped() as stopped:
         listener = BackfillListener(ends=told.result, waits=told.elsewhere)
-        looker = Looker(root, names, queries, say_line, listener, workers, spark, stopped, alone=once)
+        looker = Looker(root, names, queries, _say, listener, workers, spark, stopped, alone=once)
         if not once:
             every = format_duration(config.schedule.every)
             say(f"looks at {root} every {every}; ends with SIGINT or SIGTERM", err=True)
@@ -392,15 +380,12 @@ def run_trial(options: TrialOptions) -> int:
         return _promote(trial)
     results = trial.run(options.start, options.end, options.workers, BackfillListener(ends=_tell))
     failed = [result for result in results if not result.published]
-    intervals = [each for each in trial.intervals() if _within(each, options)]
+    chosen = DueSelection(options.start, options.end)
+    intervals = [each for each in trial.intervals() if chosen.holds(*each)]
     differ = _compare(trial, intervals, options.limit)
     if not intervals and not failed:
         say("nothing to run: every interval is published from the same inputs")
     return 1 if failed else DIFFER if differ else 0
-
-
-def _within(bounds: tuple[int, int], options: TrialOptions) -> bool:
-    return (options.start is None or bounds[0] >= options.start) and (options.end is None or bounds[1] <= options.end)
 
 
 def _set_of(options: TrialOptions) -> str | None:

@@ -146,8 +146,8 @@ def is_table(path: Path) -> bool:
 
 def inspect_table(path: Path, max_jump: int, skew: int, progress: Callable[[int], None], given: bool) -> TableFacts:
     """Proposes a protocol for the records of a file, or finds the ready one of a log, and reads all of them by it.
-    Raises CaptureError if the file cannot be read, is no table, or has no clock. `given`: whether the user gave
-    max_jump; else the disorder of the sample is added to it."""
+    `given`: whether the user gave max_jump; else the disorder of the sample is added to it.
+    Raises CaptureError if the file cannot be read, is no table, or has no clock."""
     from lowwater.capture.tables.reader import inspect_records
     from lowwater.capture.tables.sniffing import sniff
     from lowwater.lake.files.sample import propose_log, propose_protocol
@@ -172,13 +172,12 @@ def table_sheet(table: TableFacts, skew: int) -> Table:
     sheet = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
     for name, text in {**_file_lines(table.facts, _form_lines(table)), **_record_lines(table.records, skew)}.items():
         sheet.add_row(name, styled(text, fold=True))
-    from lowwater.lake.files.sample import LogProposal
+    from lowwater.lake.files.sample import RecordProposal
 
     whole = Table.grid()
     whole.add_row(sheet)
-    if isinstance(table.proposal, LogProposal):
-        return whole
-    whole.add_row(styled(table.proposal.block, fold=True))
+    if isinstance(table.proposal, RecordProposal):
+        whole.add_row(styled(table.proposal.block, fold=True))
     return whole
 
 
@@ -215,13 +214,13 @@ def _form_lines(table: TableFacts) -> dict[str, str]:
 
 
 def _record_lines(facts: inspecting.InterfaceFacts, skew: int) -> dict[str, str]:
-    lines = {
+    return {
         "records": f"{facts.packets:,}",
         **_time_lines(facts),
         "rate": f"{rate_text(facts.rate(facts.packets))} records/s",
         **_late_lines(facts, skew),
+        **{f"gap {number}": text for number, text in enumerate(gap_texts(facts)[: inspecting.GAPS], 1)},
     }
-    return lines | {f"gap {number}": text for number, text in enumerate(gap_texts(facts)[: inspecting.GAPS], 1)}
 
 
 def _time_lines(facts: inspecting.InterfaceFacts) -> dict[str, str]:
@@ -256,10 +255,7 @@ def table_document(table: TableFacts) -> dict[str, Any]:
         "max_jump": duration_twice(table.max_jump),
         "records": records.packets,
         "malformed": dict(sorted(records.malformed.items())),
-        **{
-            name: instant_twice(getattr(totals, name) if totals else None)
-            for name in ("first", "last", "smallest", "largest")
-        },
+        **{name: instant_twice(getattr(totals, name) if totals else None) for name in _INSTANTS},
         "duration": duration_twice(records.duration),
         "records_per_second": records.rate(records.packets),
         "order": order(records),
@@ -281,12 +277,8 @@ def _described(table: TableFacts) -> dict[str, Any]:
             "left_out": dict(table.facts.summary.blocks),
         }
     text = proposal.options.text
-    form = {
-        "separator": text.separator,
-        "quote": text.quote,
-        "header": bool(proposal.table.text.header),
-        "null": [*text.null],
-    }
+    header = bool(proposal.table.text.header)
+    form = {"separator": text.separator, "quote": text.quote, "header": header, "null": [*text.null]}
     return {
         "text": form if proposal.table.kind == "csv" else None,
         "protocol": proposal.block,
@@ -304,13 +296,6 @@ def _described(table: TableFacts) -> dict[str, Any]:
         ],
         "left_out": dict(proposal.table.left_out),
     }
-
-
-def as_interface(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the entry of a file without interfaces under the names that the columns of the CSV have."""
-    if "records" not in entry:
-        return {}
-    return {**entry, "packets": entry["records"], "packets_per_second": entry["records_per_second"]}
 
 
 # Captures.
@@ -346,15 +331,9 @@ def inspect_files(
     window: int | None = None,
     compared: str = CONTENT,
 ) -> bool:
-    """Inspects captures one after the other and prints their facts. Returns whether all of them could be read.
-
-    Args:
-        form: `table`, `json` or `csv`.
-        max_jump: how far a timestamp may be ahead of its neighbours, ns; None for skew + 60 s.
-        spreadsheet: whether to quote texts of the CSV that a spreadsheet would take for formulas.
-        window: longest time from a packet to its copies, ns; None to count no copies.
-        compared: bytes that are equal in copies: `content` or `packet`.
-    """
+    """Inspects captures one after the other and prints their facts as `form`. Returns whether all could be read.
+    `max_jump`: in ns; None for skew + 60 s. `window`, `compared`: longest time from a packet to its copies, ns, None to
+    count no copies; bytes that are equal in copies, `content` or `packet`."""
     given, skew = max_jump is not None, min(skew, END_OF_TIME)
     max_jump = min(skew + 60 * SECOND if max_jump is None else max_jump, END_OF_TIME)
     inspected = _inspect(files, max_jump, skew, window, compared, given)
@@ -382,13 +361,6 @@ def inspect_files(
 def _inspect(
     files: Sequence[Path], max_jump: int, skew: int, window: int | None, compared: str, given: bool
 ) -> list[Inspection]:
-    """Inspects files one after the other.
-
-    Args:
-        window: longest time from a packet to its copies, ns; None to count no copies.
-        compared: bytes that are equal in copies.
-        given: whether the user gave max_jump; else the disorder of other records is added to it.
-    """
     captures: list[Inspection] = []
     with ExitStack() as stack:
         working = stack.enter_context(Terminal(stderr=True).working("inspecting"))
@@ -414,7 +386,6 @@ def _of_file(
     copied: tuple[int | None, str, DuplicateSpool | None],
     given: bool,
 ) -> Inspection:
-    """Inspects one file; see `_inspect`."""
     try:
         return Inspection(path, inspecting.inspect(path, max_jump, skew, progress, *copied))
     except LowwaterError as error:
@@ -462,7 +433,6 @@ def _sheet(facts: inspecting.CaptureFacts, skew: int) -> Table:
 
 
 def _facts(facts: inspecting.InterfaceFacts, skew: int) -> dict[str, str]:
-    """Returns the facts of one interface as text, by label."""
     packets = facts.packets
     lines = {
         "interface": f"{facts.interface.index} {facts.interface.name}".strip(),
@@ -510,6 +480,7 @@ def _list(interfaces: Sequence[tuple[inspecting.CaptureFacts, inspecting.Interfa
     table.add_column("file", overflow="fold", min_width=_LEAST_NAME)
     for facts, interface in interfaces:
         late, summary = interface.lateness, facts.summary
+        copies = (interface.copies and interface.copies.copies, interface.elsewhere) if counted else ()
         cells = [
             f"{summary.format} {summary.compression}".strip(),
             interface.interface.link_type,
@@ -522,18 +493,12 @@ def _list(interfaces: Sequence[tuple[inspecting.CaptureFacts, inspecting.Interfa
             f"{late.late:,}",
             duration_text(late.largest if interface.packets else None),
             f"{late.refused:,}",
-            *(_copied(interface) if counted else ()),
+            *("" if count is None else f"{count:,}" for count in copies),
             counts_text(interface.malformed.items()),
             f"{facts.path.name} {interface.interface.name}".strip(),
         ]
         table.add_row(*(styled(cell) for cell in cells))
     return table
-
-
-def _copied(facts: inspecting.InterfaceFacts) -> tuple[str, str]:
-    """Returns the copies of packets: of the interface, and of other ones."""
-    own = "" if facts.copies is None else f"{facts.copies.copies:,}"
-    return own, "" if facts.elsewhere is None else f"{facts.elsewhere:,}"
 
 
 def _shares(counts: Iterable[tuple[str, int]], packets: int) -> str:
@@ -542,11 +507,8 @@ def _shares(counts: Iterable[tuple[str, int]], packets: int) -> str:
 
 def document(captures: list[Inspection], max_jump: int, skew: int) -> dict[str, Any]:
     """Builds the JSON document of `--format json`."""
-    settings = {
-        "max_jump": duration_twice(max_jump),
-        "skew": duration_twice(skew),
-        "quantile_error": inspecting.QUANTILE_ERROR,
-    }
+    jump, bound = duration_twice(max_jump), duration_twice(skew)
+    settings = {"max_jump": jump, "skew": bound, "quantile_error": inspecting.QUANTILE_ERROR}
     return {"settings": settings, "captures": [_capture(capture) for capture in captures]}
 
 
@@ -567,7 +529,13 @@ def _capture(capture: Inspection) -> dict[str, Any]:
 
 def _interface(facts: inspecting.InterfaceFacts) -> dict[str, Any]:
     interface, summary = facts.interface, facts.summary
-    instants = {name: getattr(summary, name) for name in ("first", "last", "smallest", "largest")}
+    copies = facts.copies
+    duplicates = copies and {
+        "window": duration_twice(copies.window),
+        "compared": copies.compared,
+        "packets": copies.copies,
+        "elsewhere": facts.elsewhere,
+    }
     return {
         "index": interface.index,
         "name": interface.name,
@@ -577,14 +545,14 @@ def _interface(facts: inspecting.InterfaceFacts) -> dict[str, Any]:
         "packets": facts.packets,
         "undecoded": summary.undecoded if summary else 0,
         "malformed": dict(sorted(facts.malformed.items())),
-        **{name: instant_twice(value) for name, value in instants.items()},
+        **{name: instant_twice(getattr(summary, name)) for name in _INSTANTS},
         "duration": duration_twice(facts.duration),
         "packets_per_second": facts.rate(facts.packets),
         "bits_per_second": facts.rate(8 * facts.wire),
         "bytes_captured": facts.captured,
         "bytes_on_wire": facts.wire,
         "truncated": facts.truncated,
-        **_duplicates(facts),
+        **({"duplicates": duplicates} if duplicates else {}),
         "order": order(facts),
         "gaps": gaps(facts),
         "ip": {name: facts.families[version] for version, name in FAMILIES.items()},
@@ -597,21 +565,17 @@ def _interface(facts: inspecting.InterfaceFacts) -> dict[str, Any]:
     }
 
 
-def _duplicates(facts: inspecting.InterfaceFacts) -> dict[str, Any]:
-    copies = facts.copies
-    if copies is None:
-        return {}
-    counts = {"compared": copies.compared, "packets": copies.copies, "elsewhere": facts.elsewhere}
-    return {"duplicates": {"window": duration_twice(copies.window), **counts}}
-
-
 def rows(captures: list[Inspection], max_jump: int, skew: int) -> Iterator[list[Any]]:
     """Yields the document as rows: a header, then a row for each interface or for each file with an error."""
     counted = any(each.copies for capture in captures if capture.facts for each in capture.facts.interfaces)
     columns = _COLUMNS | ({each: f"duplicates.{_COPIED[each]}" for each in _COPIED} if counted else {})
     yield list(columns)
     for capture in document(captures, max_jump, skew)["captures"]:
-        for interface in capture.get("interfaces", [as_interface(capture)]):
+        interfaces = capture.get("interfaces", [{}])
+        if "records" in capture:  # a file of records, whose entry has other names
+            rate = capture["records_per_second"]
+            interfaces = [{**capture, "packets": capture["records"], "packets_per_second": rate}]
+        for interface in interfaces:
             tree = {"capture": capture, **interface}
             yield [_cell(tree, path) for path in columns.values()]
 

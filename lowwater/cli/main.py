@@ -98,8 +98,6 @@ NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 def _show_versions(context: click.Context, parameter: click.Parameter, wanted: bool) -> None:
     if wanted:
-        from lowwater.cli.main import versions
-
         for line in versions():
             say(line)
         context.exit()
@@ -137,12 +135,8 @@ def cli() -> None:
 
 
 def main(arguments: Sequence[str] | None = None, stopped: Callable[[], bool] = lambda: False) -> None:
-    """Entry point: runs a command and turns known errors into one message and an exit code.
-
-    Args:
-        arguments: of the command; None for those of the process, which ends with it.
-        stopped: whether Ctrl-C came before.
-    """
+    """Entry point: runs a command and turns known errors into one message and an exit code. `arguments`: None for those
+    of the process, which ends with it. `stopped`: whether Ctrl-C came before."""
     # Imports make many objects and next to no garbage: looking for it takes a tenth of their time.
     gc.set_threshold(50_000, 20, 50)
     alone = arguments is None

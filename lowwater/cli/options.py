@@ -16,6 +16,8 @@ from lowwater.lake.query_sets import KINDS
 from lowwater.storage.captures import StoredCapture, capture_path
 from lowwater.storage.object_paths import ObjectPath, parse
 
+Command = Callable[..., Any]
+
 SHORTEST_PREFIX = 16
 """Minimum length (characters) of a common prefix that is printed once above a table."""
 
@@ -61,7 +63,16 @@ SPARK = click.option(
     help="The Spark that evaluates: a master URL such as local[*], or none for this process. Default: [spark] of the "
     "settings, else this process.",
 )
-LAKE_HELP = "The lake: its folder, or s3://BUCKET/PREFIX."
+OF_LAKE = click.option("--lake", required=True, type=LAKE, help="The lake: its folder, or s3://BUCKET/PREFIX.")
+QUERIES = click.option("--queries", default="queries", type=FOLDER, help="Folder of query sets.", show_default=True)
+JOBS = click.option(
+    "--jobs", default=1, type=click.IntRange(1, 64), help="Intervals evaluated at once.", show_default=True
+)
+
+
+def form(*forms: str, help: str) -> Callable[[Command], Command]:
+    """The option `--format` of a command that prints in one of some forms, by default in the first."""
+    return click.option("--format", "form", default=forms[0], type=click.Choice(forms), help=help, show_default=True)
 
 
 class _Capture(click.ParamType[Path]):
@@ -149,73 +160,75 @@ SPREADSHEET = click.option(
 )
 
 
-def DEFINITIONS(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds the options that define names and dialect of queries, for every command that plans query files."""
-    for option in (
-        click.option("--links", type=FILE, metavar="FILE", help="TOML file of links and sets that FROM may name."),
-        click.option("--schema", "schemas", multiple=True, type=FILE, metavar="FILE", help="PROTOCOL blocks; repeats."),
-        click.option(
-            "--functions", multiple=True, type=FILE, metavar="FILE", help="FUN, PRED, UDAF declarations; repeats."
-        ),
-        click.option(
-            "--param", "params", multiple=True, type=PARAM, metavar="NAME=VALUE", help="Value of $NAME; repeats."
-        ),
-        click.option(
-            "--dialect",
-            default="lowwater",
-            type=click.Choice(["lowwater", "gigascope"]),
-            help="Whose value semantics, where a query does not say.",
-            show_default=True,
-        ),
-    ):
-        command = option(command)
-    return command
+def _together(*given: Callable[[Command], Command]) -> Callable[[Command], Command]:
+    def add(command: Command) -> Command:
+        for option in given:
+            command = option(command)
+        return command
+
+    return add
 
 
-def CHANGES(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds the options that say what is tried in place of query files and settings, for `plan` and `try`."""
-    for option in (
-        click.option(
-            "--skew", "skews", multiple=True, type=PAIR, metavar="LINK=DURATION", help="Skew to try; repeats."
-        ),
-        click.option(
-            "--with",
-            "files",
-            multiple=True,
-            type=click.Path(exists=True, dir_okay=False, path_type=Path),
-            metavar="FILE",
-            help="Query file to try in place of the one with its name; repeats.",
-        ),
-    ):
-        command = option(command)
-    return command
+DEFINITIONS = _together(
+    click.option("--links", type=FILE, metavar="FILE", help="TOML file of links and sets that FROM may name."),
+    click.option("--schema", "schemas", multiple=True, type=FILE, metavar="FILE", help="PROTOCOL blocks; repeats."),
+    click.option(
+        "--functions", multiple=True, type=FILE, metavar="FILE", help="FUN, PRED, UDAF declarations; repeats."
+    ),
+    click.option("--param", "params", multiple=True, type=PARAM, metavar="NAME=VALUE", help="Value of $NAME; repeats."),
+    click.option(
+        "--dialect",
+        default="lowwater",
+        type=click.Choice(["lowwater", "gigascope"]),
+        help="Whose value semantics, where a query does not say.",
+        show_default=True,
+    ),
+)
+"""Names and dialect of queries, for every command that plans query files."""
+
+CHANGES = _together(
+    click.option("--skew", "skews", multiple=True, type=PAIR, metavar="LINK=DURATION", help="Skew to try; repeats."),
+    click.option(
+        "--with",
+        "files",
+        multiple=True,
+        type=FILE,
+        metavar="FILE",
+        help="Query file to try in place of the one with its name; repeats.",
+    ),
+)
+"""What is tried in place of query files and settings, for `plan` and `try`."""
+
+INTERVALS = _together(
+    OF_LAKE,
+    click.option("--from", "start", type=INSTANT, help="First instant, ISO 8601; else the first capture."),
+    click.option("--to", "end", type=INSTANT, help="End, ISO 8601, exclusive; else the last capture."),
+    click.option(
+        "--query-set", "names", multiple=True, metavar="NAME", help="Only this one; repeats; default all of them."
+    ),
+    click.option(
+        "--only", "kinds", multiple=True, type=click.Choice(KINDS), help="Only intervals in this state; repeats."
+    ),
+    click.option(
+        "--through-end",
+        is_flag=True,
+        help="Also intervals that captures cover only from a link's first one on, or up to its last: incomplete.",
+    ),
+    QUERIES,
+)
+"""Which intervals of query sets, for `plan` and `backfill`."""
 
 
-def INTERVALS(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds the options that select intervals of query sets, for `plan` and `backfill`."""
-    for option in (
-        click.option("--lake", required=True, type=LAKE, help=LAKE_HELP),
-        click.option("--from", "start", type=INSTANT, help="First instant, ISO 8601; else the first capture."),
-        click.option("--to", "end", type=INSTANT, help="End, ISO 8601, exclusive; else the last capture."),
-        click.option(
-            "--query-set", "names", multiple=True, metavar="NAME", help="Only this one; repeats; default all of them."
-        ),
-        click.option(
-            "--only",
-            "kinds",
-            multiple=True,
-            type=click.Choice(KINDS),
-            help="Only intervals in this state; repeats.",
-        ),
-        click.option(
-            "--through-end",
-            is_flag=True,
-            help="Also intervals that captures cover only from a link's first one on, or up to its last: incomplete.",
-        ),
-        click.option("--queries", default="queries", type=FOLDER, help="Folder of query sets.", show_default=True),
-    ):
-        command = option(command)
-    return command
+def require_range(start: int | None, end: int | None) -> None:
+    """Refuses a range of time that is empty."""
+    if start is not None and end is not None and start >= end:
+        raise click.UsageError("--to must be after --from")
+
+
+def require_csv(spreadsheet: bool, form: str) -> None:
+    """Refuses `--spreadsheet` with another form."""
+    if spreadsheet and form != "csv":
+        raise click.UsageError("--spreadsheet goes with --format csv")
 
 
 def shared_beginning(names: Sequence[str]) -> str:
@@ -234,13 +247,7 @@ def shared_beginning(names: Sequence[str]) -> str:
 
 def seconds(pairs: Iterable[tuple[str, str]], signed: bool = False) -> dict[str, float]:
     """Parses LINK=SECONDS options.
-
-    Args:
-        pairs: (link, seconds as text).
-
-    Raises:
-        click.BadParameter: a value is not a number, or is negative although `signed` is false.
-    """
+    Raises click.BadParameter if a value is not a number, or is negative although `signed` is false."""
     values = {}
     for link, text in pairs:
         try:
@@ -253,11 +260,7 @@ def seconds(pairs: Iterable[tuple[str, str]], signed: bool = False) -> dict[str,
 
 
 def durations(pairs: Iterable[tuple[str, str]]) -> dict[str, int]:
-    """Parses LINK=DURATION options to ns.
-
-    Raises:
-        click.BadParameter: a value is not a duration.
-    """
+    """Parses LINK=DURATION options to ns. Raises click.BadParameter if a value is not a duration."""
     values = {}
     for link, text in pairs:
         try:

@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path, PurePath
 
-import click
 from rich.table import Table
 
+from lowwater.cli.options import require_range
 from lowwater.errors import LowwaterError
 from lowwater.instants import format_instant
 from lowwater.lake.ingestion.arrivals import lying
@@ -22,7 +22,7 @@ from lowwater.lake.ledgers.files import location, told_files, unread_lines
 from lowwater.lake.ledgers.intervals import RUNNING, range_words
 from lowwater.lake.ledgers.missing import outside_lines
 from lowwater.replay.job import Job, TrialChanges
-from lowwater.replay.schedule.due import Due, DueSelection, due, open_jobs, outdated_audits
+from lowwater.replay.schedule.due import Due, DueSelection, due, open_jobs, outdated_audits, timeless
 from lowwater.terminal import open_console, say, styled
 
 DIGITS = 3
@@ -30,8 +30,6 @@ DIGITS = 3
 
 SHOWN = 3
 """Maximum number of reasons of an interval in a table; JSON has all."""
-
-_INSTANT = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+Z")
 
 
 @dataclass(frozen=True)
@@ -51,7 +49,7 @@ class IntervalSelection:
 def show_plan(selection: IntervalSelection, form: str) -> None:
     """Prints the intervals that are due, as `text` or `json`."""
     jobs, work, _ = find_due(selection)
-    unread = [*_lying(jobs), *_unread(jobs)]
+    unread = [*_lying(jobs), *unread_lines(jobs[0].lake, jobs[0].config, _links(jobs))]
     if form == "json":
         say(_as_json(work, unread))
         return
@@ -63,42 +61,36 @@ def show_plan(selection: IntervalSelection, form: str) -> None:
         say(line)
     for job in jobs:
         if others := outdated_audits(job, DueSelection(selection.start, selection.end)):
-            where, first, last = (
-                shlex.quote(str(selection.lake)),
-                format_instant(others[0][0]),
-                format_instant(others[-1][1]),
-            )
+            lake, first, last = selection.lake, format_instant(others[0][0]), format_instant(others[-1][1])
             say(
                 f"{job.query_set}: {in_intervals(len(others))} audited by suites that have changed since; to audit "
-                f"the same rows again: lowwater replay {job.query_set} --lake {where} --stage audit "
+                f"the same rows again: lowwater replay {job.query_set} --lake {shlex.quote(str(lake))} --stage audit "
                 f"--from {first} --to {last}"
             )
 
 
 def nothing_due(root: PurePath, jobs: Sequence[Job]) -> str:
     """Says that nothing is due; where that is because the lake holds no captures, what to do."""
-    links = sorted({link for job in jobs for link in job.plan.links})
+    links = sorted(_links(jobs))
     if not links or any(read_captures(jobs[0].lake, links).values()):
         return "nothing is due"
     command = f"lowwater ingest --lake {shlex.quote(str(root))}"
-    named = any(jobs[0].config.link(link).captures for link in links)
-    more = (
-        "` takes in those that its settings name" if named else f" --link {shlex.quote(links[0])} FILE` takes in a file"
-    )
+    if any(jobs[0].config.link(link).captures for link in links):
+        more = "` takes in those that its settings name"
+    else:
+        more = f" --link {shlex.quote(links[0])} FILE` takes in a file"
     many = "s" if len(links) > 1 else ""
     return f"nothing is due: the lake has no captures of link{many} {', '.join(links)}\n  hint: `{command}{more}"
 
 
 def _lying(jobs: Sequence[Job]) -> list[str]:
     """Says which files lie in the folders of links that no ingest has seen yet: what is due follows from them, too."""
-    if not jobs:
-        return []
-    lake, links = jobs[0].lake, {link for job in jobs for link in job.plan.links}
+    lake, config = jobs[0].lake, jobs[0].config
     known = {location(lake, key) for key in told_files(lake)}
     files: dict[str, list[str]] = {}
     ledgers: dict[str, LedgerFiles] = {}
-    for link, path in lying(lake, jobs[0].config, links, time.time_ns()):
-        ledger = ledgers.setdefault(link, LedgerFiles(lake, link, jobs[0].config.link(link)))
+    for link, path in lying(lake, config, _links(jobs), time.time_ns()):
+        ledger = ledgers.setdefault(link, LedgerFiles(lake, link, config.link(link)))
         # What was ingested while its last write was new is looked at once more, and is no news.
         seen = any(file.row.bytes == path.stat().st_size for file in ledger.at(path))
         if not seen and str(path.absolute()) not in known:
@@ -110,10 +102,8 @@ def _lying(jobs: Sequence[Job]) -> list[str]:
     ]
 
 
-def _unread(jobs: Sequence[Job]) -> list[str]:
-    """Says which files that lie in the folders of the links of query sets are not read."""
-    links = {link for job in jobs for link in job.plan.links}
-    return unread_lines(jobs[0].lake, jobs[0].config, links) if jobs else []
+def _links(jobs: Sequence[Job]) -> set[str]:
+    return {link for job in jobs for link in job.plan.links}
 
 
 def counted_word(jobs: Sequence[Job]) -> str:
@@ -149,7 +139,7 @@ def alike(work: Sequence[Due], why: Callable[[Due], str]) -> list[list[Due]]:
             and interval.blocked
             and (last[-1].query_set, last[-1].end, last[-1].state, bool(last[-1].running))
             == (interval.query_set, interval.start, interval.state, bool(interval.running))
-            and _timeless(why(last[-1])) == _timeless(why(interval))
+            and _kinds(why(last[-1])) == _kinds(why(interval))
         ):
             last.append(interval)
         else:
@@ -157,8 +147,8 @@ def alike(work: Sequence[Due], why: Callable[[Due], str]) -> list[list[Due]]:
     return sorted(groups, key=lambda group: (group[0].start, group[0].query_set))
 
 
-def _timeless(why: str) -> list[str]:
-    return list(dict.fromkeys(_INSTANT.sub("", part) for part in re.split(r"; |\. Cannot start: ", why)))
+def _kinds(why: str) -> list[str]:
+    return list(dict.fromkeys(map(timeless, re.split(r"; |\. Cannot start: ", why))))
 
 
 def together(group: Sequence[Due], why: str) -> str:
@@ -179,8 +169,7 @@ def find_due(selection: IntervalSelection) -> tuple[list[Job], list[Due], bool]:
     """Finds the intervals that are due, and prints the errors of query sets that cannot be planned. Returns the query
     sets, their due intervals, and whether all configured query sets can be planned."""
     start, end = selection.start, selection.end
-    if start is not None and end is not None and start >= end:
-        raise click.UsageError("--to must be after --from")
+    require_range(start, end)
     refused: list[str] = []
 
     def tell(name: str, error: LowwaterError) -> None:
@@ -193,11 +182,8 @@ def find_due(selection: IntervalSelection) -> tuple[list[Job], list[Due], bool]:
     ]
     if selection.changes is not None:
         selection.changes.require_used([file for job in jobs for file in job.files])
-    return (
-        jobs,
-        [interval for job in jobs for interval in due(job, DueSelection(start, end, selection.kinds))],
-        not refused,
-    )
+    chosen = DueSelection(start, end, selection.kinds)
+    return jobs, [interval for job in jobs for interval in due(job, chosen)], not refused
 
 
 def _why(interval: Due) -> str:
@@ -230,22 +216,18 @@ def total(work: Sequence[Due], counted: str) -> str:
     spent += f", {unknown} of them unknown" if durations and unknown else ""
     written = [interval.bytes for interval in startable if interval.bytes is not None]
     spent += f", about {_bytes(sum(written))} between the stages" if sum(written) else ""
+    runs = "" if number_of(startable) == len(startable) else f" in {len(startable):,} run{'s' * (len(startable) != 1)}"
     waiting = number_of(work) - number_of(startable)
     rest = f"; {waiting:,} cannot start" if waiting else ""
     running = number_of([interval for interval in startable if interval.running])
     rest += f"; {running:,} of them {'run' if running > 1 else 'runs'} now" if running else ""
     rest += left_out([interval for interval in work if interval.blocked], counted)
-    return f"{in_intervals(number_of(startable))} to run{_in_runs(startable)}, {packets} {counted}, {spent}{rest}"
+    return f"{in_intervals(number_of(startable))} to run{runs}, {packets} {counted}, {spent}{rest}"
 
 
 def number_of(work: Sequence[Due]) -> int:
     """The number of intervals in runs, some of which run several as one."""
     return sum(interval.intervals for interval in work)
-
-
-def _in_runs(work: Sequence[Due]) -> str:
-    """Says in how many runs intervals are run, where stretches of them run as one."""
-    return "" if number_of(work) == len(work) else f" in {len(work):,} run{'' if len(work) == 1 else 's'}"
 
 
 def _bytes(count: int) -> str:

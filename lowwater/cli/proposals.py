@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import takewhile
@@ -61,8 +61,14 @@ def record_settings(link: LinkProposal, schema: str) -> list[str]:
     """Returns the lines of settings that say how the records of a link are read. `schema`: file of its PROTOCOL block,
     relative to the settings."""
     assert link.records is not None
+    malformed = [f"# {line}" for line in _malformed(link)]
     if isinstance(link.records, LogProposal):
-        return [*_log_settings(link.records), *(f"# {line}" for line in _malformed(link))]
+        return [
+            f'kind = "{link.records.log.kind}"',
+            commented(f'protocol = "{link.records.protocol}"', "its columns: docs/logs.md"),
+            *(f"# {line}" for line in undecided(link.records)),
+            *malformed,
+        ]
     plain, text = TextOptions(), link.records.text
     lines = [
         f'kind = "{link.records.options.kind}"',
@@ -76,26 +82,16 @@ def record_settings(link: LinkProposal, schema: str) -> list[str]:
         lines.append(f"header = {str(text.header).lower()}")
     if text.null != plain.null:
         lines.append(commented(f"null = {json.dumps(text.null)}", "texts that stand for no value"))
-    return [*lines, *(f"# {line}" for line in _malformed(link))]
-
-
-def _log_settings(proposal: LogProposal) -> list[str]:
-    """Returns the lines of settings that name the ready protocol of a log."""
-    return [
-        f'kind = "{proposal.log.kind}"',
-        commented(f'protocol = "{proposal.protocol}"', "its columns: docs/logs.md"),
-        *(f"# {line}" for line in undecided(proposal)),
-    ]
+    return [*lines, *malformed]
 
 
 def _malformed(link: LinkProposal) -> Iterator[str]:
-    counts: dict[str, int] = {}
+    counts: Counter[str] = Counter()
     for interface in link.interfaces:
-        for reason, count in interface.malformed.items():
-            counts[reason] = counts.get(reason, 0) + count
+        counts.update(interface.malformed)
     if counts:
         reasons = ", ".join(f"{reason} {count:,}" for reason, count in sorted(counts.items()))
-        yield shown(f"{sum(counts.values()):,} of its records are malformed: {reasons}").replace("\n", " ")
+        yield _comment(f"{counts.total():,} of its records are malformed: {reasons}")
 
 
 def undecided(records: RecordProposal | LogProposal) -> Iterator[str]:
@@ -272,12 +268,8 @@ def settings(
     queries: Sequence[Path],
     kept: Mapping[str, Sequence[str]] = MappingProxyType({}),
 ) -> str:
-    """Returns the text of `lowwater.toml`.
-
-    Args:
-        lake: folder of the lake; paths are relative to it.
-        kept: link -> lines by which it keeps what the queries read.
-    """
+    """Returns the text of `lowwater.toml`. `lake`: its folder; paths are relative to it. `kept`: link -> lines by which
+    it keeps what the queries read."""
     parts = [HEAD.format(folder=_comment(str(folder)), interval=format_duration(proposal.interval))]
     # Of a lake in an object store, settings name local files by their whole paths.
     schemas = f"{paths.settings_folder(lake / FILE_NAME)}/" if isinstance(lake, ObjectPath) else ""
@@ -291,9 +283,8 @@ def settings(
     if len(names) > 1:
         parts.append(f"\n[sets]\nall = {json.dumps(names)}\n")
     if queries:
-        headers = [section_of(path.stem, of="query_sets") for path in queries]
-        files = [toml_text(_from(path, lake)) for path in queries]
-        parts += [f"\n{header}\nfiles = [{file}]\n" for header, file in zip(headers, files, strict=True)]
+        for path in queries:
+            parts.append(f"\n{section_of(path.stem, of='query_sets')}\nfiles = [{toml_text(_from(path, lake))}]\n")
     else:
         parts.append(QUERIES)
     return "".join(parts)
@@ -362,7 +353,7 @@ def _resolution(link: LinkProposal) -> list[str]:
     lines = [f"# {_comment(line)}" for line in _doubts(link)]
     units = {facts.read_as for facts in link.facts if facts.summary.packets}
     if len(units) == 1 and units != {"file"}:
-        return [*lines, commented(f'resolution = "{units.pop()}"', "of the times, whatever the files say")]
+        lines.append(commented(f'resolution = "{units.pop()}"', "of the times, whatever the files say"))
     return lines
 
 
@@ -373,10 +364,10 @@ def _rotation(link: LinkProposal) -> list[str]:
         if not link.named.dated:
             lines[-1] += "; docs/captures.md, Files without dates, says what follows"
         return lines
-    comment = "how long a file covers from the instant in its name"
-    comment = "a guess: there is one file, which fills it" if dates.guessed else comment
     lines = ["# each covers from the begin to the end in its name"] if dates.ends else []
     if dates.rotation is not None:
+        known = "how long a file covers from the instant in its name"
+        comment = "a guess: there is one file, which fills it" if dates.guessed else known
         lines.append(commented(f'rotation = "{format_duration(dates.rotation)}"', comment))
     if dates.late:
         lines.append(
@@ -397,7 +388,6 @@ def _skew(link: LinkProposal) -> list[str]:
 
 
 def _life(link: LinkProposal) -> list[str]:
-    """Returns the lines `since` and `until` of a link; empty if its life is unknown."""
     if link.since is None or link.until is None:
         return []
     return [

@@ -41,8 +41,7 @@ class Definitions:
     dialect: str = "lowwater"  # `lowwater` or `gigascope`
 
     def plan(self, files: Sequence[Path], links: Links, config: Config) -> Plan:
-        """Plans query files. `config`: settings: protocols of the links, and folders of files that the queries may
-        read."""
+        """Plans query files. `config` has protocols of the links, and folders of files that the queries may read."""
         params = dict(self.params)
         schemas = _distinct([*config.link_schemas, *self.schemas])
         context = make_context(links, schemas, self.functions, params, self.dialect, config.files.folders)
@@ -77,31 +76,24 @@ def settings_of(links: Path | None) -> Config:
 
 
 def _distinct(files: Sequence[Path]) -> list[Path]:
-    """Returns files without those that come again, perhaps by another name."""
     return list({path.resolve(): path for path in files}.values())
 
 
-def _links_andsettings_of(links: Path | None) -> tuple[Links, Config]:
-    """Returns the links that FROM may name, and the settings."""
+def _links_and_settings(links: Path | None) -> tuple[Links, Config]:
+    """Returns the links that FROM may name, and the settings; without a file of them any name may be a link."""
     config = settings_of(links)
     return config_links(config, sorted(config.links) if links else None), config
 
 
 def explain_files(files: Sequence[Path], form: str, links: Path | None, **definitions: Any) -> str:
-    """Returns the plan of query files as text.
-
-    Args:
-        form: `text`, `json` or `mermaid`.
-        links: file of settings; None where any name may be a link.
-        definitions: fields of `Definitions`.
-    """
+    """Returns the plan of query files as `text`, `json` or `mermaid`. `definitions`: fields of `Definitions`."""
     plan, _ = _noted(files, links, definitions)
     return explain(plan, form, memory_of(load_config(path=links)))
 
 
 def explain_kernels(files: Sequence[Path], links: Path | None, **definitions: Any) -> str:
     """Returns the generated code of each link of query files."""
-    plan = Definitions(**definitions).plan(files, *_links_andsettings_of(links))
+    plan = Definitions(**definitions).plan(files, *_links_and_settings(links))
     return list_kernels(plan.lftas, LowSettings(skew=0))
 
 
@@ -112,7 +104,7 @@ def _noted(
     if lake is not None:
         _, config, plan = Definitions(**definitions).plan_over(files, lake)
     else:
-        names, config = _links_andsettings_of(links)
+        names, config = _links_and_settings(links)
         plan = Definitions(**definitions).plan(files, names, config)
     notes = *checks.not_run(plan), *checks.cost_notes(plan, config.replay.copies), *checks.estimate_notes(plan, config)
     return replace(plan, notes=(*plan.notes, *notes)), config
@@ -121,14 +113,8 @@ def _noted(
 def check_files(
     files: Sequence[Path], form: str, links: Path | None, lake: PurePath | None = None, **definitions: Any
 ) -> bool:
-    """Prints every error and note of query files. Returns whether there is no error.
-
-    Args:
-        form: `text` or `json`.
-        links: file of settings; None where any name may be a link.
-        lake: the lake with the links and settings; None for those of `links`.
-        definitions: fields of `Definitions`.
-    """
+    """Prints every error and note of query files, as `text` or `json`. Returns whether there is no error. `links`: file
+    of settings; `lake`: the lake with the settings; without both any name may be a link."""
     if lake is not None and links is not None:
         raise click.UsageError("--lake has its own settings: leave --links out")
     errors: tuple[QueryError, ...] = ()
@@ -173,13 +159,8 @@ _UNKNOWN = "no run has counted it yet: lowwater replay it, with the same paramet
 
 
 def explain_statistics(files: Sequence[Path], form: str, root: PurePath, definitions: Mapping[str, Any]) -> str:
-    """Returns the statistics of the LFTAs of query files, from the last runs over a lake.
-    Raises LakeError if there is no lake in the folder, and QueryError if a query is not valid.
-
-    Args:
-        form: `text` or `json`.
-        definitions: fields of `Definitions`.
-    """
+    """Returns the statistics of the LFTAs of query files, from the last runs over a lake, as `text` or `json`.
+    Raises LakeError if there is no lake in the folder, and QueryError if a query is not valid."""
     lake, config, plan = Definitions(**definitions).plan_over(files, root)
     statistics, tunings = recommended(lake, plan, config)
     if form == "json":
@@ -194,13 +175,14 @@ def _tuning_as_json(lfta: Lfta, statistics: LftaStatistics | None, tuning: Tunin
     document: dict[str, Any] = {"lfta": lfta.name, "links": list(lfta.links), "measured": None}
     if statistics is None or tuning is None:
         return document
-    totals = {
+    document["measured"] = {
+        "from": format_instant(statistics.start),
+        "to": format_instant(statistics.end),
         **statistics.sums,
         "groups": statistics.groups,
         "slots": statistics.slots,
         "estimated_groups": statistics.alive,
     }
-    document["measured"] = {"from": format_instant(statistics.start), "to": format_instant(statistics.end), **totals}
     document["conjuncts"] = [asdict(conjunct) for conjunct in tuning.conjuncts]
     document["advice"] = [{**asdict(advice), "changes": advice.changes} for advice in tuning.advice]
     return document

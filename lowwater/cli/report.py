@@ -26,9 +26,9 @@ from lowwater.terminal import open_console, say, styled
 
 
 def show_report(root: PurePath, interval: int | None, queries: Path) -> None:
-    """Prints the verdicts of the audits of a lake, the reasons of unfinished intervals, and a summary. Raises LakeError
-    if there is no interval, or none starts at this instant. `interval`: start of the only interval to show, in detail,
-    ns since the epoch; None for all."""
+    """Prints the verdicts of the audits of a lake, the reasons of unfinished intervals, and a summary. `interval`:
+    start of the only interval to show, in detail, ns since the epoch; None for all.
+    Raises LakeError if there is no interval, or none starts at this instant."""
     lake = lake_to_read(root)
     audits = {audit.key: audit for audit in interval_audits(lake)}
     states = _states(lake, queries)
@@ -38,13 +38,12 @@ def show_report(root: PurePath, interval: int | None, queries: Path) -> None:
     chosen = [key for key in keys if interval in (None, key[1])]
     if not chosen:
         starts = sorted({start for _, start, _ in keys})
-        span = f"{format_instant(starts[0])} to {format_instant(starts[-1])}" if len(starts) > 1 else ""
-        raise LakeError(
-            f"no interval begins at {format_instant(interval or 0)}",
-            f"{len(starts)} do, from {span}" if span else f"the only one begins at {format_instant(starts[0])}",
-        )
+        first, last = format_instant(starts[0]), format_instant(starts[-1])
+        several = f"{len(starts)} do, from {first} to {last}"
+        hint = several if len(starts) > 1 else f"the only one begins at {first}"
+        raise LakeError(f"no interval begins at {format_instant(interval or 0)}", hint)
     for group, together in groupby(
-        chosen, lambda key: key if key in audits else (key[0], _state_and_reason(states[key]))
+        chosen, lambda key: key if key in audits else (key[0], (states[key].shown, states[key].why))
     ):
         if group in audits:
             _show(lake, audits[group], states.get(group), detailed=interval is not None)
@@ -99,18 +98,14 @@ def write_pages(root: PurePath, queries: Path, folder: Path) -> None:
     say(f"{count} pages: {folder / 'index.html'}")
 
 
-def _state_and_reason(row: StatusRow) -> tuple[str, str]:
-    return row.shown, row.why
-
-
 def _tell(keys: Sequence[Key], states: Mapping[Key, StatusRow]) -> None:
     """Prints one entry for adjacent intervals that were not audited and have the same state and reason."""
     (name, start, _), (_, _, end) = keys[0], keys[-1]
-    state, why = _state_and_reason(states[keys[0]])
+    row = states[keys[0]]
     number = sum(states[key].intervals for key in keys)
     many = f" ({number:,} intervals)" if number > 1 else ""
-    _say_marked(f"{name}, {format_instant(start)} to {format_instant(end)}{many}: ", state)
-    for line in why.split("; "):
+    _say_marked(f"{name}, {format_instant(start)} to {format_instant(end)}{many}: ", row.shown)
+    for line in row.why.split("; "):
         say(f"  {line}")
 
 
@@ -123,8 +118,7 @@ def _say_marked(before: str, state_text: str, behind: str = "") -> None:
 def _show(lake: Lake, audit: IntervalAudit, state: StatusRow | None, detailed: bool) -> None:
     _say_marked(f"{audit.query_set}, {audit.interval}: ", audit.verdict)
     if state is not None and state.shown not in (runs.DONE, audit.verdict):
-        state_text, why = _state_and_reason(state)
-        _say_marked("  ", state_text, f": {why}")
+        _say_marked("  ", state.shown, f": {state.why}")
     messages = tuple((failure.severity, message) for failure in audit.failures for message in failure.messages)
     for severity, message in messages if detailed else audit.brief:
         say(f"  {severity}: {message}")
@@ -143,8 +137,7 @@ def _expectations(lake: Lake, audit: IntervalAudit) -> Table:
     table = Table("suite", "expectation", "severity", "found", "rows in quarantine", box=None)
     for finding in findings(lake, audit):
         outcome = "holds" if finding.success else f"{finding.unexpected} of {finding.evaluated} fail"
-        quarantined = (
-            f"{stored[finding.expectation]:,} of {total[finding.expectation]:,}" if stored[finding.expectation] else ""
-        )
+        kept = stored[finding.expectation]
+        quarantined = f"{kept:,} of {total[finding.expectation]:,}" if kept else ""
         table.add_row(finding.suite, finding.title, finding.severity, outcome, quarantined)
     return table

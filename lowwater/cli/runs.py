@@ -64,8 +64,7 @@ def run_files(files: Sequence[Path], chosen: RunOptions, definitions: Definition
 
 
 def _request(files: Sequence[Path], chosen: RunOptions, definitions: Definitions) -> RunRequest:
-    if chosen.spreadsheet and chosen.form != "csv":
-        raise click.UsageError("--spreadsheet goes with --format csv")
+    options.require_csv(chosen.spreadsheet, chosen.form)
     if chosen.interval is not None and chosen.interval <= 0:
         raise click.BadParameter("--interval must be above 0")
     if chosen.traces and chosen.engine == checks.REFERENCE:
@@ -83,12 +82,9 @@ def _request(files: Sequence[Path], chosen: RunOptions, definitions: Definitions
         checks.require_marked(plan, config)
         return plan
 
-    written = {
-        name: getattr(chosen, name) for name in ("form", "engine", "interval", "traces", "spreadsheet", "instants")
-    }
-    return RunRequest(
-        planned({}), config, captures, chosen.out, period=period, policy=policy, replan=planned, **written
-    )
+    same = ("out", "form", "engine", "interval", "traces", "spreadsheet", "instants")
+    as_given = {name: getattr(chosen, name) for name in same}
+    return RunRequest(planned({}), config, captures, period=period, policy=policy, replan=planned, **as_given)
 
 
 def _links(
@@ -99,9 +95,11 @@ def _links(
     files_of_links = [(link, _capture(link, path)) for link, path in captures]
     for link, path in files_of_links:
         if not path.is_file():
-            streamed = "it is no regular file, and captures are read twice: write the stream to a file"
-            missing = streamed if path.exists() else "there is no such file"
-            why = "it is a folder: name a file in it" if path.is_dir() else missing
+            why = "there is no such file"
+            if path.is_dir():
+                why = "it is a folder: name a file in it"
+            elif path.exists():
+                why = "it is no regular file, and captures are read twice: write the stream to a file"
             raise click.BadParameter(f"--capture {link}={path}: {why}")
     named = {link for link, _ in files_of_links}
     for name, settings in base.links.items():
@@ -111,12 +109,10 @@ def _links(
     names = dict.fromkeys([*base.links, *(link for link, _ in files_of_links)])
     if not files_of_links:
         raise click.UsageError("no capture: give --capture LINK=FILE, or captures in the file of --links")
-    for name in skews:
+    for option, name in (*(("--skew", name) for name in skews), *(("--kind", name) for name in kinds)):
         if name not in names:
-            raise ConfigError(f"--skew {name}: there is no such link", f"there are: {', '.join(names)}")
+            raise ConfigError(f"{option} {name}: there is no such link", f"there are: {', '.join(names)}")
     for name, word in kinds.items():
-        if name not in names:
-            raise ConfigError(f"--kind {name}: there is no such link", f"there are: {', '.join(names)}")
         if word not in KINDS:
             raise ConfigError(f"--kind {name}={word}: there is no such kind", f"kinds are: {', '.join(KINDS)}")
     # A run reads only its own files, so life and declared coverage of a link do not apply (T5).
@@ -162,10 +158,8 @@ def _matching(patterns: Sequence[str], link: str) -> list[Path]:
 
     paths = {path for pattern in patterns for path in captures_like(wildcard(pattern))}
     if not paths:
-        raise ConfigError(
-            f"links.{link}: no file matches {', '.join(patterns)}",
-            f"correct `captures`, or give --capture {link}=FILE",
-        )
+        hint = f"correct `captures`, or give --capture {link}=FILE"
+        raise ConfigError(f"links.{link}: no file matches {', '.join(patterns)}", hint)
     return sorted(paths)
 
 

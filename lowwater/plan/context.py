@@ -22,27 +22,17 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Links:
-    """The links and link sets that queries may name.
+    """The links and link sets that queries may name."""
 
-    Attributes:
-        names: all links; None if they are unknown (explain without captures), then any name may be a link.
-        sets: name of a link set -> its links.
-        properties: link -> property -> value, for `@property`.
-        kinds: link -> kind of its records, for links whose kind is not `pcap`.
-        protocols: link -> the protocol of its records, for links whose settings say it.
-        groups: link -> column whose values have skews of their own (group-wise punctuation, SEMANTICS T8).
-        interfaces: link -> the links of its interfaces (SEMANTICS T1).
-        remedy: how to add a link that is missing, with `{}` for its name; empty for a section of the settings.
-    """
-
-    names: tuple[str, ...] | None = None
-    sets: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    properties: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    kinds: Mapping[str, str] = field(default_factory=dict)
+    names: tuple[str, ...] | None = None  # all links; None if they are unknown, then any name may be a link
+    sets: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # name of a link set -> its links
+    properties: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # link -> property -> value
+    kinds: Mapping[str, str] = field(default_factory=dict)  # link -> kind of its records, if it is not `pcap`
+    # link -> column whose values have skews of their own (group-wise punctuation, SEMANTICS T8)
     groups: Mapping[str, str] = field(default_factory=dict)
-    interfaces: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    remedy: str = ""
-    protocols: Mapping[str, str] = field(default_factory=dict)
+    interfaces: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # link -> links of its interfaces (T1)
+    remedy: str = ""  # how to add a missing link, with `{}` for its name; empty for a section of the settings
+    protocols: Mapping[str, str] = field(default_factory=dict)  # link -> protocol of its records, by its settings
 
     def holds(self, name: str) -> bool:
         """Whether a name is a link or may be an interface of a link; interfaces are known only after ingest."""

@@ -7,17 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
+from itertools import chain
 from pathlib import Path
 
 from lowwater.catalog.user_functions import functions_digest, load_functions
-from lowwater.errors import LowwaterError, QueryError, raise_all
+from lowwater.errors import LowwaterError
 from lowwater.gsql.declarations import parse_declarations
 from lowwater.gsql.nodes import ProtocolDecl
 from lowwater.gsql.parser import parse
 from lowwater.plan.bind.names import Declared, declare
 from lowwater.plan.context import Context, Links, Value
-from lowwater.plan.text import Text, place_of
+from lowwater.plan.text import Text, attempt_all, place_of
 
 
 def make_context(
@@ -29,18 +30,14 @@ def make_context(
     folders: Sequence[str | Path] = (),
     python: bool = True,
 ) -> Context:
-    """Returns the context of a query set from files and values.
-    Raises LowwaterError if a file cannot be read, and QueryError if a definition is wrong; QueryErrors for several.
-
-    Args:
-        functions: files of declarations in GSQL's own format, with MODULE lines for Python.
-        params: parameter -> its value.
-        dialect: `lowwater` or `gigascope`.
-        python: whether the Python files of MODULE lines are run; without them queries can be planned but not run.
-    """
+    """Returns the context of a query set from files and values. `functions`: files of declarations in GSQL's own
+    format, with MODULE lines for Python files, which are run unless `python` is false: then queries can be planned but
+    not run. `dialect`: `lowwater` or `gigascope`.
+    Raises LowwaterError if a file cannot be read, and QueryError if a definition is wrong; QueryErrors for several."""
     context = Context(links=links, params=params or {}, dialect=dialect, folders=tuple(map(Path, folders)))
     if schemas:
-        context = replace(context, protocols=declare(_blocks(schemas), context.protocols))
+        blocks = chain.from_iterable(attempt_all([partial(_blocks, path) for path in schemas]))
+        context = replace(context, protocols=declare(blocks, context.protocols))
     if functions:
         catalog = load_functions(functions, parse_declarations, python)
         digest = functions_digest(functions, parse_declarations)
@@ -48,21 +45,13 @@ def make_context(
     return context
 
 
-def _blocks(schemas: Sequence[Path]) -> list[Declared]:
-    blocks: list[Declared] = []
-    errors: list[QueryError] = []
-    for path in schemas:
-        try:
-            source = path.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
-            raise LowwaterError(f"schema file {path} cannot be read: {reason}") from None
-        try:
-            blocks += [(protocol, str(path), source) for protocol in _protocols(str(path), source)]
-        except QueryError as error:
-            errors.append(error)
-    raise_all(errors)
-    return blocks
+def _blocks(path: Path) -> list[Declared]:
+    try:
+        source = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
+        raise LowwaterError(f"schema file {path} cannot be read: {reason}") from None
+    return [(protocol, str(path), source) for protocol in _protocols(str(path), source)]
 
 
 @lru_cache(maxsize=64)

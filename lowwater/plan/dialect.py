@@ -81,8 +81,7 @@ class _Dialect:
 
         def over(expr: Expr) -> Expr:
             # A default replaces NULL last: the replacement reads the columns of the groups by the same names.
-            wrapped = groups.wrapped(expr)
-            return rewrite(wrapped, lambda e: finish.get(e.name, e) if isinstance(e, Column) else e)
+            return ops.with_columns(groups.wrapped(expr), finish)
 
         items = tuple(ops.Item(item.name, over(item.expr)) for item in node.items)
         fields = _fields(node.fields, items, groups)
@@ -94,8 +93,7 @@ class _Dialect:
     def _join(self, node: ops.Join) -> ops.Node:
         """Returns the join, below a Map that replaces the NULL of a missing side by defaults."""
         node = node.over(self.node(node.left), self.node(node.right))
-        sides = [(node.left_alias, node.left), (node.right_alias, node.right)]
-        columns = _Columns([replace(f, name=f"{alias}.{f.name}") for alias, side in sides for f in side.fields])
+        columns = _Columns([replace(f, name=f"{alias}.{f.name}") for alias, side in node.sides for f in side.fields])
         missing_sides = {node.right_alias} if node.kind.keeps_left else set()
         missing_sides |= {node.left_alias} if node.kind.keeps_right else set()
         items = tuple(ops.Item(item.name, columns.wrapped(item.expr)) for item in node.items)
@@ -110,16 +108,12 @@ class _Dialect:
         joined = replace(node, items=tuple(named.values()), fields=fields)
         ties = [*node.equalities, *([(node.window.left, node.window.right)] if node.window.equality else [])]
         tied = {leaf for pair in ties for leaf in pair}
-        present = {
-            leaf: _present(Column(leaf.type, item.name), columns.widths.get(leaf.name, ""))
-            if leaf.name.split(".", 1)[0] in missing_sides and leaf not in tied
-            else Column(leaf.type, item.name)
-            for leaf, item in named.items()
-        }
-        above = tuple(
-            ops.Item(item.name, rewrite(item.expr, lambda e: present.get(e, e) if isinstance(e, Column) else e))
-            for item in items
-        )
+        present: dict[str, Expr] = {}
+        for leaf, item in named.items():
+            column = Column(leaf.type, item.name)
+            missing = leaf.name.split(".", 1)[0] in missing_sides and leaf not in tied
+            present[leaf.name] = _present(column, columns.widths.get(leaf.name, "")) if missing else column
+        above = tuple(ops.Item(item.name, ops.with_columns(item.expr, present)) for item in items)
         return ops.Map(node.query, _fields(node.fields, items, columns), joined, None, above)
 
 
@@ -205,15 +199,10 @@ def _wrap(expr: Expr, width: str) -> Expr:
 
 
 class _Columns:
-    """Infers the widths of expressions over some columns.
-
-    Attributes:
-        widths: column name -> integer type of GSQL; empty for other types.
-        times: column name -> temporal property.
-    """
+    """Infers the widths of expressions over some columns."""
 
     def __init__(self, fields: Sequence[ops.Field]) -> None:
-        self.widths = {field.name: field.declared for field in fields}
+        self.widths = {field.name: field.declared for field in fields}  # integer types of GSQL; empty for other types
         self.times = ops.temporals(fields)
 
     def result(self, aggregate: ops.Aggregate) -> str:

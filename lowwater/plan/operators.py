@@ -240,15 +240,12 @@ class Node:
     # The methods below have defaults that suit most operators.
 
     def span(self, first: int, latest: int) -> tuple[int, int] | None:
-        """Returns the least and the largest `_last` (ns) of rows that packets from `first` to `latest` (ns) make.
-
-        Both bounds are inclusive. None if the packets do not bound `_last`.
-        """
+        """Returns the least and the largest `_last` (ns) of rows that packets from `first` to `latest` (ns) make, both
+        included; None if the packets do not bound `_last`."""
         return first, max([first, *self.ends(latest)])
 
     def punctuation(self, reader: Node | None) -> Punctuation:
-        """Returns the promises for a reader. `reader`: the operator that reads the rows; None for the output of the
-        query."""
+        """Returns the promises for the operator that reads the rows; None for the output of the query."""
         columns = temporal_names(self.fields)
         if not columns:
             return Punctuation((), False, (), "no output column is temporal: only its clock makes progress")
@@ -263,8 +260,8 @@ class Node:
         return {field.name for field in below.fields}
 
     def key(self, below: Sequence[Key]) -> Key:
-        """Returns the columns of a unique key of the operator's rows; None if the plan implies no key. `below`: the
-        keys of the inputs."""
+        """Returns the columns of a unique key of the operator's rows, given the keys of the inputs; None if the plan
+        implies no key."""
         return None
 
     def copies(self) -> Copies | None:
@@ -302,9 +299,30 @@ class OneInput(Node, abstract=True):
         return (self.input,)
 
     def over(self, *inputs: Node) -> Self:
-        """Returns the operator over another input with the same columns."""
         (below,) = inputs
         return replace(self, input=below)
+
+
+@dataclass(frozen=True)
+class TwoInputs(Node, abstract=True):
+    """Base of joins, whose expressions name an input column `<alias>.<column>`."""
+
+    left: Node
+    right: Node
+    left_alias: str
+    right_alias: str
+
+    @property
+    def sides(self) -> tuple[tuple[str, Node], tuple[str, Node]]:
+        """The alias of each input, and the input."""
+        return (self.left_alias, self.left), (self.right_alias, self.right)
+
+    def inputs(self) -> tuple[Node, ...]:
+        return (self.left, self.right)
+
+    def over(self, *inputs: Node) -> Self:
+        left, right = inputs
+        return replace(self, left=left, right=right)
 
 
 # Derives which output columns carry a unique key of the input.
@@ -326,10 +344,8 @@ def key_through(
 
 def _image_of(expr: Expr, field: Field) -> str | None:
     """Returns the column that the value of an expression determines; None if two column values may give one value.
-
     Overflow is NULL (V2), so sums and products count only where the result is temporal. Then every real instant has its
-    own value in 64 bits.
-    """
+    own value in 64 bits."""
     if isinstance(expr, Column):
         return expr.name
     if isinstance(expr, Unary) and (expr.op, expr.type) in (("~", Type.INT), ("NOT", Type.BOOL)):
@@ -353,8 +369,6 @@ def affine(expr: Expr) -> bool:
 
 
 # Operators that pass rows on one by one: sources, maps, unions, buckets of time. The lowest operators of a plan.
-
-# Packet source, the leaf of a logical plan.
 
 ANY_LINK = "*"
 """Every link: EXPLAIN uses it when it does not know the links."""
@@ -383,11 +397,9 @@ class Source(Leaf, facts=Facts("source", passes=False, waits=False, outlives="",
     place: Place = field(default=(0, 0), compare=False)
 
     def exprs(self) -> tuple[Expr, ...]:
-        """Returns no expressions: the reader of the source evaluates `member`."""
-        return ()
+        return ()  # the reader of the source evaluates `member`
 
     def physical(self) -> Physical:
-        """Returns a read of packets, which only the reference engine does."""
         return Physical("packets", "read by the reference engine")
 
 
@@ -410,7 +422,6 @@ class Map(OneInput, facts=Facts("selection", passes=True, waits=False, outlives=
         return Physical("projection", "stateless, rows and promises pass through")
 
     def groupwise(self) -> tuple[str, ...]:
-        """Returns the output columns that carry groupwise columns of the input."""
         below = self.input.groupwise()
         return tuple([i.name for i in self.items if isinstance(i.expr, Column) and i.expr.name in below])
 
@@ -418,7 +429,6 @@ class Map(OneInput, facts=Facts("selection", passes=True, waits=False, outlives=
         return set(columns_of(*exprs_of(self.items)))
 
     def key(self, below: Sequence[Key]) -> Key:
-        """Returns the key of the input where the items carry it."""
         (key,) = below
         return None if key is None else key_through([{name} for name in key], self.items, self.fields)
 
@@ -460,7 +470,6 @@ class Union(
         return self.branches
 
     def over(self, *inputs: Node) -> Self:
-        """Returns the merge of other branches with the same columns."""
         return replace(self, branches=inputs)
 
     def exprs(self) -> tuple[Expr, ...]:
@@ -477,10 +486,8 @@ OPEN_WINDOW = "the first window that is still open"
 
 @dataclass(frozen=True)
 class Bucket(OneInput, facts=Facts("windows", passes=True, waits=False, outlives="", promise=OPEN_WINDOW)):
-    """Window assigner: outputs one row per window that a row belongs to (WID; 002, Figure A-2).
-
-    Window w holds the values v of the attribute with w*slide <= v < w*slide + range.
-    """
+    """Window assigner: outputs one row per window that a row belongs to (WID; 002, Figure A-2). Window w holds the
+    values v of the attribute with w*slide <= v < w*slide + range."""
 
     attribute: Expr  # expression over the input row; for a window of rows the number of the row
     range: int  # length of a window, in units of the attribute
@@ -504,18 +511,15 @@ class Bucket(OneInput, facts=Facts("windows", passes=True, waits=False, outlives
         return gcd(self.range, self.slide)
 
     def exprs(self) -> tuple[Expr, ...]:
-        """Returns the attribute, the expressions of the partition and the condition of what is counted."""
         return written(self.attribute, *exprs_of(self.partition), self.counted)
 
     def physical(self) -> Physical:
         return Physical("expansion", "stateless, one output row per window")
 
     def origins(self) -> tuple[str, ...]:
-        """Returns the count of rows; of other windows the reader makes the progress."""
         return (ROWS,) if self.rows else ()
 
     def state(self) -> str:
-        """Returns the reason of a window of rows: it counts rows from the first one on."""
         return "row numbers count from the first interval of the chain" if self.rows else ""
 
     def punctuation(self, reader: Node | None) -> Punctuation:
@@ -525,7 +529,6 @@ class Bucket(OneInput, facts=Facts("windows", passes=True, waits=False, outlives
         return Punctuation((self.name,), False, self.groupwise(), self.facts.promise)
 
     def groupwise(self) -> tuple[str, ...]:
-        """Returns the partition of a window of rows; else the groupwise columns of the input."""
         return tuple([item.name for item in self.partition]) if self.rows else self.input.groupwise()
 
     def looks_at(self, below: Node) -> set[str]:
@@ -549,7 +552,6 @@ class Cut(Leaf, facts=Facts("part", passes=False, waits=False, outlives="", prom
         return ()
 
     def physical(self) -> Physical:
-        """Returns a read of the files that the part below wrote."""
         return Physical("files", "rows and promises of another part")
 
 
@@ -576,10 +578,13 @@ class Aggregate:
         return None if self.udaf is not None else NATIVE.get(self.function)
 
     @property
+    def arguments(self) -> tuple[Expr, ...]:
+        return written(self.argument, *self.more)
+
+    @property
     def taken(self) -> tuple[Expr, ...]:
         """The arguments that every row supplies; the other arguments are constants."""
-        arguments = written(self.argument, *self.more)
-        return arguments[: self.udaf.taken] if self.udaf is not None else arguments
+        return self.arguments[: self.udaf.taken] if self.udaf is not None else self.arguments
 
     def over(self, change: Callable[[Expr], Expr]) -> Aggregate:
         argument = None if self.argument is None else change(self.argument)
@@ -597,13 +602,17 @@ class Aggregation(OneInput, abstract=True):
     having: Expr | None  # condition over the names of keys and aggregates; None for all groups
     items: tuple[Item, ...]  # the output columns in order, over the names of keys and aggregates
 
+    @property
+    def all_aggregates(self) -> tuple[Aggregate, ...]:
+        """The aggregates, with those over the rows of a supergroup."""
+        return self.aggregates
+
     def exprs(self) -> tuple[Expr, ...]:
-        arguments = [expr for aggregate in self.aggregates for expr in (aggregate.argument, *aggregate.more)]
+        arguments = [expr for aggregate in self.all_aggregates for expr in aggregate.arguments]
         return written(self.predicate, self.having, *exprs_of(self.keys), *exprs_of(self.items), *arguments)
 
     @property
     def order_dependent(self) -> bool:
-        """Whether an aggregate, or state beyond an epoch, depends on the order of rows."""
         return super().order_dependent or any(a.udaf is not None and a.udaf.ordered for a in self.aggregates)
 
     @property
@@ -612,12 +621,10 @@ class Aggregation(OneInput, abstract=True):
         return next((a.function for a in self.aggregates if a.udaf is not None and a.udaf.make is not None), "")
 
     def ends(self, latest: int) -> list[int]:
-        """Returns the end (ns) of the epoch of `latest`."""
         times = clocks(self.key_fields)
         return [min(time.last(time.latest(latest)) for time in times)] if times else []
 
     def span(self, first: int, latest: int) -> tuple[int, int] | None:
-        """Returns the end of the first epoch and the end of the last epoch (ns)."""
         times = clocks(self.key_fields)
         if not times:
             return None
@@ -625,7 +632,6 @@ class Aggregation(OneInput, abstract=True):
         return begin, max(begin, *self.ends(latest))
 
     def final(self, port: int) -> Final | None:
-        """Returns the end of a row's epoch, at which the row is final."""
         times = clocks(self.key_fields)
         return (lambda last: min(time.last(time.promise(last)) for time in times)) if times else None
 
@@ -633,7 +639,6 @@ class Aggregation(OneInput, abstract=True):
         return tuple([key.temporal.origin for key in self.key_fields if key.temporal])
 
     def grain(self) -> int:
-        """Returns the length of an epoch (ns): a group comes out at most once per epoch."""
         return grid([key.temporal for key in self.key_fields if key.temporal])
 
     def looks_at(self, below: Node) -> set[str]:
@@ -651,13 +656,10 @@ class Group(
         promise="the smaller of the promise of the input and the oldest open epoch",
     ),
 ):
-    """Aggregation by epochs: every group belongs to one epoch, and the end of the epoch closes the group.
-
-    A group can change until `min(last(key))` over its temporal keys. This instant is the `_last` of its row.
-    """
+    """Aggregation by epochs: every group belongs to one epoch, and the end of the epoch closes the group. A group can
+    change until `min(last(key))` over its temporal keys. This instant is the `_last` of its row."""
 
     def physical(self) -> Physical:
-        """Returns an aggregation by slices of time; slices in order if the epoch does not follow the clock."""
         if function := self.in_python:
             reason = f"{function} is a Python function, which takes the rows of a group one by one"
             return Physical("aggregation in slices", reason, in_python=True)
@@ -666,11 +668,9 @@ class Group(
         return Physical("hash aggregation in slices", "a group closes at the end of its epoch, and no state remains")
 
     def reads_from(self, start: int) -> tuple[int, ...]:
-        """Returns the first instant (ns) of the oldest group that can still change."""
         return (epoch_start(self.key_fields, start),)
 
     def groupwise(self) -> tuple[str, ...]:
-        """Returns the output columns that carry the groupwise columns of the input."""
         below = self.input.groupwise()
         key_exprs = {key.name: key.expr for key in self.keys}
         names = []
@@ -681,7 +681,6 @@ class Group(
         return tuple(names)
 
     def key(self, below: Sequence[Key]) -> Key:
-        """Returns the group-by variables, where the items carry all of them."""
         return key_through([{key.name} for key in self.keys], self.items, self.fields)
 
 
@@ -722,14 +721,12 @@ class Running(
         return written(*super().exprs(), self.closing)
 
     def physical(self) -> Physical:
-        """Returns slices in order: groups outlive their epoch."""
         return Physical(
             "slices in order", "groups outlive their epoch, so each slice starts with the groups of the slice before"
         )
 
     def reads_from(self, start: int) -> tuple[int, ...]:
-        """Returns 0: the state begins with the chain of intervals."""
-        return (0,)
+        return (0,)  # the state begins with the chain of intervals
 
 
 # Sampling operator with supergroups and cleaning.
@@ -756,17 +753,18 @@ class Sampling(
     states: tuple[StateFunction, ...]
     place: Place = field(default=(0, 0), compare=False)
 
+    @property
+    def all_aggregates(self) -> tuple[Aggregate, ...]:
+        return (*self.aggregates, *self.supers)
+
     def exprs(self) -> tuple[Expr, ...]:
-        arguments = [expr for aggregate in self.supers for expr in (aggregate.argument, *aggregate.more)]
-        return written(*super().exprs(), *arguments, self.cleaning_when, self.cleaning_by)
+        return written(*super().exprs(), self.cleaning_when, self.cleaning_by)
 
     def physical(self) -> Physical:
-        """Returns slices in order: states outlive their epoch."""
         return Physical("slices in order", "states read rows in canonical order and continue in the next epoch")
 
     def reads_from(self, start: int) -> tuple[int, ...]:
-        """Returns 0: the state begins with the chain of intervals."""
-        return (0,)
+        return (0,)  # the state begins with the chain of intervals
 
 
 # Low-level query nodes (LFTAs), and the leaf of a high plan that reads an LFTA.
@@ -774,10 +772,8 @@ class Sampling(
 
 @dataclass(frozen=True)
 class Partial:
-    """Partial aggregate of an LFTA: a native aggregate, or the SUBAGGR of a user's aggregate.
-
-    A count with an argument counts the rows with a value other than NULL (the divisor of avg).
-    """
+    """Partial aggregate of an LFTA: a native aggregate, or the SUBAGGR of a user's aggregate. A count with an argument
+    counts the rows with a value other than NULL (the divisor of avg)."""
 
     name: str
     function: str
@@ -872,7 +868,6 @@ class LftaInput(Leaf, facts=Facts("lfta", passes=False, waits=False, outlives=""
         return written(lfta.predicate, *exprs_of(lfta.keys), *(partial.argument for partial in lfta.partials))
 
     def physical(self) -> Physical:
-        """Returns a read of the files of one link, or a merge of the files of several links."""
         if len(self.lfta.links) > 1 or ANY_LINK in self.lfta.links:
             return Physical("merge of files", "its promise is the smallest promise of the links")
         return Physical("files", "rows and promises of one link")
@@ -928,10 +923,8 @@ class Window:
         return tied[0] or not kind.keeps_right, tied[1] or not kind.keeps_left
 
     def time_of(self, expr: Expr, kind: JoinKind) -> Temporal | None:
-        """Returns the progress of an expression over joined rows, from the progress of both sides of the window (P4).
-
-        A side that is no bare column is NULL in the unmatched rows of the other side, so it makes no progress there.
-        """
+        """Returns the progress of an expression over joined rows, from the progress of both sides of the window (P4). A
+        side that is no bare column is NULL in the unmatched rows of the other side, so it makes no progress there."""
         sign = 1 if self.left_time.increasing else -1
         ahead, behind = (self.above, self.below) if sign > 0 else (self.below, self.above)
         times: dict[str, Temporal] = {}
@@ -943,7 +936,7 @@ class Window:
         if right:
             times["<right>"] = self.right_time.joined(self.left_time.then(Step("add", -sign * behind)))
             sides[self.right] = Column(self.right.type, "<right>")
-        return infer(_replaced(expr, sides), times)
+        return infer(replaced(expr, sides), times)
 
     def last_left(self, value: int) -> int:
         """Returns the end (ns) of a left row's match window: a matching right row may come until then."""
@@ -986,44 +979,27 @@ class Window:
 
 @dataclass(frozen=True)
 class Join(
-    Node,
+    TwoInputs,
     facts=Facts(
         "join", passes=False, waits=True, outlives="", promise="the clocks of both sides, as the reader uses them"
     ),
 ):
-    """Windowed join of two streams (P4, V1). Expressions name an input column `<alias>.<column>`.
+    """Windowed join of two streams (P4, V1).
 
     A pair meets if the window and every equality hold (NULL equals NULL) and the residual is true. Its `_last` is the
     larger `_last` of the two rows. The `_last` of an unmatched row is `window.last_left` or `window.last_right` of its
     value. Maps below the join already apply the predicates on one side alone.
-
-    Attributes:
-        equalities: pairs (over the left row, over the right row), without the equality of the window.
-        residual: condition over both rows; unmatched rows need not satisfy it.
-        items: the output columns over both rows. In an unmatched row, a column in an equality takes the value of the
-            other side. Every other column of the missing side is NULL.
     """
 
     kind: JoinKind
-    left: Node
-    right: Node
-    left_alias: str
-    right_alias: str
     window: Window
-    equalities: tuple[tuple[Expr, Expr], ...]
-    residual: Expr | None
+    equalities: tuple[tuple[Expr, Expr], ...]  # (over the left row, over the right row), without that of the window
+    residual: Expr | None  # condition over both rows; unmatched rows need not satisfy it
+    # the output columns over both rows. In an unmatched row, a column in an equality takes the value of the other side.
+    # Every other column of the missing side is NULL.
     items: tuple[Item, ...]
 
-    def inputs(self) -> tuple[Node, ...]:
-        return (self.left, self.right)
-
-    def over(self, *inputs: Node) -> Self:
-        """Returns the join over two other inputs with the same columns."""
-        left, right = inputs
-        return replace(self, left=left, right=right)
-
     def exprs(self) -> tuple[Expr, ...]:
-        """Returns the expressions of the window, equalities, residual and items."""
         ties = [expr for pair in self.equalities for expr in pair]
         return written(self.window.left, self.window.right, *ties, self.residual, *exprs_of(self.items))
 
@@ -1041,7 +1017,6 @@ class Join(
         return Physical(f"{what} in slices", "a promise closes the match windows of a slice, and no state remains")
 
     def reads_from(self, start: int) -> tuple[int, ...]:
-        """Returns the first timestamp (ns) of both sides that could match."""
         return self.window.needed(start, self.kind)
 
     def ends(self, latest: int) -> list[int]:
@@ -1056,7 +1031,6 @@ class Join(
         return ends
 
     def final(self, port: int) -> Final | None:
-        """Returns the end of a row's match window, at which the row is final."""
         window = self.window
         if window.left_time.origin:
             return None
@@ -1068,15 +1042,12 @@ class Join(
         return (self.window.left_time.origin,)
 
     def grain(self) -> int:
-        """Returns the grain (ns) of the window's two expressions."""
         return grid([self.window.left_time, self.window.right_time])
 
     def looks_at(self, below: Node) -> set[str]:
-        """Returns the columns of the window on the side of `below`."""
-        sides = [(self.left, self.left_alias, self.window.left), (self.right, self.right_alias, self.window.right)]
-        return {
-            name.removeprefix(f"{alias}.") for side, alias, expr in sides if side is below for name in columns_of(expr)
-        }
+        windows = (self.window.left, self.window.right)
+        read = [(alias, expr) for (alias, side), expr in zip(self.sides, windows, strict=True) if side is below]
+        return {name.removeprefix(f"{alias}.") for alias, expr in read for name in columns_of(expr)}
 
     def punctuation(self, reader: Node | None) -> Punctuation:
         """Returns the promise of one or both attributes, as the reader uses them (002, sections 5.3, 7.2)."""
@@ -1104,11 +1075,11 @@ class Join(
 
     def key(self, below: Sequence[Key]) -> Key:
         """Returns the key of one side, with the columns of the other side's key that it does not determine."""
-        left, right = below
-        if left is None or right is None:
+        if None in below:
             return None
-        left_key = tuple(f"{self.left_alias}.{name}" for name in left)
-        right_key = tuple(f"{self.right_alias}.{name}" for name in right)
+        left_key, right_key = (
+            tuple(f"{alias}.{name}" for name in key or ()) for (alias, _), key in zip(self.sides, below, strict=True)
+        )
         ties = [(_Side.of(a, temporal=False), _Side.of(b, temporal=False)) for a, b in self.equalities]
         if self.window.equality:
             ties.append((_Side.of(self.window.left, temporal=True), _Side.of(self.window.right, temporal=True)))
@@ -1145,11 +1116,9 @@ _Tie = tuple[_Side, _Side]
 
 
 def _undetermined(other: Sequence[str], base: Sequence[str], ties: Sequence[_Tie], keeps_other: bool) -> list[str]:
-    """Returns the columns of one side's key that the key of the base side does not determine.
-
-    In a pair, every equality of the join determines one column by another. In an unmatched row of the other side, a
-    bare base column takes the value of its equality (V1). With only one equality, it determines the other column too.
-    """
+    """Returns the columns of one side's key that the key of the base side does not determine. In a pair, every equality
+    of the join determines one column by another. In an unmatched row of the other side, a bare base column takes the
+    value of its equality (V1). With only one equality, it determines the other column too."""
     bare = [side.bare for side, _ in ties]
     needed = []
     for name in other:
@@ -1160,22 +1129,15 @@ def _undetermined(other: Sequence[str], base: Sequence[str], ties: Sequence[_Tie
 
 
 def _sides_differ(node: Join, key: Collection[str], ties: Sequence[_Tie]) -> bool:
-    """Returns whether an unmatched left row and an unmatched right row never have the same key.
-
-    With equal keys, the two rows would satisfy every equality of the key. Without another condition they would have
-    met. The keys also differ if the key has a clock of one side: the rows of the other side have NULL in this column.
-    """
+    """Returns whether an unmatched left row and an unmatched right row never have the same key. With equal keys, the
+    two rows would satisfy every equality of the key. Without another condition they would have met. The keys also
+    differ if the key has a clock of one side: the rows of the other side have NULL in this column."""
     bare = [side.bare for tie in ties for side in tie]
     if node.residual is None and node.window.equality:
         covered = [tie for tie in ties if any(side.bare in key and bare.count(side.bare) == 1 for side in tie)]
         if len(covered) == len(ties):
             return True
-    clocks = [
-        f"{alias}.{field.name}"
-        for alias, side in ((node.left_alias, node.left), (node.right_alias, node.right))
-        for field in side.fields
-        if field.temporal is not None
-    ]
+    clocks = [f"{alias}.{field.name}" for alias, side in node.sides for field in side.fields if field.temporal]
     return any(name in key and name not in bare for name in clocks)
 
 
@@ -1192,28 +1154,24 @@ def _equal_columns(kind: JoinKind, ties: Sequence[_Tie]) -> dict[str, set[str]]:
     return equal
 
 
-def _replaced(expr: Expr, parts: Mapping[Expr, Expr]) -> Expr:
+def replaced(expr: Expr, parts: Mapping[Expr, Expr]) -> Expr:
     """Returns the expression with some of its subexpressions replaced."""
     if expr in parts:
         return parts[expr]
-    return with_children(expr, [_replaced(child, parts) for child in expr.children()])
+    return with_children(expr, [replaced(child, parts) for child in expr.children()])
 
 
 # Semi join: rows of a source that a matching row of another source precedes.
 
 
 @dataclass(frozen=True)
-class FilterJoin(Node, facts=Facts("FILTER_JOIN", passes=False, waits=True, outlives="", promise=CARRIED_THROUGH)):
+class FilterJoin(TwoInputs, facts=Facts("FILTER_JOIN", passes=False, waits=True, outlives="", promise=CARRIED_THROUGH)):
     """Semi join: keeps a left row if a right row with equal keys precedes it by at most `range` (O6).
 
     Both sides are packets of one link. `_last` of a left row is the last instant at which its match may still come.
     That is the end of the left row's unit of t; for a decreasing t it is the end of the unit t - range.
     """
 
-    left: Node
-    right: Node  # the rows to search for a match, on the same links
-    left_alias: str
-    right_alias: str
     keys: tuple[tuple[Expr, Expr], ...]  # pairs of equal expressions (over the left row, over the right row)
     left_time: Expr
     right_time: Expr
@@ -1221,14 +1179,6 @@ class FilterJoin(Node, facts=Facts("FILTER_JOIN", passes=False, waits=True, outl
     items: tuple[Item, ...]
     algorithm: str  # the algorithm that DEFINE asks for, shown by EXPLAIN; it does not change the rows
     place: Place = field(default=(0, 0), compare=False)
-
-    def inputs(self) -> tuple[Node, ...]:
-        return (self.left, self.right)
-
-    def over(self, *inputs: Node) -> Self:
-        """Returns the join over two other inputs with the same columns."""
-        left, right = inputs
-        return replace(self, left=left, right=right)
 
     def exprs(self) -> tuple[Expr, ...]:
         ties = [expr for pair in self.keys for expr in pair]
@@ -1256,12 +1206,10 @@ class FilterJoin(Node, facts=Facts("FILTER_JOIN", passes=False, waits=True, outl
         return max(0, time.first(left)), max(0, time.first(right))
 
     def ends(self, latest: int) -> list[int]:
-        """Returns the last instant (ns) at which a match of the last left row may still come."""
         final = self.final(0)
         return [final(latest)] if final else []
 
     def final(self, port: int) -> Final | None:
-        """Returns when a left row is final: at the end of the wait for its match."""
         time = self.time
         if port or time.origin:
             return None
@@ -1276,7 +1224,6 @@ class FilterJoin(Node, facts=Facts("FILTER_JOIN", passes=False, waits=True, outl
         return (off_clock([field for field in self.right.fields if field.name == name]),)
 
     def grain(self) -> int:
-        """Returns 0: the reader decides."""
         return 0
 
 
@@ -1307,8 +1254,7 @@ class WatchJoin(
         return Physical("lookup", "each task holds the list in memory, so no row waits")
 
 
-# Traverses and rebuilds plans, which are graphs because queries share the plans that they read. Beside
-# `plan.operators`. Spark's Python workers load this module for every query, so it imports the operators only.
+# Traverses and rebuilds plans, which are graphs because queries share the plans that they read.
 
 
 def with_inputs(node: Node, inputs: Sequence[Node]) -> Node:
@@ -1338,10 +1284,14 @@ def outgrows(after: Iterable[Expr], before: Iterable[Expr]) -> bool:
     return nodes > EXPRESSION_NODES and nodes > sum(expr.size for expr in before)
 
 
+def with_columns(expr: Expr, values: Mapping[str, Expr]) -> Expr:
+    """Returns the expression with some of its columns replaced by expressions."""
+    return rewrite(expr, lambda part: values.get(part.name, part) if isinstance(part, Column) else part)
+
+
 def substitute(expr: Expr, items: Sequence[Item]) -> Expr:
     """Replaces the columns of an expression by the expressions of a projection's items."""
-    definitions = {item.name: item.expr for item in items}
-    return rewrite(expr, lambda e: definitions.get(e.name, e) if isinstance(e, Column) else e)
+    return with_columns(expr, {item.name: item.expr for item in items})
 
 
 def leaves(node: Node) -> list[LftaInput | Cut]:

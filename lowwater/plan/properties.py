@@ -13,19 +13,14 @@ from math import gcd
 import pyarrow as pa
 
 from lowwater.catalog import expr as ex
-from lowwater.catalog.expr import (
-    walk as walk_expr,
-)
+from lowwater.catalog.expr import walk as walk_expr
 from lowwater.catalog.functions import Cost
 from lowwater.catalog.schemas import CONTROL, SAMPLING_RATE, STREAM_TYPES, TABLE_TYPES
 from lowwater.plan import operators as ops
 from lowwater.plan.temporal import END_OF_TIME, Temporal, grid
 
-# What an operator remembers: its state, the ranges that it reads, the granularity of its epochs.
-
-# Finds the state that a query carries from interval to interval (SEMANTICS I4), and whether it goes by arrival.
-# EXPLAIN shows it, and the scheduler of intervals reads it: the intervals of a query without state can run in any
-# order.
+# The state that a query carries from interval to interval (SEMANTICS I4), and whether it goes by arrival. EXPLAIN shows
+# it, and the scheduler of intervals reads it: the intervals of a query without state can run in any order.
 
 ROW = "_row"
 """Column with the number of a record on its links (SEMANTICS I4)."""
@@ -68,14 +63,9 @@ def _handed(node: ops.Node) -> bool:
 
 
 def read_from(node: ops.Node, start: int, handed: bool = False) -> dict[str, int]:
-    """Returns from which timestamp (ns) each source must be read.
-
-    Args:
-        node: a logical plan (keys are `query.alias`) or a high plan (keys are names of LFTAs and of fragments, whose
-            rows are needed from that `_last` on).
-        start: all rows with `_last` at or after it (ns) must be right.
-        handed: whether the states of the operators at `start` are handed over (`plan.properties.state.hands_over`).
-    """
+    """Returns from which timestamp (ns) each source must be read, so that all rows with `_last` at or after `start`
+    (ns) are right: of a logical plan by `query.alias`, of a high plan by the names of LFTAs and of fragments, whose
+    rows are needed from that `_last` on. `handed`: whether the states of the operators at `start` are handed over."""
     starts: dict[str, int] = {}
     _descend(node, max(start, 0), starts, handed)
     if by_arrival(node):
@@ -94,18 +84,12 @@ def _descend(root: ops.Node, first: int, starts: dict[str, int], handed: bool) -
             continue
         starts_by_node[id(node)] = start
         if isinstance(node, ops.Source | ops.LftaInput | ops.Cut):
-            name, needed = _leaf(node, start)
+            name = f"{node.query}.{node.alias}" if isinstance(node, ops.Source) else ops.leaf_name(node)
+            needed = node.first_read(start) if isinstance(node, ops.LftaInput) else start
             starts[name] = min(needed, starts.get(name, needed))
             continue
         needs = (start,) if handed and node.facts.outlives else node.reads_from(start)
         stack += reversed(list(zip(node.inputs(), needs, strict=True)))
-
-
-def _leaf(node: ops.Source | ops.LftaInput | ops.Cut, start: int) -> tuple[str, int]:
-    """Returns the name of a leaf's source, and from which timestamp (ns) it is read."""
-    if isinstance(node, ops.Source):
-        return f"{node.query}.{node.alias}", start
-    return (node.lfta.name, node.first_read(start)) if isinstance(node, ops.LftaInput) else (node.name, start)
 
 
 def horizon(node: ops.Node, latest: int) -> int:
@@ -115,12 +99,9 @@ def horizon(node: ops.Node, latest: int) -> int:
 
 
 def reached(node: ops.Node, first: int, latest: int) -> list[tuple[int, int]] | None:
-    """Returns the spans of `_last` that rows from packets between `first` and `latest` (ns, both included) can have.
-
-    An interval outside of these spans has no row and no record to count, unless it has packets of its own. None if
-    packets do not decide it: an operator that counts rows or hands a state over may make rows, or states, in idle time
-    (I4).
-    """
+    """Returns the spans of `_last` that rows from packets between `first` and `latest` (ns, both included) can have. An
+    interval outside of these spans has no row and no record to count, unless it has packets of its own. None if packets
+    do not decide it: an operator that counts rows or hands a state over may make rows, or states, in idle time (I4)."""
     if by_arrival(node) or any(below.facts.outlives for below in ops.walk(node)):
         return None
     spans = [below.span(first, latest) for below in ops.walk(node) if below.facts.waits]
@@ -139,9 +120,12 @@ def needed_granularity(*plans: ops.Node) -> dict[str, tuple[int, str]]:
     """Returns, for each LFTA, the granularity (ns) that its readers can use, and the first reader that needs it.
     `plans`: high plans of output queries, which may share operators."""
     needs: dict[int, Need] = {}
+
+    def add(node: ops.Node, need: Need) -> None:
+        needs[id(node)] = _finer(needs.get(id(node)), need)
+
     for plan in plans:
-        output = grid([field.temporal for field in plan.fields if field.temporal])
-        _add_need(needs, plan, (output, f"the output of {plan.query}"))
+        add(plan, (grid([field.temporal for field in plan.fields if field.temporal]), f"the output of {plan.query}"))
     by_lfta: dict[str, Need] = {}
     # Readers come before their inputs, so all readers of an operator have stated their needs before its turn.
     for node in reversed(list(ops.walk(*plans))):
@@ -153,50 +137,34 @@ def needed_granularity(*plans: ops.Node) -> dict[str, tuple[int, str]]:
             continue
         # A group comes out once an epoch, whatever its reader needs.
         if grain := node.grain():
-            need = (grain, f"the {_kind(node)} of {node.query}")
+            kind = "aggregation" if isinstance(node, ops.Aggregation) else "join"
+            need = (grain, f"the {kind} of {node.query}")
         for below in node.inputs():
-            _add_need(needs, below, need)
+            add(below, need)
     return by_lfta
-
-
-def _add_need(needs: dict[int, Need], node: ops.Node, need: Need) -> None:
-    needs[id(node)] = _finer(needs.get(id(node)), need)
 
 
 def _finer(first: Need | None, second: Need) -> Need:
     """Returns the granularity that serves two readers, with the first reader that needs it."""
-    if first is None:
-        return second
-    both = gcd(first[0], second[0])
-    return first if both == first[0] else (both, second[1])
+    both = second[0] if first is None else gcd(first[0], second[0])
+    return first if first is not None and both == first[0] else (both, second[1])
 
 
-def _kind(node: ops.Node) -> str:
-    return "aggregation" if isinstance(node, ops.Aggregation) else "join"
-
-
-# Counts the rows that a plan makes of one row: overlapping windows, and groupings such as CUBE. Beside
-# `plan.properties`, which is about expressions. The text alone shows this number, so a query with an absurd cost
-# is refused before anything is read.
+# Counts the rows that a plan makes of one row: overlapping windows, and groupings such as CUBE. The text alone shows
+# this number, so a query with an absurd cost is refused before anything is read.
 
 
 def copies(plan: ops.Node) -> Iterator[tuple[ops.Node, ops.Copies, int]]:
     """Yields the operators that multiply rows, with their factor and the product with the operators right below.
-
-    Aggregations, joins and other operators that make rows of their own start again at 1.
-    """
+    Aggregations, joins and other operators that make rows of their own start again at 1."""
     for node in ops.walk(plan):
         if (factor := node.copies()) is not None:
-            yield node, factor, _product(node)
-
-
-def _product(node: ops.Node) -> int:
-    times = 1
-    while isinstance(node, ops.OneInput) and node.facts.passes:
-        factor = node.copies()
-        times *= factor.times if factor else 1
-        node = node.input
-    return times
+            below, times = node, 1
+            while isinstance(below, ops.OneInput) and below.facts.passes:
+                more = below.copies()
+                times *= more.times if more else 1
+                below = below.input
+            yield node, factor, times
 
 
 # Finds the LFTAs whose rows need their place in the stream: the canonical order of packets (SEMANTICS O1). The high
@@ -237,8 +205,7 @@ class StatedKeys:
     extra: tuple[str, ...] = ()  # columns of `extra_keys`, which are added to the key
 
     def with_derived(self, derived: ops.Key, names: Sequence[str]) -> ops.Key:
-        """Combines the declared columns with the key that the plan shows. `derived`: the key that the plan shows; None
-        for none."""
+        """Combines the declared columns with the key that the plan shows; None for none."""
         base = self.whole or derived
         if base is None and not self.extra:
             return None
@@ -247,30 +214,22 @@ class StatedKeys:
 
 
 def unique_key(node: ops.Node, keys: dict[int, ops.Key] | None = None) -> ops.Key:
-    """Returns the columns of a unique key of a node's rows, in the order of its fields; NULL equals NULL.
-
-    Args:
-        keys: identity of an operator -> its key, filled by earlier calls where plans share queries. The operators must
-            stay alive.
-
-    Returns:
-        The names of output columns, as few as the plan shows; None if no key follows from the plan.
-    """
+    """Returns the columns of a unique key of a node's rows, as few as the plan shows, in the order of its fields; NULL
+    equals NULL. None if no key follows from the plan. `keys`: identity of an operator -> its key, filled by earlier
+    calls where plans share queries; the operators must stay alive."""
     keys = {} if keys is None else keys
     for part in ops.walk(node, done=keys):
         keys[id(part)] = part.key([keys[id(below)] for below in part.inputs()])
     return keys[id(node)]
 
 
-# Which columns of LFTAs a plan reads, where the low level hands on more than that. Beside the planner;
-# `replay.checks` and the states of intervals ask it what a link has to keep.
+# Which columns of LFTAs a plan reads, where the low level hands on more than that. `replay.checks` and the states of
+# intervals ask it what a link has to keep.
 
 
 def lftas_as_read(highs: Sequence[ops.Node]) -> list[ops.Lfta]:
-    """Returns the LFTAs of high plans without the columns that they only hand on and that nothing above them reads.
-
-    A union of two protocols by arrival, for example, hands on all columns of both.
-    """
+    """Returns the LFTAs of high plans without the columns that they only hand on and that nothing above them reads. A
+    union of two protocols by arrival, for example, hands on all columns of both."""
     wanted: dict[int, set[str]] = defaultdict(set)
     for high in highs:
         wanted[id(high)] |= {field.name for field in high.fields}
@@ -292,12 +251,11 @@ def lftas_as_read(highs: Sequence[ops.Node]) -> list[ops.Lfta]:
             below = names | {name.rpartition(".")[2] for name in ex.columns_of(*exprs)}
             for child in node.inputs():
                 wanted[id(child)] |= below
-    return [
-        replace(
-            lfta, keys=tuple(k for k in lfta.keys if k.name in read[lfta.name] or not isinstance(k.expr, ex.Column))
-        )
-        for lfta in ops.lftas_of(*highs)
-    ]
+
+    def is_read(lfta: ops.Lfta, key: ops.Item) -> bool:
+        return key.name in read[lfta.name] or not isinstance(key.expr, ex.Column)
+
+    return [replace(lfta, keys=tuple(key for key in lfta.keys if is_read(lfta, key))) for lfta in ops.lftas_of(*highs)]
 
 
 # Columns of instants beside temporal columns: `tb` in minutes is published with `tb_start`, a timestamp. Derived from
@@ -407,9 +365,9 @@ def _of(node: ops.Node, below: list[dict[str, Measure]]) -> dict[str, Measure]:
         names = dict.fromkeys((key.name for key in node.keys), Measure.FIELD)
         for each in node.aggregates:
             names[each.name] = Measure.COUNT if each.function in ("count", "sum") else Measure.AGGREGATE
-    for side, alias in enumerate(("left_alias", "right_alias")):
-        if prefix := getattr(node, alias, ""):
-            names |= {f"{prefix}.{name}": measure for name, measure in below[side].items()}
+    if isinstance(node, ops.TwoInputs):
+        for (alias, _), columns in zip(node.sides, below, strict=True):
+            names |= {f"{alias}.{name}": measure for name, measure in columns.items()}
     items: tuple[ops.Item, ...] | None = getattr(node, "items", None)
     if items is not None:
         return {item.name: _measure(item.expr, names) for item in items}
@@ -453,17 +411,17 @@ def cost(expr: ex.Expr) -> int:
             total += node.function.cost
         elif isinstance(node, ex.Binary):
             wide = node.op in ex.COMPARISON and node.left.type in (ex.Type.STRING, ex.Type.IP)
-            total += WIDE_COST if wide and not _compares_link(node) else 1
+            # The link is the same for all packets of a pass.
+            total += WIDE_COST if wide and not (_is_link(node.left) or _is_link(node.right)) else 1
         elif isinstance(node, ex.OneOf):
             total += WIDE_COST
-        elif isinstance(node, ex.Case | ex.StateCall) or type(node).__name__ == "Unary":
+        elif isinstance(node, ex.Case | ex.StateCall | ex.Unary):
             total += 1
     return total
 
 
-def _compares_link(node: ex.Binary) -> bool:
-    # The link is the same for all packets of a pass.
-    return any(isinstance(side, ex.Column) and side.name == "interface" for side in (node.left, node.right))
+def _is_link(expr: ex.Expr) -> bool:
+    return isinstance(expr, ex.Column) and expr.name == "interface"
 
 
 def unsafe(expr: ex.Expr, threshold: int = Cost.HIGH) -> str:
@@ -485,14 +443,13 @@ def unsafe(expr: ex.Expr, threshold: int = Cost.HIGH) -> str:
 
 
 def safe(expr: ex.Expr, threshold: int = Cost.HIGH) -> bool:
-    """Whether the low level may evaluate an expression. `threshold`: the cost from which a function stays at the high
-    level."""
+    """Whether the low level may evaluate an expression; `threshold` as of `unsafe`."""
     return not unsafe(expr, threshold)
 
 
 def unkeepable(expr: ex.Expr) -> str:
     """Returns why the low level's group table cannot keep a minimum or maximum; empty if it can."""
-    if expr.type is ex.Type.STRING and not (isinstance(expr, ex.Column) and expr.name == "interface"):
+    if expr.type is ex.Type.STRING and not _is_link(expr):
         return "the group table stores strings as numbers, which have another order"
     return ""
 
@@ -522,7 +479,6 @@ class PrefilterSignature:
 
     @property
     def mask(self) -> int:
-        """The bits as a number."""
         return sum(1 << bit for bit in self.bits)
 
 

@@ -5,6 +5,7 @@ Parses, binds and rewrites the queries. Every engine, EXPLAIN and the digest of 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
@@ -92,13 +93,9 @@ class Plan:
 
 
 def plan_files(paths: Sequence[Path], links: Links, slots: int | None = None, context: Context | None = None) -> Plan:
-    """Plans the queries of some files as one query set.
+    """Plans the queries of some UTF-8 files as one query set. `slots`: the number of slots of every group table,
+    instead of what the queries say; for tests of the law. `context`: functions, protocols and parameters.
     Raises LowwaterError if a file cannot be read, and QueryError if a query is wrong; QueryErrors for several mistakes.
-
-    Args:
-        paths: `.gsql` files, UTF-8.
-        slots: the number of slots of every group table, instead of what the queries say; for tests of the law.
-        context: functions, protocols and parameters; None for the built-in ones.
     """
     texts = [(str(path), read_query(path)) for path in paths]
     folders = tuple(dict.fromkeys(path.parent for path in paths))
@@ -109,11 +106,8 @@ def table_names(paths: Sequence[Path]) -> list[str]:
     """The queries of some files that have a table: what the files say, without planning them.
     Raises LowwaterError if a file cannot be read, and QueryError if a file is no GSQL."""
     read = read_texts([(str(path), read_query(path)) for path in paths], [path.parent for path in paths])
-    return [
-        name
-        for name, (statement, _) in read.statements.items()
-        if not isinstance(statement, syntax.Watchlist) and not is_hidden(name, read)
-    ]
+    statements = ((name, statement) for name, (statement, _) in read.statements.items())
+    return [name for name, of in statements if not isinstance(of, syntax.Watchlist) and not is_hidden(name, read)]
 
 
 def read_query(path: Path) -> str:
@@ -132,12 +126,8 @@ def plan_texts(
     context: Context | None = None,
     folders: Sequence[Path] = (),
 ) -> Plan:
-    """Plans query texts as one query set.
-
-    Args:
-        texts: (name of the file, text) pairs.
-        folders: folders with libraries of queries (`library/query`).
-    """
+    """Plans query texts, as (name of the file, text), as one query set. `folders`: folders with libraries of queries
+    (`library/query`)."""
     bound = bind_texts(texts, folders, replace(context or Context(), links=links), slots)
     _require_small(bound)
     statements, context = bound.statements, bound.context
@@ -156,17 +146,17 @@ def plan_texts(
         plan = logical[name]
         _, text = statements[name]
         upstream[name] = _upstream(node, name, upstream)
-        used = [statements[query][0] for query in (*upstream[name], name)]
-        extra = _extra_inputs([*upstream[name], name], statements, context)
-        texts_below = [(f"query {query}", printed(query)) for query in (*upstream[name], name)]
-        named = [*_named_inputs(plan, used, context), *texts_below]
-        canonical = _canonical([part for _, part in extra], [part for _, part in named])
+        read = [*upstream[name], name]
+        extra = _extra_inputs(read, statements, context)
+        named = _named_inputs(plan, [statements[query][0] for query in read], context)
+        named += [(f"query {query}", printed(query)) for query in read]
+        texts_of_inputs = [*(["\n".join(text for _, text in extra)] if extra else []), *(text for _, text in named)]
+        canonical = "\n\n".join(texts_of_inputs)
         key = bound.keys[name].with_derived(unique_key(plan, keys), [field.name for field in plan.fields])
         high = rewriters[name in setting.arriving].rewrite(plan)
         plans.append(QueryPlan(name, canonical, plan, high, text.file, name in bound.hidden, key, (*extra, *named)))
-    plans = [
-        replace(plan, high=high) for plan, high in zip(plans, with_numbers([plan.high for plan in plans]), strict=True)
-    ]
+    highs = with_numbers([plan.high for plan in plans])
+    plans = [replace(plan, high=high) for plan, high in zip(plans, highs, strict=True)]
     order = {name: at for at, name in enumerate(statements)}
     plans.sort(key=lambda plan: order[plan.name])
     outputs = tuple(plan for plan in plans if not plan.internal)
@@ -196,12 +186,8 @@ def _make_plan(
 
 def _queries_with_many_sources(plans: Iterable[Node]) -> frozenset[str]:
     """Returns the queries that read packets in more than one place."""
-    counts: dict[str, int] = {}
-    for node in walk(*plans):
-        for below in node.inputs():
-            if isinstance(below, Source):
-                counts[node.query] = counts.get(node.query, 0) + 1
-    return frozenset(query for query, count in counts.items() if count > 1)
+    readers = [node.query for node in walk(*plans) for below in node.inputs() if isinstance(below, Source)]
+    return frozenset(query for query, count in Counter(readers).items() if count > 1)
 
 
 def _setting(bound: Bound) -> Setting:
@@ -283,11 +269,6 @@ def _extra_inputs(names: Sequence[str], statements: Statements, context: Context
     if context.dialect != "lowwater":
         extra.append(("the dialect", f"dialect {context.dialect}"))
     return extra
-
-
-def _canonical(extra: Sequence[str], named: Sequence[str]) -> str:
-    """Joins the texts of queries and of everything that they depend on (S1)."""
-    return "\n\n".join([*(["\n".join(extra)] if extra else []), *named])
 
 
 def source_links(plan: Node) -> dict[str, tuple[str, ...]]:

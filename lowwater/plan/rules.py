@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from lowwater.catalog import expr as ex
 from lowwater.catalog.builtin import CATALOG
-from lowwater.catalog.expr import Column, Expr, Type, columns_of, conjunction, conjuncts, rewrite
+from lowwater.catalog.expr import Column, Expr, Type, columns_of, conjunction, conjuncts
 from lowwater.catalog.functions import AggregateFunction, Catalog, Cost, Native
 from lowwater.catalog.native import NATIVE, type_of
 from lowwater.catalog.protocols import ALIASES
@@ -32,28 +32,21 @@ from lowwater.plan.properties import ROW, TIMESTAMP, safe, unkeepable, unsafe
 
 @dataclass(frozen=True)
 class Setting:
-    """Facts of a query set.
+    """Facts of a query set. Queries without an entry in `slots` or `thresholds` have the default."""
 
-    Attributes:
-        slots: query -> size of its group tables, a power of two, for queries without the default.
-        thresholds: query -> least cost at which a function is not LFTA-safe, for queries without the default.
-        selections: queries that ask for a selection LFTA (`select_lfta`).
-        private: unpublished queries with one reader; the rules may rewrite them together with their reader.
-        several: queries with more than one packet source; the names of their LFTAs contain the range variable.
-        ordered: queries whose rows depend on the order of their input.
-        arrival: whether the planned query is evaluated by arrival, so that its LFTAs read by arrival.
-        arriving: queries that make progress with records only, and so are always evaluated by arrival. In another
-            query, an LFTA by arrival has a suffix in its name.
-    """
-
-    slots: Mapping[str, int] = field(default_factory=dict)
+    slots: Mapping[str, int] = field(default_factory=dict)  # query -> size of its group tables, a power of two
+    # query -> least cost at which a function is not LFTA-safe
     thresholds: Mapping[str, int] = field(default_factory=dict)
-    selections: frozenset[str] = frozenset()
+    selections: frozenset[str] = frozenset()  # queries that ask for a selection LFTA (`select_lfta`)
+    # unpublished queries with one reader; the rules may rewrite them together with their reader
     private: frozenset[str] = frozenset()
+    # queries with more than one packet source; the names of their LFTAs contain the range variable
     several: frozenset[str] = frozenset()
     catalog: Catalog = CATALOG
-    ordered: frozenset[str] = frozenset()
-    arrival: bool = False
+    ordered: frozenset[str] = frozenset()  # queries whose rows depend on the order of their input
+    arrival: bool = False  # whether the planned query is evaluated by arrival, so that its LFTAs read by arrival
+    # queries that make progress with records only, and so are always evaluated by arrival. In another query, an LFTA by
+    # arrival has a suffix in its name.
     arriving: frozenset[str] = frozenset()
 
     def threshold(self, query: str) -> int:
@@ -108,7 +101,6 @@ class Selection:
 
     @staticmethod
     def of(source: ops.Source, query: str, setting: Setting) -> Selection:
-        """Returns a builder without columns."""
         return Selection(source, setting.threshold(query), setting.arrival)
 
     def column(self, expr: ex.Expr, name: str) -> ex.Column:
@@ -143,12 +135,8 @@ class Selection:
         return low, high
 
     def leaf(self, query: str, name: str, low: ex.Expr | None, numbered: bool = False) -> ops.LftaInput:
-        """Returns the finished LFTA as a leaf of the high level.
-
-        Args:
-            low: predicate over packets; None for all packets.
-            numbered: whether the query counts every record, so that every record becomes a row.
-        """
+        """Returns the finished LFTA as a leaf of the high level. `low`: predicate over packets; None for all of them.
+        `numbered`: whether the query counts every record, so that every record becomes a row."""
         if self.arrival:
             return self._by_arrival(query, name, low, numbered)
         if not self.items:
@@ -256,7 +244,7 @@ def _aggregate_reason(aggregate: ops.Aggregate, setting: Setting, threshold: int
     native = aggregate.native
     picked = aggregate.argument if native is not None and native.picks else None
     order = unkeepable(picked) if picked is not None else ""
-    reasons = [unsafe(e, threshold) for e in (aggregate.argument, *aggregate.more) if e is not None]
+    reasons = [unsafe(expr, threshold) for expr in aggregate.arguments]
     return next((reason for reason in reasons if reason), order)
 
 
@@ -342,7 +330,7 @@ class Merging:
 
     def over(self, expr: ex.Expr) -> ex.Expr:
         """Returns an expression over aggregates as an expression over the superaggregates."""
-        return ex.rewrite(expr, lambda e: self.finish.get(e.name, e) if isinstance(e, ex.Column) else e)
+        return ops.with_columns(expr, self.finish)
 
     def above(self, node: ops.Group, **changed: Any) -> ops.Group:
         """Returns an aggregation over the partial one, with other changed fields."""
@@ -387,15 +375,10 @@ def selected(node: A, source: ops.Source, setting: Setting) -> A:
     """Returns the whole aggregation at the high level, over a selection LFTA."""
     selection = Selection.of(source, node.query, setting)
     keys = tuple(ops.Item(key.name, selection.over(key.expr, key.name)) for key in node.keys)
-    aggregates = tuple(over_selection(aggregate, selection) for aggregate in node.aggregates)
+    aggregates = tuple(aggregate.over(selection.over) for aggregate in node.aggregates)
     low, high = selection.predicate(node.predicate)
     leaf = selection.leaf(node.query, lfta_name(node.query, source, setting), low)
     return replace(node, input=leaf, predicate=high, keys=keys, aggregates=aggregates)
-
-
-def over_selection(aggregate: ops.Aggregate, selection: Selection) -> ops.Aggregate:
-    """Returns an aggregate with its arguments over the columns of a selection LFTA."""
-    return aggregate.over(selection.over)
 
 
 # Splits an aggregation over sliding windows: panes below, windows of panes above. The length of a pane is the
@@ -461,7 +444,7 @@ def tagged(node: A, bucket: ops.Bucket, source: ops.Source, setting: Setting) ->
     keys = tuple(
         key if key.expr == wid else ops.Item(key.name, selection.over(key.expr, key.name)) for key in node.keys
     )
-    aggregates = tuple(over_selection(aggregate, selection) for aggregate in node.aggregates)
+    aggregates = tuple(aggregate.over(selection.over) for aggregate in node.aggregates)
     counted = bucket.counted
     if bucket.rows and not bucket.every_record:
         # Rows are counted before WHERE, so the high level needs all of those that are counted.
@@ -494,10 +477,7 @@ def split_grouping_sets(node: ops.Node, setting: Setting) -> ops.Node | None:
     arguments = {item.name: item.expr for item in below.items}
     names = [key.name for key in node.keys if key.name != expand.name]
     keys = tuple(item for item in below.items if item.name in names)
-    aggregates = [
-        aggregate.over(lambda expr: arguments[expr.name] if isinstance(expr, ex.Column) else expr)
-        for aggregate in node.aggregates
-    ]
+    aggregates = [aggregate.over(lambda expr: ops.with_columns(expr, arguments)) for aggregate in node.aggregates]
     whole = replace(node, input=source, predicate=below.predicate, aggregates=tuple(aggregates))
     if whole_reason(whole, keys, setting):
         return None
@@ -520,35 +500,28 @@ def _expanded(expand: ops.Expand, leaf: ops.LftaInput) -> ops.Expand:
 
 def split_row_by_row(node: ops.Node, setting: Setting) -> ops.Node | None:
     """Returns both levels of a Running or Sampling over packets; None for other plans."""
-    if isinstance(node, ops.Running) and isinstance(node.input, ops.Source):
-        return selected(node, node.input, setting)
-    if (
-        isinstance(node, ops.Running)
-        and isinstance(node.input, ops.Bucket)
-        and isinstance(node.input.input, ops.Source)
-    ):
-        return tagged(node, node.input, node.input.input, setting)
+    if isinstance(node, ops.Running):
+        below = node.input
+        if isinstance(below, ops.Bucket) and isinstance(below.input, ops.Source):
+            return tagged(node, below, below.input, setting)
+        return selected(node, below, setting) if isinstance(below, ops.Source) else None
     if isinstance(node, ops.Sampling) and isinstance(node.input, ops.Source):
         return _sampled(node, node.input, setting)
     return None
 
 
 def _sampled(node: ops.Sampling, source: ops.Source, setting: Setting) -> ops.Sampling:
-    """Returns the sampling operator over a selection LFTA.
-
-    Conjuncts after the first stateful one stay high: the state sees the rows that pass the conjuncts before it.
-    """
+    """Returns the sampling operator over a selection LFTA. Conjuncts after the first stateful one stay high: the state
+    sees the rows that pass the conjuncts before it."""
     parts = ex.conjuncts(node.predicate)
     threshold = setting.threshold(node.query)
     first = next((at for at, part in enumerate(parts) if not safe(part, threshold)), len(parts))
-    above = parts[first:]
-    whole = replace(node, predicate=ex.conjunction(parts[:first]), keys=node.keys)
     selection = Selection.of(source, node.query, setting)
-    supers = tuple(over_selection(aggregate, selection) for aggregate in node.supers)
-    keys = tuple(replace(key, expr=selection.over(key.expr, key.name)) for key in node.keys)
-    aggregates = tuple(over_selection(aggregate, selection) for aggregate in node.aggregates)
-    low, high = selection.predicate(whole.predicate)
-    late = ex.conjunction([*ex.conjuncts(high), *(selection.over(part) for part in above)])
+    supers = tuple(aggregate.over(selection.over) for aggregate in node.supers)
+    keys = tuple(ops.Item(key.name, selection.over(key.expr, key.name)) for key in node.keys)
+    aggregates = tuple(aggregate.over(selection.over) for aggregate in node.aggregates)
+    low, high = selection.predicate(ex.conjunction(parts[:first]))
+    late = ex.conjunction([*ex.conjuncts(high), *(selection.over(part) for part in parts[first:])])
     leaf = selection.leaf(node.query, lfta_name(node.query, source, setting), low)
     return replace(node, input=leaf, predicate=late, keys=keys, aggregates=aggregates, supers=supers)
 
@@ -628,10 +601,9 @@ def _into_group(node: ops.Map, below: ops.Group, predicate: Expr) -> ops.Map | N
     down: list[tuple[Expr, Expr]] = []
     stay: list[tuple[Expr, Expr]] = []
     for part in conjuncts(predicate):
-        over_groups = rewrite(part, lambda e: outputs.get(e.name, e) if isinstance(e, Column) else e)
-        moves = set(columns_of(over_groups)) <= keys.keys() and not ops.outgrows(
-            [over_groups], [part, *outputs.values()]
-        )
+        over_groups = ops.with_columns(part, outputs)
+        too_large = ops.outgrows([over_groups], [part, *outputs.values()])
+        moves = set(columns_of(over_groups)) <= keys.keys() and not too_large
         (down if moves else stay).append((part, over_groups))
     if not down:
         return None
@@ -654,7 +626,7 @@ def having_to_where(node: ops.Node, setting: Setting) -> ops.Node | None:
     moved, before = [], []
     for part in parts:
         if columns_of(part) and set(columns_of(part)) <= keys.keys():
-            over_rows = rewrite(part, lambda e: keys[e.name] if isinstance(e, Column) else e)
+            over_rows = ops.with_columns(part, keys)
             if not ops.outgrows([over_rows], [part, *keys.values()]):
                 moved.append(part)
                 before.append(over_rows)
@@ -674,20 +646,13 @@ def having_to_where(node: ops.Node, setting: Setting) -> ops.Node | None:
 
 def absorb_selection(node: ops.Node, setting: Setting) -> ops.Node | None:
     """Returns the aggregation over the input of its selection; None if the rule does not apply."""
-    if (
-        not isinstance(node, ops.Aggregation)
-        or not isinstance(node.input, ops.Map)
-        or not setting.one(node, node.input)
-    ):
+    below = node.input if isinstance(node, ops.Aggregation) else None
+    if not isinstance(node, ops.Aggregation) or not isinstance(below, ops.Map) or not setting.one(node, below):
         return None
-    below = node.input
+    items = below.items
 
     def over(expr: Expr) -> Expr:
-        return ops.substitute(expr, below.items)
-
-    def moved(aggregate: ops.Aggregate) -> ops.Aggregate:
-        argument = None if aggregate.argument is None else over(aggregate.argument)
-        return replace(aggregate, argument=argument, more=tuple(over(expr) for expr in aggregate.more))
+        return ops.substitute(expr, items)
 
     parts = conjuncts(below.predicate)
     parts += conjuncts(over(node.predicate)) if node.predicate is not None else []
@@ -696,10 +661,10 @@ def absorb_selection(node: ops.Node, setting: Setting) -> ops.Node | None:
         input=below.input,
         predicate=conjunction(parts),
         keys=tuple(ops.Item(key.name, over(key.expr)) for key in node.keys),
-        aggregates=tuple(moved(aggregate) for aggregate in node.aggregates),
+        aggregates=tuple(aggregate.over(over) for aggregate in node.aggregates),
     )
-    if isinstance(merged, ops.Sampling) and isinstance(node, ops.Sampling):
-        merged = replace(merged, supers=tuple(moved(super_aggregate) for super_aggregate in node.supers))
+    if isinstance(merged, ops.Sampling):
+        merged = replace(merged, supers=tuple(aggregate.over(over) for aggregate in merged.supers))
     return None if ops.outgrows(merged.exprs(), [*node.exprs(), *below.exprs()]) else merged
 
 
@@ -736,7 +701,7 @@ def _narrow(branch: ops.Map, positions: list[int]) -> ops.Map:
 def _read(node: ops.Map | ops.Aggregation) -> list[str]:
     if isinstance(node, ops.Map):
         return columns_of(node.predicate, *(item.expr for item in node.items))
-    arguments = [expr for aggregate in node.aggregates for expr in (aggregate.argument, *aggregate.more)]
+    arguments = [expr for aggregate in node.aggregates for expr in aggregate.arguments]
     return columns_of(node.predicate, *(key.expr for key in node.keys), *arguments)
 
 

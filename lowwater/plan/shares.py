@@ -51,15 +51,11 @@ def fragment_plan(node: ops.Node) -> tuple[list[Fragment], ops.Node]:
 
 
 class _Splitter:
-    """Splits a plan, inputs first. It visits shared operators once, and needs no recursion for long chains.
-
-    Attributes:
-        rewritten: identity of an operator -> the operator after the split.
-    """
+    """Splits a plan, inputs first. It visits shared operators once, and needs no recursion for long chains."""
 
     def __init__(self) -> None:
         self.fragments: list[Fragment] = []
-        self.rewritten: dict[int, ops.Node] = {}
+        self.rewritten: dict[int, ops.Node] = {}  # identity of an operator -> the operator after the split
         self._leaves: dict[int, ops.Cut] = {}
         # Identity of an operator -> the nearest operators with state, itself or below it in the same fragment.
         self._nearest: dict[int, list[ops.Node]] = {}
@@ -76,21 +72,15 @@ class _Splitter:
 
     def _read(self, node: ops.Node, below: ops.Node) -> ops.Node:
         """Returns the input of an operator: the rewritten operator below it, or a Cut that reads a fragment."""
-        why = _separation(node, self._nearest[id(below)])
-        if not why:
+        nearest = self._nearest[id(below)]
+        outlives = any(operator.facts.outlives for operator in (node, *nearest))
+        if not (node.facts.waits and nearest and outlives):
             return self.rewritten[id(below)]
         if id(below) not in self._leaves:
-            fragment = Fragment(f"{below.query}-part{len(self.fragments) + 1}", self.rewritten[id(below)], node, why)
-            self.fragments.append(fragment)
-            self._leaves[id(below)] = ops.Cut(below.query, below.fields, fragment.name)
+            name = f"{below.query}-part{len(self.fragments) + 1}"
+            self.fragments.append(Fragment(name, self.rewritten[id(below)], node, _REASON))
+            self._leaves[id(below)] = ops.Cut(below.query, below.fields, name)
         return self._leaves[id(below)]
-
-
-def _separation(node: ops.Node, nearest: Sequence[ops.Node]) -> str:
-    """Returns why an operator cannot be evaluated in one plan with the operators below it; empty if it can."""
-    if not node.facts.waits:
-        return ""
-    return _REASON if nearest and any(operator.facts.outlives for operator in (node, *nearest)) else ""
 
 
 def by_slices(node: ops.Node) -> bool:
@@ -180,12 +170,9 @@ class Stage:
 
 
 def stages_of(node: ops.Node, stored: Mapping[str, frozenset[str]] = MappingProxyType({})) -> list[Stage]:
-    """Divides a plan into stages, in the order of their evaluation. The last one gives its rows.
-
-    Args:
-        stored: LFTA -> texts of the keys by which its files are divided. Groups of other keys are made in two phases,
-            so that only sub-aggregates are exchanged.
-    """
+    """Divides a plan into stages, in the order of their evaluation. The last one gives its rows. `stored`: LFTA ->
+    texts of the keys by which its files are divided. Groups of other keys are made in two phases, so that only
+    sub-aggregates are exchanged."""
     if by_arrival(node):
         return [Stage("", node, (), False, f"{node.query} takes the records of all its links in order of arrival")]
     planner = _Planner(stored)
@@ -202,14 +189,10 @@ def all_stages(plan: ops.Node) -> list[Stage]:
 
 @dataclass(frozen=True)
 class _Shared:
-    """What holds of the rows of an operator.
-
-    Attributes:
-        columns: its columns that are functions of a key -> that key. A column that is not here divides no rows.
-    """
+    """What holds of the rows of an operator."""
 
     node: ops.Node
-    columns: Mapping[str, ShareKey]
+    columns: Mapping[str, ShareKey]  # columns that are functions of a key -> that key; other columns divide no rows
     keys: tuple[ShareKey, ...] | None
     why: str = "no operator brings rows together"
 
@@ -220,7 +203,10 @@ class _Shared:
             return None
         if not all(isinstance(part, _EXACT) for part in parts_of(expr)):
             return None
-        key = {leaf: _over_leaf(expr, self.columns, leaf) for leaf in self.columns[names[0]]}
+        key = {
+            leaf: ops.with_columns(expr, {name: self.columns[name][leaf] for name in names})
+            for leaf in self.columns[names[0]]
+        }
         return key if all(over.size <= _MOST_NODES for over in key.values()) else None
 
     def through(
@@ -232,10 +218,6 @@ class _Shared:
         return _Shared(node, columns, keys, why or self.why)
 
 
-def _over_leaf(expr: ex.Expr, columns: Mapping[str, ShareKey], leaf: str) -> ex.Expr:
-    return ex.rewrite(expr, lambda part: columns[part.name][leaf] if isinstance(part, ex.Column) else part)
-
-
 @dataclass
 class _Planner:
     """Visits operators, inputs first. It needs no recursion: chains of queries are long."""
@@ -245,7 +227,6 @@ class _Planner:
     found: dict[int, _Shared] = field(default_factory=dict)  # identity of an operator -> what holds of it
 
     def take(self, node: ops.Node) -> None:
-        """Finds what holds of an operator whose inputs were visited."""
         below = [self.found[id(each)] for each in node.inputs()]
         self.found[id(node)] = self._of(ops.with_inputs(node, [each.node for each in below]), below)
 
@@ -260,9 +241,7 @@ class _Planner:
         if isinstance(node, ops.Join):
             return self._join(node, below)
         if isinstance(node, ops.FilterJoin):
-            sides = [
-                _aliased(each, alias) for each, alias in zip(below, (node.left_alias, node.right_alias), strict=True)
-            ]
+            sides = _sides(node, below)
             keys = _ties(node.keys, sides)
             return _met(node, sides, node.keys, keys, node.items, (False, True), "keys")
         if isinstance(node, ops.Union):
@@ -299,14 +278,12 @@ class _Planner:
         )
 
     def _join(self, node: ops.Join, below: list[_Shared]) -> _Shared:
-        aliases = node.left_alias, node.right_alias
-        ties = node.equalities
-        sides = [_aliased(each, alias) for each, alias in zip(below, aliases, strict=True)]
+        ties, sides = node.equalities, _sides(node, below)
         if not (keys := _ties(ties, sides)):
             # Rows of the sides are exchanged by the equalities, or at least each side is evaluated by its own keys.
             parts = [self._cut(each) if ties or each.keys else each for each in below]
             node = node.over(*(part.node for part in parts))
-            sides = [_aliased(each, alias) for each, alias in zip(parts, aliases, strict=True)]
+            sides = _sides(node, parts)
             keys = _ties(ties, sides)
         missing = node.kind.keeps_right, node.kind.keeps_left
         return _met(node, sides, ties, keys, node.items, missing, "equalities")
@@ -322,8 +299,7 @@ class _Planner:
 
 def _with_state(node: ops.Running | ops.Sampling, below: _Shared) -> _Shared:
     """What holds of the rows of an operator that keeps its groups, or its states, from epoch to epoch: the shares of
-    its keys have states of their own, as long as all of them see the same epochs pass.
-    """
+    its keys have states of their own, as long as all of them see the same epochs pass."""
     clause = "SUPERGROUP" if isinstance(node, ops.Sampling) else "GROUP BY"
     keys = tuple(key for _, key in _state_keys(node, below))
     if keys and _same_epochs(node):
@@ -389,8 +365,8 @@ def _one_input(node: ops.Node, below: _Shared) -> _Shared:
 def _union(node: ops.Union, branches: Sequence[_Shared]) -> _Shared:
     columns: dict[str, ShareKey] = {}
     for at, of in enumerate(node.fields):
-        keys = [branch.columns.get(branch.node.fields[at].name) for branch in branches]
-        if (key := _together(keys)) is not None:
+        key = _together(branch.columns.get(branch.node.fields[at].name) for branch in branches)
+        if key is not None:
             columns[of.name] = key
     divided = [branch.keys for branch in branches if branch.keys is not None]
     if not divided:
@@ -410,9 +386,13 @@ def _together(keys: Iterable[ShareKey | None]) -> ShareKey | None:
     return whole
 
 
+def _sides(node: ops.TwoInputs, below: Sequence[_Shared]) -> list[_Shared]:
+    return [_aliased(each, alias) for each, (alias, _) in zip(below, node.sides, strict=True)]
+
+
 def _aliased(shared: _Shared, alias: str) -> _Shared:
     columns = {f"{alias}.{name}": key for name, key in shared.columns.items()}
-    return _Shared(shared.node, columns, shared.keys, shared.why)
+    return replace(shared, columns=columns)
 
 
 Ties = Sequence[tuple[ex.Expr, ex.Expr]]
@@ -441,12 +421,8 @@ def _met(
     if not keys:
         none = "its sides have no equality that divides both" if ties else "its sides meet by time alone"
         return _Shared(node, {}, (), f"the join of {node.query} is divided by time only: {none}")
-    columns: dict[str, ShareKey] = {}
-    for item in items:
-        key = _of_pairs(item.expr, sides, ties, missing)
-        if key is not None:
-            columns[item.name] = key
-    return _Shared(node, columns, keys, why)
+    made = ((item.name, _of_pairs(item.expr, sides, ties, missing)) for item in items)
+    return _Shared(node, {name: key for name, key in made if key is not None}, keys, why)
 
 
 def _of_pairs(expr: ex.Expr, sides: Sequence[_Shared], ties: Ties, missing: tuple[bool, bool]) -> ShareKey | None:
@@ -460,14 +436,8 @@ def _of_pairs(expr: ex.Expr, sides: Sequence[_Shared], ties: Ties, missing: tupl
         if any(name in absent and name not in names for name in ex.columns_of(expr)):
             return None
         ties = tied
-    mine = [_replaced(expr, {tie[1 - at]: tie[at] for tie in ties if tie[0].type == tie[1].type}) for at in (0, 1)]
+    mine = [ops.replaced(expr, {tie[1 - at]: tie[at] for tie in ties if tie[0].type == tie[1].type}) for at in (0, 1)]
     return _together([side.key(over) for side, over in zip(sides, mine, strict=True)])
-
-
-def _replaced(expr: ex.Expr, parts: Mapping[ex.Expr, ex.Expr]) -> ex.Expr:
-    if expr in parts:
-        return parts[expr]
-    return ex.with_children(expr, [_replaced(child, parts) for child in expr.children()])
 
 
 def texts(keys: Iterable[ex.Expr]) -> tuple[str, ...]:
@@ -476,12 +446,9 @@ def texts(keys: Iterable[ex.Expr]) -> tuple[str, ...]:
 
 
 def low_shares(plans: Iterable[ops.Node]) -> dict[str, tuple[tuple[ex.Expr, ...], ...]]:
-    """Chooses by what the low level divides the rows of each LFTA: by what most plans of a query set agree on.
-
-    Returns:
-        LFTA -> expressions over its fields, and then more of them, for rows that the first ones divide unevenly. An
-        LFTA that no plan divides is missing, and one whose rows stay in order.
-    """
+    """Chooses by what the low level divides the rows of each LFTA: by what most plans of a query set agree on. Returns
+    LFTA -> expressions over its fields, and then more of them, for rows that the first ones divide unevenly. An LFTA
+    that no plan divides is missing, and one whose rows stay in order."""
     chosen: list[list[ShareKey]] = []
     plans = list(plans)
     asked = [stage for plan in plans for stage in all_stages(plan) if stage.keys]
@@ -513,10 +480,8 @@ def low_shares(plans: Iterable[ops.Node]) -> dict[str, tuple[tuple[ex.Expr, ...]
 
 
 def _ordered_within(stages: Iterable[Stage]) -> dict[str, set[ex.Expr]]:
-    """LFTA whose rows plans with a state take in order -> the keys of all of them.
-
-    Files that are divided by some of these keys have rows with equal keys in order.
-    """
+    """LFTA whose rows plans with a state take in order -> the keys of all of them. Files that are divided by some of
+    these keys have rows with equal keys in order."""
     found: dict[str, set[ex.Expr]] = {}
     for stage in stages:
         for leaf in placed_leaves(stage.node):

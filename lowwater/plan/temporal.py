@@ -97,21 +97,18 @@ def _append(steps: Component, step: Step) -> Component:
 class Temporal:
     """A temporal attribute of a stream.
 
-    Attributes:
-        components: chains of steps from the clock, all with the same direction.
-        origin: empty for the packet clock. Otherwise the attribute with which the chains begin, which is not a function
-            of the clock (SEMANTICS T8, I4). Then `instant` is a value of that attribute, not ns.
-        own: chains of the values alone, where rows also wait for components of others; empty if the only component is
-            that chain. Several where values of different chains are in one column, as after MERGE.
-
     Example:
         >>> tenths = Temporal(((Step("div", 10_000_000_000),),))
         >>> tenths.promise(25_000_000_000), tenths.last(2), tenths.first(2)
         (2, 29999999999, 20000000000)
     """
 
-    components: tuple[Component, ...]
+    components: tuple[Component, ...]  # chains of steps from the clock, all with the same direction
+    # empty for the packet clock. Otherwise the attribute with which the chains begin, which is not a function of the
+    # clock (SEMANTICS T8, I4). Then `instant` is a value of that attribute, not ns.
     origin: str = ""
+    # chains of the values alone, where rows also wait for components of others; empty if the only component is that
+    # chain. Several where values of different chains are in one column, as after MERGE.
     own: tuple[Component, ...] = field(default=(), compare=False, repr=False)
 
     @property
@@ -120,10 +117,8 @@ class Temporal:
 
     @property
     def begins(self) -> Temporal | None:
-        """The attribute without what its rows wait for; None if its values have several chains.
-
-        Its `first(v)` is the instant at which the epoch or window of a value begins.
-        """
+        """The attribute without what its rows wait for; None if its values have several chains. Its `first(v)` is the
+        instant at which the epoch or window of a value begins."""
         return Temporal(self.chains, self.origin) if len(self.chains) == 1 else None
 
     @property
@@ -159,16 +154,12 @@ class Temporal:
 
     def joined(self, *others: Temporal) -> Temporal:
         """Returns the attribute whose rows also wait for the components of the others, which have the same origin."""
-        merged = dict.fromkeys(self.components)
-        for other in others:
-            merged.update(dict.fromkeys(other.components))
-        return Temporal(tuple(merged), self.origin, self.chains)
+        components = dict.fromkeys(component for each in (self, *others) for component in each.components)
+        return Temporal(tuple(components), self.origin, self.chains)
 
     def merged(self, *others: Temporal) -> Temporal:
         """Returns the attribute of a column with values of this one and of others, which have the same origin."""
-        chains = dict.fromkeys(self.chains)
-        for other in others:
-            chains.update(dict.fromkeys(other.chains))
+        chains = dict.fromkeys(chain for each in (self, *others) for chain in each.chains)
         return Temporal(self.joined(*others).components, self.origin, tuple(chains))
 
     def alike(self, other: Temporal) -> bool:
@@ -178,8 +169,7 @@ class Temporal:
     def fits(self) -> bool:
         """Whether every instant in range has a 64-bit value at every step."""
         for steps in self.components:
-            for instant in (0, END_OF_TIME):
-                value = instant
+            for value in (0, END_OF_TIME):
                 for step in steps:
                     value = step(value)
                     if abs(value) > INT64_MAX:
@@ -255,14 +245,12 @@ def infer(expr: Expr, columns: dict[str, Temporal]) -> Temporal | None:
 
 def _steps_of(expr: Binary, columns: dict[str, Temporal]) -> Temporal | None:
     left, right = infer(expr.left, columns), infer(expr.right, columns)
-    constant = _constant(expr.right)
-    if left and constant:
+    if left and (constant := _constant(expr.right)):
         by, param = constant
         if expr.op == "-":
             return left.then(Step("add", -by, param))
         return _with_constant(left, expr.op, by, param)
-    constant = _constant(expr.left)
-    if right and constant:
+    if right and (constant := _constant(expr.left)):
         by, param = constant
         if expr.op == "-":
             return right.then(Step("neg"), Step("add", by, param))
@@ -283,11 +271,8 @@ def _with_constant(time: Temporal, op: str, by: int, param: str) -> Temporal | N
 def _is_cast(call: Call) -> bool:
     """Whether a call returns its integer argument unchanged: a cast. Other monotone functions promise other values."""
     function = call.function
-    return (
-        function.monotone
-        and function.origin == "built-in"
-        and function.parameters == (function.returns,) == (Type.INT,)
-    )
+    monotone = function.monotone and function.origin == "built-in"
+    return monotone and function.parameters == (function.returns,) == (Type.INT,)
 
 
 def _step_of(call: Call) -> Step | None:

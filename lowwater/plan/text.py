@@ -30,13 +30,10 @@ class Text:
         return UnsupportedError(message, hint, self.file, place.line, place.column, self.source)
 
     def require_inside(self, path: str, place: Place, folders: Iterable[Path]) -> None:
-        """Refuses a file that a query may not read, since messages and rows would show its content.
-        Raises QueryError if the file, or the target of a symbolic link, lies outside of these folders.
-
-        Args:
-            path: the path as the query names it, relative to the working folder.
-            folders: folders in which queries may read files, besides the folder of their own file.
-        """
+        """Refuses a file that a query may not read, since messages and rows would show its content. `path`: as the
+        query names it, relative to the working folder; `folders`: in which it may read, besides the folder of its own
+        file.
+        Raises QueryError if the file, or the target of a symbolic link, lies outside of these folders."""
         try:
             real = Path(path).resolve()
             if any(real.is_relative_to(folder.resolve()) for folder in (Path(self.file).parent, *folders)):

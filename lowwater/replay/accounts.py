@@ -29,7 +29,7 @@ TOTALS = ("rows_out", "punctuations", "ejections", "collisions", "spared")
 
 @dataclass
 class LinkCounts:
-    """Record counts of one link: read = malformed + violating + duplicates + sane."""
+    """Record counts of one link; a record is in one of them."""
 
     malformed: int = 0
     violating: int = 0
@@ -50,20 +50,19 @@ class Accounts:
     lftas: dict[tuple[str, str], dict[str, int]] = field(default_factory=dict)
 
     def add_link(self, name: str, sane: int, violations: pa.Table, duplicates: int = 0) -> None:
-        """Adds the records of a link in one interval."""
         link = self.links.setdefault(name, LinkCounts())
         link.sane += sane
         link.violating += violations.num_rows
         link.duplicates += duplicates
 
     def add_source(self, count: SourceCount) -> None:
-        """Adds the counts of a source of the reference engine."""
+        """Adds what the reference engine counted of a source."""
         counts = self.counts(count.source, count.link)
         for name in COUNTED:
             counts[name] += getattr(count, name)
 
     def add(self, result: LinkResult) -> None:
-        """Adds the result of the low stage for a link in one interval."""
+        """Adds the result of the low stage for a link."""
         self.add_link(result.link, result.sane, result.violations, result.duplicates)
         for statistics in result.statistics:
             counts = self.counts(statistics.lfta, result.link)
@@ -88,9 +87,8 @@ class Accounts:
         for (lfta, link), counts in self.lftas.items():
             named = sum(counts[name] for name in OUTCOMES)
             if counts["sane"] != named:
-                raise LawError(
-                    f"LFTA {lfta} on {link}: {counts['sane']} sane records, but its outcomes add up to {named}"
-                )
+                sane = f"{counts['sane']} sane records"
+                raise LawError(f"LFTA {lfta} on {link}: {sane}, but its outcomes add up to {named}")
 
     def check_captures(self, captures: Mapping[str, Sequence[Capture]]) -> None:
         """Checks a run over whole captures against the ledger, and adds the malformed records of the ledger.
@@ -101,9 +99,8 @@ class Accounts:
             packets = sum(row.packets for row in rows)
             if packets != counts.sane + counts.violating + counts.duplicates:
                 dropped = f", {counts.duplicates} duplicates" if counts.duplicates else ""
-                raise LawError(
-                    f"link {name}: {packets} records, {counts.sane} sane and {counts.violating} violating{dropped}"
-                )
+                known = f"{counts.sane} sane and {counts.violating} violating{dropped}"
+                raise LawError(f"link {name}: {packets} records, {known}")
 
 
 def lfta_counts(accounts: Accounts, names: set[str]) -> dict[str, dict[str, dict[str, int]]]:
@@ -124,8 +121,7 @@ def largest_lateness(batches: Iterable[pa.RecordBatch]) -> int:
 def link_summary(
     config: Config, accounts: Accounts, captures: Sequence[Capture], name: str, latest: int
 ) -> dict[str, Any]:
-    """The entry of a link in the summary: captures, ends of cut captures, record counts, largest lateness (ns).
-    `latest`: largest lateness of its records, ns."""
+    """The entry of a link in the summary. `latest`: largest lateness of its records, ns."""
     skew = config.link(name).skew
     cut = {row.path: format_instant(row.covers_to) for row in captures if not row.ended_cleanly}
     shared = {"captures": [row.path for row in captures], "cut": cut, "skew_ns": skew}
@@ -196,9 +192,7 @@ _ROWS = pa.schema([field for field in HEARTBEATS if field.name != "query_set"])
 def heartbeat_rows(result: LinkResult, start: int, end: int) -> pa.Table:
     """Builds the accounts and statistics of one link, by LFTA and minute, within an interval. Returns HEARTBEATS
     without `query_set`. A minute without accounts has zeros, a minute without statistics has NULL."""
-    rows: dict[tuple[str, int], dict[str, Any]] = {}
-    for row in result.minutes.to_pylist():
-        rows[row["lfta"], row["minute"]] = row
+    rows = {(row["lfta"], row["minute"]): row for row in result.minutes.to_pylist()}
     for row in merge_work([_within(result.work, start, end)]).to_pylist():
         at = row["lfta"], row["minute"]
         rows[at] = {**dict.fromkeys(COUNTED, 0), **rows.get(at, {}), **row}

@@ -27,26 +27,38 @@ from lowwater.plan.text import Note
 MOST_COPIES = Replay().copies
 
 
-def require_affordable(plan: Plan, most: int) -> None:
-    """Checks that no operator makes more than a number of rows from one row.
-    Raises QueryError if an operator exceeds the limit, with query and place; QueryErrors for several operators."""
+Finding = tuple[Note, str]
+"""What is wrong with a query, and a hint."""
+
+
+def _refuse(plan: Plan, findings: Iterable[Finding]) -> None:
+    """Raises QueryError for a finding, with query and place; QueryErrors for several."""
     files = {query.name: query.file for query in (*plan.queries, *plan.internal)}
     raise_all(
         sort_errors(
             [
                 QueryError(f"query {note.query}: {note.text}", hint, files.get(note.query, ""), *note.place)
-                for note, hint in _exceeding(plan, most)
+                for note, hint in findings
             ]
         )
     )
 
 
+def _as_notes(findings: Iterable[Finding]) -> tuple[Note, ...]:
+    return tuple(replace(note, text=f"{note.text}; {hint}") for note, hint in findings)
+
+
+def require_affordable(plan: Plan, most: int) -> None:
+    """Raises QueryError if an operator makes more than a number of rows from one row, QueryErrors for several."""
+    _refuse(plan, _exceeding(plan, most))
+
+
 def cost_notes(plan: Plan, most: int = MOST_COPIES) -> tuple[Note, ...]:
     """The findings of `require_affordable` as notes."""
-    return tuple(replace(note, text=f"{note.text}; {hint}") for note, hint in _exceeding(plan, most))
+    return _as_notes(_exceeding(plan, most))
 
 
-def _exceeding(plan: Plan, most: int) -> Iterator[tuple[Note, str]]:
+def _exceeding(plan: Plan, most: int) -> Iterator[Finding]:
     """Yields each operator above the limit once: a note about its factor, and a hint."""
     reported: set[tuple[str, ops.Place]] = set()
     for query in plan.queries:
@@ -92,14 +104,11 @@ def require_lowered(plan: Plan, engine: str = "") -> None:
     """Checks that an engine runs every operator and expression of a plan.
     Raises UnsupportedError if the engine does not run a construct; the error has its query and place, QueryError if a
     parameter has no value, and QueryErrors if the plan has several of these mistakes."""
-    raise_all(
-        sort_errors(
-            [
-                UnsupportedError(f"query {missing.query}: {missing}", missing.hint, file, *missing.place)
-                for file, missing in _missing(plan, engine)
-            ]
-        )
-    )
+    refused = [
+        UnsupportedError(f"query {missing.query}: {missing}", missing.hint, file, *missing.place)
+        for file, missing in _missing(plan, engine)
+    ]
+    raise_all(sort_errors(refused))
 
 
 def not_run(plan: Plan) -> tuple[Note, ...]:
@@ -124,17 +133,19 @@ def _missing(plan: Plan, engine: str = "") -> list[tuple[str, Missing]]:
 
 
 def _of_reference(query: QueryPlan) -> Iterator[Missing]:
-    """Yields the constructs that no engine runs: functions without Python, parameters without value, other records.
-
-    The reference engine runs every operator.
-    """
+    """Yields the constructs that no engine runs; the reference engine runs every operator."""
     for node in walk_plan(query.logical):
         if isinstance(node, ops.Source):
             yield from _unreadable(node.query, node)
-        for expr in node.exprs():
-            yield from _without_python(node.query, expr)
-        for aggregate in (*node.aggregates, *getattr(node, "supers", ())) if isinstance(node, ops.Aggregation) else ():
-            yield from _of_aggregate(node.query, aggregate)
+        yield from _in_node(node)
+
+
+def _of_query(query: QueryPlan) -> Iterator[Missing]:
+    for node in walk_plan(query.high):
+        if isinstance(node, ops.LftaInput):
+            yield from _in_lfta(node.query, node.lfta)
+        else:
+            yield from _in_node(node)
 
 
 def _unreadable(query: str, source: ops.Source | ops.Lfta) -> Iterator[Missing]:
@@ -147,50 +158,31 @@ def _unreadable(query: str, source: ops.Source | ops.Lfta) -> Iterator[Missing]:
         yield Missing(query, what, f"not read: {source.layout.refused}", source.place, hint)
 
 
-def _without_python(query: str, expr: Expr) -> Iterator[Missing]:
-    for part in walk(expr):
-        if isinstance(part, Call | StateCall) and part.function.value is None:
-            yield Missing(query, f"the function {part.function.name}", _NO_PYTHON, part.place)
-        elif isinstance(part, Param):
-            yield Missing(query, f"${part.name}", _NO_VALUE, part.place, f"give --param {part.name}=VALUE")
-
-
-def _of_query(query: QueryPlan) -> Iterator[Missing]:
-    for node in walk_plan(query.high):
-        if isinstance(node, ops.LftaInput):
-            yield from _in_lfta(node.query, node.lfta)
-        else:
-            yield from _in_node(node)
-
-
 def _in_lfta(query: str, lfta: ops.Lfta) -> Iterator[Missing]:
     yield from _unreadable(query, lfta)
     for partial in lfta.partials:
         if partial.udaf is None and partial.native is None:
             yield Missing(query, f"the aggregate {partial.function}", _NO_PYTHON, partial.place)
     for expr in (lfta.predicate, *(key.expr for key in lfta.keys), *(p.argument for p in lfta.partials)):
-        yield from _in_expr(query, expr)
+        if expr is not None:
+            yield from _in_expr(query, expr)
 
 
 def _in_node(node: ops.Node) -> Iterator[Missing]:
     if isinstance(node, ops.Aggregation):
-        for aggregate in (*node.aggregates, *getattr(node, "supers", ())):
-            yield from _of_aggregate(node.query, aggregate)
+        for aggregate in node.all_aggregates:
+            if aggregate.udaf is not None and aggregate.udaf.make is None:
+                yield Missing(node.query, f"the aggregate {aggregate.function}", _NO_PYTHON, aggregate.place)
     for expr in node.exprs():
         yield from _in_expr(node.query, expr)
 
 
-def _of_aggregate(query: str, aggregate: ops.Aggregate) -> Iterator[Missing]:
-    if aggregate.udaf is not None and aggregate.udaf.make is None:
-        yield Missing(query, f"the aggregate {aggregate.function}", _NO_PYTHON, aggregate.place)
-
-
-def _in_expr(query: str, expr: Expr | None) -> Iterator[Missing]:
-    for node in walk(expr) if expr is not None else ():
-        if isinstance(node, StateCall | Call) and node.function.value is None:
-            yield Missing(query, f"the function {node.function.name}", _NO_PYTHON, node.place)
-        elif isinstance(node, Param):
-            yield Missing(query, f"${node.name}", _NO_VALUE, node.place, f"give --param {node.name}=VALUE")
+def _in_expr(query: str, expr: Expr) -> Iterator[Missing]:
+    for part in walk(expr):
+        if isinstance(part, Call | StateCall) and part.function.value is None:
+            yield Missing(query, f"the function {part.function.name}", _NO_PYTHON, part.place)
+        elif isinstance(part, Param):
+            yield Missing(query, f"${part.name}", _NO_VALUE, part.place, f"give --param {part.name}=VALUE")
 
 
 # A row over a link with `shed` is an estimate (SEMANTICS O5), and its sampling rate must be in it.
@@ -203,25 +195,17 @@ _NONE: frozenset[ops.Source] = frozenset()
 
 def require_marked(plan: Plan, config: Config) -> None:
     """Checks that published rows carry the sampling rate of every source that sheds load.
-    Raises QueryError if the rows of a query do not carry it, with query and place; QueryErrors for several sources."""
-    files = {query.name: query.file for query in (*plan.queries, *plan.internal)}
-    raise_all(
-        sort_errors(
-            [
-                QueryError(f"query {note.query}: {note.text}", hint, files.get(note.query, ""), *note.place)
-                for note, hint in _unmarked(plan, config, allowed=False)
-            ]
-        )
-    )
+    Raises QueryError if the rows of a query do not carry it; QueryErrors for several sources."""
+    _refuse(plan, _unmarked(plan, config, allowed=False))
 
 
 def estimate_notes(plan: Plan, config: Config) -> tuple[Note, ...]:
     """The findings of `require_marked` as notes, and those that the settings allow."""
-    refused = [Note(note.query, f"{note.text}; {hint}", note.place) for note, hint in _unmarked(plan, config, False)]
-    return (*refused, *(note for note, _ in _unmarked(plan, config, allowed=True)))
+    allowed = (note for note, _ in _unmarked(plan, config, allowed=True))
+    return (*_as_notes(_unmarked(plan, config, allowed=False)), *allowed)
 
 
-def _unmarked(plan: Plan, config: Config, allowed: bool) -> Iterator[tuple[Note, str]]:
+def _unmarked(plan: Plan, config: Config, allowed: bool) -> Iterator[Finding]:
     """Yields each output query with a source whose packets are shed and whose rate no column carries, and a hint."""
     links = {
         name for name, link in config.links.items() if link.shed is not None and link.unmarked_estimates == allowed
@@ -279,16 +263,15 @@ def _rates(node: ops.Node, below: list[Rates]) -> Rates:
                 columns[field.name] = columns.get(field.name, _NONE) | rates.get(own.name, _NONE)
         return columns
     inputs: Rates = below[0] if below else {}
-    if isinstance(node, ops.Join | ops.FilterJoin):
-        sides = zip((node.left_alias, node.right_alias), below, strict=True)
-        inputs = {f"{alias}.{name}": sources for alias, rates in sides for name, sources in rates.items()}
+    if isinstance(node, ops.TwoInputs):
+        sides = zip(node.sides, below, strict=True)
+        inputs = {f"{alias}.{name}": sources for (alias, _), rates in sides for name, sources in rates.items()}
     if isinstance(node, ops.WatchJoin):
         inputs = {**inputs, **{f"{node.alias}.{name}": sources for name, sources in inputs.items()}}
     if isinstance(node, ops.Aggregation):
         computed = {key.name: _of(inputs, key.expr) for key in node.keys}
-        for aggregate in (*node.aggregates, *getattr(node, "supers", ())):
-            given = [argument for argument in (aggregate.argument, *aggregate.more) if argument is not None]
-            computed[aggregate.name] = _of(inputs, *given)
+        for aggregate in node.all_aggregates:
+            computed[aggregate.name] = _of(inputs, *aggregate.arguments)
         inputs = computed
     if isinstance(node, ops.Map | ops.Aggregation | ops.Join | ops.FilterJoin | ops.WatchJoin):
         return {item.name: _of(inputs, item.expr) for item in node.items}
@@ -322,16 +305,10 @@ def content_of(columns: Collection[str]) -> list[str]:
     return [*named, *applications_of(columns)]
 
 
-def lacking_content(kept: Collection[str], columns: Collection[str]) -> list[str]:
-    """What of a packet must be kept for some optional columns, and is not. `kept`: what is kept, as the ledger names
-    it: `payload 256`, `dns`, `sampling`."""
-    return [content for content in content_of(columns) if content not in {part.partition(" ")[0] for part in kept}]
-
-
 def setting_lines(link: Link, columns: Collection[str]) -> list[str]:
     """The lines of the settings by which a link keeps some optional columns too; empty if it keeps them."""
     kept = [*link.applications, *([PAYLOAD] if link.payload is not None else []), *([SAMPLED] if link.sampling else [])]
-    lacking = lacking_content(kept, columns)
+    lacking = [content for content in content_of(columns) if content not in kept]
     added = [name for name in lacking if name not in (PAYLOAD, SAMPLED)]
     lines = ['payload = "all"'] * (PAYLOAD in lacking) + ["sampling = true"] * (SAMPLED in lacking)
     return [*lines, *([f"applications = {json.dumps(sorted({*link.applications, *added}))}"] if added else [])]
@@ -350,28 +327,21 @@ def lines_to_add(plans: Iterable[Plan], config: Config) -> dict[str, list[str]]:
 
 def require_kept(plan: Plan, config: Config) -> None:
     """Checks that every link keeps the columns that queries read of it.
-    Raises QueryError if a link does not keep a column, with query and place; QueryErrors for several."""
-    raise_all(
-        sort_errors(
-            [
-                QueryError(f"query {note.query}: {note.text}", hint, query.file, *note.place)
-                for query in plan.queries
-                for note, hint in _unkept(query, config)
-            ]
-        )
-    )
+    Raises QueryError if a link does not keep a column; QueryErrors for several."""
+    _refuse(plan, _unkept(plan, config))
 
 
 def unkept_notes(plan: Plan, config: Config) -> tuple[Note, ...]:
     """The findings of `require_kept` as notes."""
-    return tuple(
-        Note(note.query, f"{note.text}; {hint}", note.place)
-        for query in plan.queries
-        for note, hint in _unkept(query, config)
-    )
+    return _as_notes(_unkept(plan, config))
 
 
-def _unkept(query: QueryPlan, config: Config) -> Iterator[tuple[Note, str]]:
+def _unkept(plan: Plan, config: Config) -> Iterator[Finding]:
+    for query in plan.queries:
+        yield from _unkept_of(query, config)
+
+
+def _unkept_of(query: QueryPlan, config: Config) -> Iterator[Finding]:
     """Yields a note, and a hint, for each setting that links of a query lack."""
     found: dict[tuple[str, ...], dict[str, str]] = {}
     places: dict[tuple[str, ...], tuple[int, int]] = {}

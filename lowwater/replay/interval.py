@@ -105,20 +105,12 @@ def replay(
     hold: bool = False,
     ask: bool = False,
 ) -> list[Outcome]:
-    """Runs the intervals of [start, end), ns, one after another.
+    """Runs the intervals of [start, end), ns, one after another; with `ask` they are one, of a look, perhaps a stretch,
+    that is not published where the audit warned and the settings ask for approval; `hold` stops before publishing.
 
     An interval that was published from the same inputs is skipped. A failure is recorded and ends the
     call; earlier intervals stay published. Only audits go on with the other intervals, and fail at the end.
-
-    Args:
-        runner: does the work; None for the one that the settings name.
-        hold: stop before publishing; an interval that is already published is still skipped.
-        ask: the interval of a look, or a stretch of them, which runs as one; it is not published where the audit warned
-            and the settings ask for approval.
-
-    Raises:
-        GapError: a link has not reported.
-        LowwaterError: an interval cannot be published for another reason.
+    Raises GapError if a link has not reported, and LowwaterError if an interval cannot be published for another reason.
     """
     job.prepare()
     runner = runner or runner_of("lowwater replay", job.config, progress)
@@ -148,17 +140,10 @@ def run_interval(
     ask: bool = False,
     evaluated: Callable[[], None] = lambda: None,
 ) -> Outcome:
-    """Runs one interval through its stages; may be called from several threads.
-
-    Args:
-        stages: one of STAGES, or all of them, the last perhaps left out.
-        ask: stop before publishing where the audit warned and the settings ask for approval.
-        evaluated: called where low and high are done.
-
-    Raises:
-        LowwaterError: the interval cannot be published. The error is in the ledger then, or waits on this machine until
-            the lake can be written.
-    """
+    """Runs one interval through its stages, of STAGES one, or all, the last perhaps left out; may be called from
+    several threads. `ask` as of `replay`; `evaluated` is called where low and high are done.
+    Raises LowwaterError if the interval cannot be published. The error is in the ledger then, or waits on this machine
+    until the lake can be written."""
     with _attempt(job, start, end, progress, runner, stages[0]) as attempt:
         plan = _plan(attempt, stages, ask)
         if plan.published:
@@ -227,10 +212,8 @@ class _Journal:
         rows = [row for row in self.rows() if row.stage == stage and row.query in (query, "")]
         if not rows or rows[-1].state == FAILED or rows[-1].digest != digest:
             cause = "failed" if rows and rows[-1].state == FAILED else "has not run"
-            interval = format_instant(self.start)
-            raise LakeError(
-                f"interval {interval}: stage {stage} {cause}", f"run `lowwater replay` with --stage {stage}"
-            )
+            message = f"interval {format_instant(self.start)}: stage {stage} {cause}"
+            raise LakeError(message, f"run `lowwater replay` with --stage {stage}")
         return rows[-1]
 
     def now(self) -> int:
@@ -246,9 +229,8 @@ class _Journal:
         """A row about a query, or the whole set, at the stage at work; `more` are further fields of the row."""
         replay, texts = self.job.config.replay, "".join(each.text for each in self.job.plan.queries)
         queries = sha256(texts.encode()).hexdigest()[:16]
-        settings = json.dumps(
-            {"heartbeat": str(replay.heartbeat), "tick": replay.tick, "release": __version__, "queries": queries}
-        )
+        beat = {"heartbeat": str(replay.heartbeat), "tick": replay.tick}
+        settings = json.dumps({**beat, "release": __version__, "queries": queries})
         about = self.job.query_set, query, self.start, self.end, self.stage, more.pop("state", "done"), self.now()
         kept = {"timings": json.dumps(self.seconds), "accounting": json.dumps(accounting), "settings": settings}
         return ReplayRow(*about, digest=digest, rows=rows, **{"reason": "", **kept, **more})
@@ -270,7 +252,6 @@ class _Journal:
             pass  # its lease is lost: another run tells
 
     def keep(self, error: LowwaterError) -> None:
-        """Keeps a failure that cannot be written."""
         self.latest = max(self.latest, time.time_ns())  # the ledger cannot be read either
         keep_untold(self.job.lake, self._failure(error))
 
@@ -546,21 +527,12 @@ def _publish(attempt: _Attempt, plan: _Plan, outcome: Outcome) -> Outcome:
     # A run that lost its lease must not remove those of a later one.
     handing = [query.name for query in job.plan.queries if hands_over(query.high)]
     old_states = [each for name in handing for each in other_states(_state(attempt, name, plan.digests[name]))]
-    with publishing(job.lake, job.query_set, [query.name for query in job.plan.queries]) as act:
+    about, names = (job.lake, job.query_set), [query.name for query in job.plan.queries]
+    with publishing(*about, names) as act:
         for query in job.plan.queries:
-            fields, digest = query.high.fields, plan.digests[query.name]
-            publication = publish(
-                job.lake,
-                job.query_set,
-                query.name,
-                fields,
-                *bounds,
-                digest,
-                audits[query.name].fingerprint,
-                act,
-                _words(query),
-                checks_of(job.suites.get(query.name, ()), row_schema(fields)),
-            )
+            fields, digest, print_ = query.high.fields, plan.digests[query.name], audits[query.name].fingerprint
+            checks = checks_of(job.suites.get(query.name, ()), row_schema(fields))
+            publication = publish(*about, query.name, fields, *bounds, digest, print_, act, _words(query), checks)
             rows[query.name] = publication.rows
             last = journal.last(query.name)
             if publication.committed:

@@ -5,7 +5,7 @@ published.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path, PurePath
@@ -82,10 +82,8 @@ class TrialChanges:
             if skew < 0:
                 raise ConfigError(f"--skew {name}: {skew} ns is below 0", "a skew is a duration, such as 5s")
             if skew >= LONGEST_SKEW:
-                raise ConfigError(
-                    f"--skew {name}: {format_duration(skew)} is too long",
-                    f"a skew is below {format_duration(LONGEST_SKEW)}",
-                )
+                hint = f"a skew is below {format_duration(LONGEST_SKEW)}"
+                raise ConfigError(f"--skew {name}: {format_duration(skew)} is too long", hint)
             changed[name] = config.link(name).model_copy(update={"skew": skew})
         known = config.links or {name: config.link(name) for name in links}  # no link is configured: all have defaults
         return config.model_copy(update={"links": {**known, **changed}})
@@ -100,10 +98,8 @@ class TrialChanges:
         names = {file.name for file in files}
         for file in self.files:
             if file.name not in names:
-                raise ConfigError(
-                    f"--with {file}: no query set has a file {file.name!r}",
-                    nearest(file.name, names) or "give it the name of the file that it replaces",
-                )
+                hint = nearest(file.name, names) or "give it the name of the file that it replaces"
+                raise ConfigError(f"--with {file}: no query set has a file {file.name!r}", hint)
 
 
 # The command line and the tasks of Airflow open a job; `interval` runs it.
@@ -126,19 +122,11 @@ class Job:
 
     @staticmethod
     def open(root: PurePath, query_set: str, queries: Path, changes: TrialChanges | None = None) -> Job:
-        """Opens a query set: a section of the settings, or a file of its name in a folder.
-
+        """Opens a query set, a section of the settings or a file of its name in a folder, with `changes` to try.
         Nothing is written: who runs intervals calls `prepare`.
-
-        Args:
-            changes: query files and skews to try in place of the present ones; None for none.
-
-        Raises:
-            ConfigError: there is no such query set, a suite of it is wrong, or a query reads a link by another
-                protocol than the lake keeps.
-            LakeError: there is no such lake.
-            QueryError: a query is wrong, or reads a column that a link does not keep.
-        """
+        Raises ConfigError if there is no such query set, a suite of it is wrong, or a query reads a link by another
+        protocol than the lake keeps, LakeError if there is no such lake, and QueryError if a query is wrong, or reads a
+        column that a link does not keep."""
         config = load_config(root)
         lake = lake_to_read(root)
         files = query_files(config, query_set, queries)
@@ -151,12 +139,11 @@ class Job:
         require_marked(plan, config)
         require_kept(plan, config)
         _require_protocols(config, plan)
-        length = config.length(query_set)
         schemas = {query.name: row_schema(query.high.fields) for query in plan.queries}
         suites = read_suites(root, query_set, schemas, config.suites.code == "allowed")
         # Within the patience its links may still report: nobody is told that it cannot start.
         passed = max(0, last_look(root, query_set).at - config.replay.patience)
-        return Job(lake, config, query_set, plan, length, suites, files=tuple(files), passed=passed)
+        return Job(lake, config, query_set, plan, config.length(query_set), suites, files=tuple(files), passed=passed)
 
     def prepare(self) -> None:
         """Makes what the lake lacks for a run, and stores for DAG files whether the set is chained.
@@ -165,8 +152,7 @@ class Job:
         store_chained(self.lake.root, self.query_set, self.chained)
 
     def intervals(self, start: int, end: int) -> list[tuple[int, int]]:
-        """The intervals of [start, end), ns, aligned to the epoch (I3).
-        Raises ConfigError if a bound is no bound of an interval, or the range is empty."""
+        """The intervals of [start, end), ns, aligned to the epoch (I3); raises as `require_bounds`."""
         self.require_bounds(start, end)
         return [(at, at + self.length) for at in range(start, end, self.length)]
 
@@ -185,10 +171,7 @@ class Job:
 
     @property
     def chained(self) -> bool:
-        """Whether its intervals run in order, each from the state of the one before (I4).
-
-        True for a set with the setting `chain_start`, and for a set with a query that hands a state over.
-        """
+        """Whether its intervals run in order (I4): `chain_start` is set, or a query hands a state to the next one."""
         section = self.config.query_sets.get(self.query_set)
         configured = section is not None and section.chain_start is not None
         return configured or any(hands_over(query.high) for query in self.plan.queries)
@@ -204,15 +187,13 @@ class Job:
 
     def low_settings(self, tunings: Mapping[str, Tuning] = MappingProxyType({})) -> LowSettings:
         """The settings of the kernels; the skew is set for each link later."""
-        section = self.config.query_sets.get(self.query_set)
-        beat = section.heartbeat if section and section.heartbeat is not None else self.config.replay.heartbeat
-        replay = self.config.replay
-        flush = Flush.parse(replay.flush)
+        replay, section = self.config.replay, self.config.query_sets.get(self.query_set)
+        beat = section.heartbeat if section and section.heartbeat is not None else replay.heartbeat
         settings = LowSettings(
             0,
             chunk_rows=replay.chunk,
             task_packets=replay.task_packets,
-            flush=flush,
+            flush=Flush.parse(replay.flush),
             adjacent=replay.table == "adjacent",
         )
         if not isinstance(beat, int):
@@ -220,10 +201,8 @@ class Job:
         return replace(settings, period=shortest_period(tunings) or beat)
 
     def attempted(self, digests: Mapping[str, str]) -> str:
-        """A digest of all that an attempt at an interval may have failed for, given the digests of its inputs.
-
-        Suites, limits of the audit, versions of Lowwater and its extras are no inputs, but another one may not fail.
-        """
+        """A digest of all that an attempt at an interval may have failed for, given the digests of its inputs. Suites,
+        limits of the audit, versions of Lowwater and its extras are no inputs, but another one may not fail."""
         said = [dict(digests), *self._said, __version__, absent("quality"), absent("spark")]
         return sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
 
@@ -255,12 +234,8 @@ class Job:
         known: KnownMissing | None = None,
         past: Publications | None = None,
     ) -> IntervalInputs:
-        """The inputs of an interval as they are now.
-
-        Args:
-            known: what `known_missing` has said for many intervals; None to ask it for this one.
-            past: what was published, for many intervals; None to read what this one needs.
-        """
+        """The inputs of an interval as they are now. For many intervals `known` is what `known_missing` has said of
+        them, and `past` what was published; None to ask the ledgers for this one."""
         return IntervalInputs(
             self.lake,
             self.plan,
@@ -340,25 +315,22 @@ def query_files(config: Config, query_set: str, folder: Path) -> list[Path]:
     raise ConfigError(f"there is no query set {query_set!r}", nearest(query_set, names))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class IntervalInputs(LowInputs):
     """The inputs of one interval, with their coverage and digest."""
 
-    query_set: str = ""
-    length: int = 0  # length of the intervals of the set, ns; a stretch without records is a multiple of it
-    through_end: bool = False  # whether a gap before the first capture of a link, or after its last, is accepted
-    # what the ledgers know to be missing; no row and no digest depends on it
-    known: KnownMissing | None = field(default=None, compare=False, repr=False)
-    # what is published; None to read the ledger
-    past: Publications | None = field(default=None, compare=False, repr=False)
+    query_set: str
+    length: int  # length of the intervals of the set, ns; a stretch without records is a multiple of it
+    through_end: bool  # whether a gap before the first capture of a link, or after its last, is accepted
+    known: KnownMissing = field(compare=False, repr=False)  # no row and no digest depends on it
+    past: Publications | None = field(compare=False, repr=False)  # what is published; None to read the ledger
 
     def takes_up(self, query: QueryPlan) -> bool:
         """Whether a query continues the state of the interval before (I4)."""
         return hands_over(query.high) and self.start > self.chain_start(query)
 
     def before(self, query: QueryPlan) -> str | None:
-        """The digest of the publication whose state a query continues (I4); empty for none, None where it is
-        missing."""
+        """The digest of the publication whose state a query continues (I4); "" for none, None where it is missing."""
         if not self.takes_up(query):
             return ""
         last = self._last(query)
@@ -430,10 +402,8 @@ class IntervalInputs(LowInputs):
         return inputs_summary([*query.parts, *self._named(query).items()], self._links(query))
 
     def _links(self, query: QueryPlan, older: int = 0) -> list[dict[str, Any]]:
-        """The inputs of the links of a query. An interface without records in the read range adds nothing.
-
-        So an interface that some capture declares later leaves the intervals before as they are.
-        """
+        """The inputs of the links of a query. An interface without records in the read range adds nothing, so that one
+        that some capture declares later leaves the intervals before as they are."""
         inputs = [
             link_inputs(link, self.captures.get(link, ()), self.config.link(link), start, self.end, older)
             for link, start in self.link_starts([query]).items()
@@ -475,22 +445,18 @@ class IntervalInputs(LowInputs):
             return ""
         starts = {query.name: self.link_starts([query]).get(gap.link, self.start) for query in self.plan.queries}
         name = min(starts, key=lambda query: (starts[query], query))
-        return (
-            f"query {name} looks back {format_duration(self.start - starts[name])}, to {format_instant(starts[name])}"
-        )
+        back, since = format_duration(self.start - starts[name]), format_instant(starts[name])
+        return f"query {name} looks back {back}, to {since}"
 
     def missing(self) -> list[Missing]:
         """What is known to be missing of the interval, beside gaps (T6)."""
         begins = self.link_starts(self.plan.queries)
-        known = [] if self.known is None else self.known.of(begins, self.start, self.end)
-        return [*known, *self._absent(begins)]
-
-    def _absent(self, begins: Mapping[str, int]) -> Iterator[Missing]:
-        """Yields the files that lack columns which queries read, beside columns that no field reads."""
-        for link, start in begins.items():
+        found = [*self.known.of(begins, self.start, self.end)]
+        for link, start in begins.items():  # files that lack columns which queries read, beside those no field reads
             fields = fields_read(self.plan.read_lftas, link)
-            for text in absent_texts(link, self.captures.get(link, ()), fields, start, self.end):
-                yield Missing(link, ABSENT, text)
+            texts = absent_texts(link, self.captures.get(link, ()), fields, start, self.end)
+            found += [Missing(link, ABSENT, text) for text in texts]
+        return found
 
     def passes(self, gap: Gap) -> bool:
         """Whether a run accepts this gap of a link and becomes `incomplete` (T6)."""
@@ -532,20 +498,14 @@ class IntervalInputs(LowInputs):
 
     def outdated(self) -> list[str]:
         """The reasons why captures must be ingested again before the interval can run."""
-        return [
-            reason
-            for link, start in self.link_starts(self.plan.queries).items()
-            for settings, records in [(self.config.link(link), planned_options(self.config, self.plan, link))]
-            for reason in outdated(
-                self.captures.get(link, ()),
-                settings,
-                version_of(records or ContentOptions()),
-                start,
-                self.end,
-                records,
-                content_of(optional_columns([lfta for lfta in self.plan.read_lftas if link in lfta.links])),
-            )
-        ]
+        reasons = []
+        for link, start in self.link_starts(self.plan.queries).items():
+            settings, records = self.config.link(link), planned_options(self.config, self.plan, link)
+            content = content_of(optional_columns([lfta for lfta in self.plan.read_lftas if link in lfta.links]))
+            version = version_of(records or ContentOptions())
+            captures = self.captures.get(link, ())
+            reasons += outdated(captures, settings, version, start, self.end, records, content)
+        return reasons
 
     def lacking(self) -> list[str]:
         """The reasons why the interval cannot start: gaps that are not accepted, captures that must be ingested
@@ -557,7 +517,7 @@ class IntervalInputs(LowInputs):
         """Names the folders that are not there for files that would go on behind the last capture of a link."""
         ends = {gap.link: Captures.of(self.captures.get(gap.link, ())).end for gap in gaps}
         open_links = sorted({family_of(gap.link) for gap in gaps if gap.until > (ends[gap.link] or 0)})
-        absent = self.known.absent_folders if open_links and self.known is not None else {}
+        absent = self.known.absent_folders if open_links else {}
         return [f"link {link!r}: {absent[link]}" for link in open_links if link in absent]
 
     def state(self, excluded: Sequence[Gap]) -> tuple[str, str]:

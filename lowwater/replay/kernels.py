@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -55,13 +55,13 @@ def compile_kernels(folder: Path, link: int | None = None) -> None:
     Raises LowwaterError if the folder cannot be written. `link`: the only link type whose captures are read, by
     `inspect` and `ingest` alone; None for all."""
     with compiling():
-        _read_captures(folder, None if link is None else [link])
+        _read_captures(folder, link)
 
 
-def _read_captures(folder: Path, links: Sequence[int] | None) -> None:
+def _read_captures(folder: Path, link: int | None) -> None:
     lake = open_lake(folder / "lake")
     kept = Link.model_validate({"applications": list(applications.NAMES), "payload": "all", "duplicates": "drop 1ms"})
-    for name, content in _captures(links):
+    for name, content in _captures(link):
         path = folder / f"{name}.{'pcapng' if name == 'ng' else 'pcap'}"
         try:
             path.write_bytes(content)
@@ -69,26 +69,26 @@ def _read_captures(folder: Path, links: Sequence[int] | None) -> None:
             raise LowwaterError(f"{path} cannot be written: {error.strerror}", "make room on the disk") from None
         inspect(path, Link().jump, Link().skew)
         ingest(lake, name, [path], Config(), (0, HOUR))
-        if links is not None or name == f"link{capture_file.ETHERNET}":
+        if link is not None or name == f"link{capture_file.ETHERNET}":
             ingest(lake, f"kept_{name}", [path], Config(links={f"kept_{name}": kept}), (0, HOUR))
     hello_columns(np.zeros(100, np.uint8), np.zeros(1, np.int64), np.full(1, 100), "t")
-    if links is not None:
+    if link is not None:
         return
     table = folder / "records.csv"
     table.write_bytes(RECORDS)
     inspect_records(table, propose_protocol(sniff(table), "records").options, Link().jump, Link().skew)
-    link = f"link{UNKNOWN_LINK}"
-    read = packet_files(PacketFiles.of(lake), link, read_captures(lake, [link])[link], Link(), 0, 0, HOUR)
+    name = f"link{UNKNOWN_LINK}"
+    read = packet_files(PacketFiles.of(lake), name, read_captures(lake, [name])[name], Link(), 0, 0, HOUR)
     scan_link(read, Skews(0))
     row_digests([pa.array(["text"])], 1)
 
 
-def _captures(links: Sequence[int] | None) -> Iterator[tuple[str, bytes]]:
-    """A link and a capture of it: of some link types; else of all, of a pcapng, and of both formats with damage."""
+def _captures(link: int | None) -> Iterator[tuple[str, bytes]]:
+    """A link and a capture of it: of one link type; else of all, of a pcapng, and of both formats with damage."""
     numbers = [next(iter(layer.link_types)) for layer in LAYERS]
-    for number in links or (*numbers, UNKNOWN_LINK):
+    for number in (*numbers, UNKNOWN_LINK) if link is None else (link,):
         yield f"link{number}", capture_file.pcap_header(number, True) + _records(0)
-    if links is not None:
+    if link is not None:
         return
     sections = capture_file.pcapng_header([capture_file.WrittenInterface("", number) for number in numbers])
     packets = [capture_file.pcapng_record(at, at, 64, ARP) for at in range(len(numbers))]

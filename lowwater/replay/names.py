@@ -31,13 +31,9 @@ def _skewed_column(config: Config, link: str) -> str:
 
 
 def set_context(config: Config, query_set: str, python: bool = True) -> Context:
-    """The names that the section of a query set adds for its queries: protocols, functions, parameters.
-    Raises QueryError if a definition is wrong.
-
-    Args:
-        query_set: name of the query set; its section may be missing.
-        python: whether the Python files of its functions are run; without them queries can be planned but not run.
-    """
+    """The names that the section of a query set, where it has one, adds for its queries: protocols, functions,
+    parameters. Without `python` the Python files of its functions are not run, so queries can be planned only.
+    Raises QueryError if a definition is wrong."""
     section = config.query_sets.get(query_set)
     if section is None:
         return make_context(Links(), config.link_schemas, folders=config.files.folders)

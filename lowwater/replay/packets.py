@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import IO, Any
 
@@ -33,7 +33,7 @@ from lowwater.catalog import expr as ex
 from lowwater.catalog.protocols import PROTOCOLS
 from lowwater.catalog.records import ISO, RecordField, stored_parts
 from lowwater.catalog.schemas import FRAME, READABLE, stored
-from lowwater.catalog.time import Skews, is_late, link_skews
+from lowwater.catalog.time import is_late, link_skews
 from lowwater.catalog.values import format_ip, ip_from_words, pack_ip, parse_mac
 from lowwater.config import Config, section_of
 from lowwater.errors import (
@@ -59,7 +59,19 @@ from lowwater.limits import EXPORT_BATCH_BYTES, GROUP_ROWS, ROW_PACKETS
 from lowwater.low.predicate import Predicate
 from lowwater.plan.context import Context, Links
 from lowwater.plan.definitions import make_context
-from lowwater.plan.operators import Field, Group, Item, Join, JoinKind, Map, Node, Source, Union
+from lowwater.plan.operators import (
+    Field,
+    Group,
+    Item,
+    Join,
+    JoinKind,
+    Map,
+    Node,
+    Source,
+    Union,
+    substitute,
+    with_columns,
+)
 from lowwater.plan.properties import unique_key
 from lowwater.plan.queryset import QueryPlan, plan_texts
 from lowwater.plan.temporal import END_OF_TIME
@@ -67,22 +79,16 @@ from lowwater.replay.row_files import spreadsheet_rows
 from lowwater.storage.paths import local
 
 # A WHERE clause over stored packets, read without a query.
-
-OPTION = "--where"
-QUERY_START = "SELECT 1 AS chosen FROM packets.{} "
+QUERY_START = "SELECT 1 AS chosen FROM packets.{} WHERE\n"
 
 
 def read_predicate(
     text: str | None, protocol: str = "ETH", context: Context | None = None, kind: str = "pcap"
 ) -> Predicate:
-    """Binds the text of a WHERE clause over the columns of a protocol.
+    """Binds the text of a WHERE clause, None for every record, over the columns of a protocol of a context, None for
+    the built-in ones.
     Raises QueryError if the clause is wrong, marked in the text; QueryErrors for several errors, and ConfigError if
-    there is no such protocol.
-
-    Args:
-        text: the clause; None for every record.
-        context: its protocols; None for the built-in ones.
-    """
+    there is no such protocol."""
     protocols = PROTOCOLS if context is None else context.protocols
     if protocol not in protocols:
         raise ConfigError(f"--protocol {protocol}: there is no such protocol", nearest(protocol, protocols))
@@ -91,29 +97,25 @@ def read_predicate(
     source = text.replace("\r\n", "\n").replace("\r", "\n")
     query = QUERY_START.format(protocol)
     try:
-        statements = parse(query + "WHERE\n" + source).statements
-        if [replace(statement, where=None) for statement in statements if isinstance(statement, Select)] != [
-            *parse(query).statements
-        ]:
+        statements = parse(query + source).statements
+        plain = parse(query.removesuffix("WHERE\n")).statements
+        if [replace(each, where=None) for each in statements if isinstance(each, Select)] != [*plain]:
             raise QueryError("more than one condition", "write one expression, for example: srcPort = 53", "", 2, 1)
         links = Links(("packets",), kinds={} if kind == "pcap" else {"packets": kind})
-        plan = plan_texts([("export", query + "WHERE\n" + source)], links, context=context)
+        plan = plan_texts([("export", query + source)], links, context=context)
     except QueryError as error:
         raise_all([_in_text(cause, source) for cause in (error.errors if isinstance(error, QueryErrors) else (error,))])
     node = plan.queries[0].logical
     assert isinstance(node, Map) and isinstance(node.input, Source)
     for expr in ex.walk(node.predicate) if node.predicate else ():
-        _require_value(expr, source)
+        if isinstance(expr, ex.StateCall) or (isinstance(expr, ex.Call) and expr.function.value is None):
+            line, column = expr.place
+            message = f"{expr.function.name} cannot be computed for one packet"
+            raise UnsupportedError(message, "", OPTION, line - 1, column, source)
     return Predicate(node.input.member, node.predicate)
 
 
-def _require_value(expr: ex.Expr, source: str) -> None:
-    """Refuses expressions that have no value for a single packet."""
-    if isinstance(expr, ex.StateCall) or (isinstance(expr, ex.Call) and expr.function.value is None):
-        line, column = expr.place
-        raise UnsupportedError(
-            f"{expr.function.name} cannot be computed for one packet", "", OPTION, line - 1, column, source
-        )
+OPTION = "--where"
 
 
 def _in_text(error: QueryError, source: str) -> QueryError:
@@ -133,11 +135,8 @@ NAMED = 5
 
 
 class CaptureFrames:
-    """The frames of chosen packets of one capture, read forward once; about one window of the file is in memory.
-
-    Args:
-        positions: positions of the chosen packets, in any order.
-    """
+    """The frames of packets of one capture at chosen positions, read forward once; about one window of the file is in
+    memory."""
 
     def __init__(self, path: Path, positions: NDArray[np.int64], kept: str | None) -> None:
         self._path, self._positions, self._kept = path, np.unique(positions), kept
@@ -156,10 +155,8 @@ class CaptureFrames:
         while position not in self._ahead:
             batch = next(self._batches, None)
             if batch is None:
-                raise LakeError(
-                    f"{self._path}: has no record {position}, which the lake has",
-                    "ingest the capture again",
-                )
+                hint = "ingest the capture again"
+                raise LakeError(f"{self._path}: has no record {position}, which the lake has", hint)
             found = pc.is_in(batch.column("position"), pa.array(self._positions))
             chosen = batch.filter(found)
             numbers, frames = (chosen.column(name).to_pylist() for name in ("position", FRAME))
@@ -173,9 +170,9 @@ def frame_sources(
     wanted: Mapping[str, Sequence[NDArray[np.int64]]],
     file_of: Callable[[Capture], Path],
 ) -> dict[str, CaptureFrames]:
-    """Opens the files of the captures whose frames are wanted. Raises LakeError if the addresses of a capture were
-    replaced, or files are gone or have changed; the message names them. `wanted`: identity of a capture -> arrays of
-    positions."""
+    """Opens the files of the captures whose frames are wanted. `wanted`: identity of a capture -> arrays of positions.
+    Raises LakeError if the addresses of a capture were replaced, or files are gone or have changed; the message names
+    them."""
     chosen = [capture for capture in captures if capture.capture in wanted]
     if any(capture.key for capture in chosen):
         raise LakeError(
@@ -283,9 +280,10 @@ def select(
     progress: Callable[[int], None] = lambda packets: None,
     admitted: Admitted | None = None,
 ) -> Selection:
-    """Surveys the packets with a timestamp in [start, end), ns, that a predicate selects. Raises LakeError: frames of
-    some packets are neither stored nor in their files, a link type is unknown, or the lake cannot be read. `admitted`:
-    (link, capture) -> positions of the packets that may be selected; None for all."""
+    """Surveys the packets with a timestamp in [start, end), ns, that a predicate selects. `admitted`: those that may be
+    selected; None for all.
+    Raises LakeError: frames of some packets are neither stored nor in their files, a link type is unknown, or the lake
+    cannot be read."""
     captures, files = read_captures(lake, links), PacketFiles.of(lake)
     feeds = []
     for link in links:
@@ -417,13 +415,8 @@ def _rows_at_once(group: pq.RowGroupMetaData, names: list[str]) -> int:
 
 
 def write_selection(selection: Selection, form: str, write: Callable[[bytes], object]) -> None:
-    """Writes the selected packets as a capture; several links are merged by (arrival, link).
-    Raises ConfigError if the format cannot hold the packets.
-
-    Args:
-        form: `pcap` or `pcapng`.
-        write: called with the next bytes.
-    """
+    """Writes the selected packets as a capture, of the form `pcap` or `pcapng`; several links are merged by (arrival,
+    link). Raises ConfigError if the format cannot hold the packets."""
     numbers = {link_type: _number(link_type) for link_type in selection.link_types}
     if form == "pcapng":
         for kind, number in numbers.items():
@@ -525,12 +518,8 @@ class RecordSelection:
 
 
 def select_records(lake: Lake, config: Config, link: str, where: str | None, start: int, end: int) -> RecordSelection:
-    """Finds how the records of a link are read, and binds the condition.
+    """Finds how the records of a link that are no packets are read, and binds the condition; None for every record.
     Raises ConfigError if the settings do not name the protocol of the link, and QueryError if the condition is wrong.
-
-    Args:
-        link: a link of records that are no packets.
-        where: a GSQL condition over the fields of its protocol; None for every record.
     """
     options = record_options(config, link)
     assert options is not None, "the caller asks for links of records"
@@ -546,14 +535,9 @@ def write_records(
     progress: Callable[[int], None] = lambda records: None,
     spreadsheet: bool = False,
 ) -> int:
-    """Writes the selected records. Returns their number.
-    Raises LakeError if files must be ingested again, or cannot be read, and OSError if the file cannot be written.
-
-    Args:
-        form: one of FORMATS.
-        out: the file, opened for bytes.
-        spreadsheet: whether texts are changed that a spreadsheet would take for formulas.
-    """
+    """Writes the selected records in one of FORMATS, for a `spreadsheet` without texts that it would take for formulas.
+    Returns their number.
+    Raises LakeError if files must be ingested again, or cannot be read, and OSError if the file cannot be written."""
     schema, batches = selection.schema, selection.batches()
     if spreadsheet:
         schema = spreadsheet_rows(pa.RecordBatch.from_pylist([], schema)).schema
@@ -588,11 +572,10 @@ def _json_lines(batch: pa.RecordBatch) -> Iterator[bytes]:
 
 def _json_values(column: pa.Array) -> list[str]:
     """Returns the values as JSON: times as texts in ISO 8601, or as numbers with all digits."""
-    if column.type == _ISO:
-        return [json.dumps(value) for value in column.cast(pa.string()).to_pylist()]
     if column.type == _SECONDS:
         return ["null" if value is None else str(value) for value in column.to_pylist()]
-    return [json.dumps(value) for value in column.to_pylist()]
+    values = column.cast(pa.string()) if column.type == _ISO else column
+    return [json.dumps(value) for value in values.to_pylist()]
 
 
 def _exported_type(field: RecordField) -> pa.DataType:
@@ -614,22 +597,20 @@ def _exported(batch: pa.RecordBatch, field: RecordField, clock: bool) -> pa.Arra
 
 
 def _addresses(version: pa.Array, high: pa.Array, low: pa.Array) -> pa.Array:
-    texts: dict[tuple[int, int, int], str] = {}
-    values: list[str | None] = []
-    for words in zip(version.to_pylist(), high.to_pylist(), low.to_pylist(), strict=True):
-        if words[0] is None:
-            values.append(None)
-            continue
-        if words not in texts:
-            texts[words] = format_ip(ip_from_words(*words))
-        values.append(texts[words])
-    return pa.array(values, pa.string())
+    @cache
+    def text(words: tuple[int, int, int]) -> str:
+        return format_ip(ip_from_words(*words))
+
+    every = zip(version.to_pylist(), high.to_pylist(), low.to_pylist(), strict=True)
+    return pa.array([None if words[0] is None else text(words) for words in every], pa.string())
 
 
 # The packets of a row.
 
 SHOWN = ("srcIP", "srcPort", "destIP", "destPort", "protocol", "len")
 """Columns that a list of packets shows beside link, record and time."""
+
+BY_HAND = "`lowwater export` selects packets by a condition of your own"
 
 
 @dataclass(frozen=True)
@@ -660,9 +641,10 @@ def row_packets(query: QueryPlan, row: Mapping[str, Any]) -> RowPackets:
     missing = [item.name for item in node.fields if item.name not in row]
     if missing:
         raise LakeError(f"the row of {query.name} lacks the columns {', '.join(missing)}", "give every column")
-    others = [part.label for part in _chain(node) if not (isinstance(part, _KNOWN) or _is_inner(part))]
-    if others:
-        raise _refused(query, f"it has a {others[0]}, whose packets a row does not tell")
+    for part in _chain(node):
+        inner = isinstance(part, Join) and part.kind is JoinKind.INNER
+        if not (inner or isinstance(part, Source | Map | Group | Union)):
+            raise _refused(query, f"it has a {part.label}, whose packets a row does not tell")
     usable = _from_keys(node)
     grouped = any(isinstance(part, Group) for part in _chain(node))
     key = unique_key(node)
@@ -677,13 +659,6 @@ def row_packets(query: QueryPlan, row: Mapping[str, Any]) -> RowPackets:
     # A packet of the other side lies as far from those of this one as the window of the join is wide.
     reach = sum(start - min(join.window.needed(start, join.kind)) for join in _chain(node) if isinstance(join, Join))
     return RowPackets(conditions, max(0, start - reach), end + reach)
-
-
-_KNOWN = Source | Map | Group | Union
-
-
-def _is_inner(node: Node) -> bool:
-    return isinstance(node, Join) and node.kind is JoinKind.INNER
 
 
 def _together(conditions: Iterable[SourceCondition]) -> tuple[SourceCondition, ...]:
@@ -715,7 +690,7 @@ def _from_keys(node: Node) -> set[str]:
         keys = {key.name for key in node.keys if set(ex.columns_of(key.expr)) <= below}
         return {item.name for item in node.items if set(ex.columns_of(item.expr)) <= keys}
     if isinstance(node, Join):
-        below = {f"{alias}.{name}" for alias, side in _sides(node) for name in _from_keys(side)}
+        below = {f"{alias}.{name}" for alias, side in node.sides for name in _from_keys(side)}
         return {item.name for item in node.items if set(ex.columns_of(item.expr)) <= below}
     if isinstance(node, Union):
         branches = [[item.name in _from_keys(branch) for item in branch.fields] for branch in node.branches]
@@ -760,12 +735,9 @@ def _conditions(query: QueryPlan, node: Node, parts: Sequence[ex.Expr], top: boo
 
 
 def _joined(query: QueryPlan, node: Join, parts: Sequence[ex.Expr]) -> Iterator[SourceCondition]:
-    """Divides conditions over the rows of an inner join into those of either side.
-
-    Columns of which the row says the value are replaced by it, so that an equality of the join says the value of the
-    other side too. If no condition on both sides is left, every packet of one side meets every one of the other, and
-    gives the same row.
-    """
+    """Divides conditions over the rows of an inner join into those of either side. Columns of which the row says the
+    value are replaced by it, so that an equality of the join says the value of the other side too. If no condition on
+    both sides is left, every packet of one side meets every one of the other, and gives the same row."""
     window = node.window
     far, near = (ex.Const(window.left.type, bound) for bound in (window.above, window.below))
     bounds = [
@@ -775,32 +747,18 @@ def _joined(query: QueryPlan, node: Join, parts: Sequence[ex.Expr]) -> Iterator[
     ties = [ex.Binary(ex.Type.BOOL, "=", left, right) for left, right in node.equalities]
     left = [*_moved(parts, node.items), *ties, *bounds, *_predicate(node.residual)]
     known: dict[str, ex.Expr] = {}
-
-    def told(expr: ex.Expr) -> ex.Expr:
-        return known.get(expr.name, expr) if isinstance(expr, ex.Column) else expr
-
     while said := {name: value for part in left for name, value in _value(part) if name not in known}:
         known.update(said)
-        left = [ex.rewrite(part, told) for part in left if all(name not in known for name, _ in _value(part))]
+        left = [with_columns(part, known) for part in left if all(name not in known for name, _ in _value(part))]
     left += [ex.Binary(ex.Type.BOOL, "=", ex.Column(value.type, name), value) for name, value in known.items()]
-    for alias, side in _sides(node):
+    for alias, side in node.sides:
         own = [part for part in left if any(name.startswith(f"{alias}.") for name in ex.columns_of(part))]
         if any(not name.startswith(f"{alias}.") for part in own for name in ex.columns_of(part)):
             raise _refused(query, "its columns do not say which packets of one side met those of the other")
-        names = {name for part in own for name in ex.columns_of(part)}
-        plain = [Item(name, ex.Column(_type(side, name.partition(".")[2]), name.partition(".")[2])) for name in names]
-        below = _moved(own, plain)
+        below = _moved(own, [Item(f"{alias}.{of.name}", ex.Column(of.type, of.name)) for of in side.fields])
         if any(not set(ex.columns_of(part)) <= _from_keys(side) for part in below):
             raise _refused(query, f"a condition of {query.name} is on sums or counts of a query below, not on packets")
         yield from _conditions(query, side, below, False)
-
-
-def _sides(node: Join) -> tuple[tuple[str, Node], tuple[str, Node]]:
-    return (node.left_alias, node.left), (node.right_alias, node.right)
-
-
-def _type(node: Node, name: str) -> ex.Type:
-    return next(item.type for item in node.fields if item.name == name)
 
 
 def _value(part: ex.Expr) -> Iterator[tuple[str, ex.Expr]]:
@@ -816,13 +774,7 @@ def _predicate(predicate: ex.Expr | None) -> list[ex.Expr]:
 
 
 def _moved(parts: Sequence[ex.Expr], items: Sequence[Item]) -> list[ex.Expr]:
-    """Replaces the columns of conditions by the expressions that compute them."""
-    by_name = {item.name: item.expr for item in items}
-
-    def change(expr: ex.Expr) -> ex.Expr:
-        return by_name.get(expr.name, expr) if isinstance(expr, ex.Column) else expr
-
-    return [ex.rewrite(part, change) for part in parts]
+    return [substitute(part, items) for part in parts]
 
 
 def _equals(query: QueryPlan, item: Field, value: Any) -> ex.Expr:
@@ -861,20 +813,13 @@ def _span(fields: Sequence[Field], row: Mapping[str, Any]) -> tuple[int, int]:
 
 
 def _refused(query: QueryPlan, why: str) -> LakeError:
-    return LakeError(
-        f"the packets of a row of {query.name} are not known: {why}",
-        "`lowwater export` selects packets by a condition of your own",
-    )
+    return LakeError(f"the packets of a row of {query.name} are not known: {why}", BY_HAND)
 
 
 @dataclass
 class FoundPackets:
-    """Packets of a row.
-
-    Attributes:
-        first: the first packets: link, record, timestamp (ns) and the columns SHOWN.
-        admitted: link and capture -> positions of the packets that queries read: not late, in the life of the link.
-    """
+    """Packets of a row: the first ones with link, record, timestamp (ns) and the columns SHOWN, and by link and capture
+    the positions of those that queries read: not late, in the life of the link."""
 
     count: int = 0
     first: list[dict[str, Any]] = field(default_factory=list)
@@ -906,38 +851,24 @@ def _find_link(
     settings = config.link(link)
     if settings.shed is not None or settings.duplicates != "keep":
         why = "sheds load" if settings.shed is not None else "looks for copies of packets"
-        raise LakeError(
-            f"link {link!r} {why}: which packets a row counted is not stored",
-            "`lowwater export` selects packets by a condition of your own",
-        )
+        raise LakeError(f"link {link!r} {why}: which packets a row counted is not stored", BY_HAND)
     predicate, skews = condition.predicate, link_skews(config, link)
     test = predicate.test(link)
-    columns = list(dict.fromkeys([*predicate.columns, *_columns(), *skews.columns]))
+    columns = dict.fromkeys([*predicate.columns, *stored(list(SHOWN)), *skews.columns])
     read = packet_files(files, link, captures, settings, wanted.start, wanted.start, wanted.end)
     for batch in read.batches(
         [name for name in columns if name not in ("arrival", "timestamp", "position", "capture")]
     ):
-        rows = batch.filter(_on_time(batch, skews, wanted))
+        stamps, arrivals = (batch.column(name).to_numpy() for name in ("timestamp", "arrival"))
+        late = is_late(arrivals, stamps, skews.of(batch))
+        rows = batch.filter(pa.array(~late & (stamps >= wanted.start) & (stamps < wanted.end)))
         rows = rows.filter(pa.array(test(rows))) if rows.num_rows else rows
         if not rows.num_rows:
             continue
         result.count += rows.num_rows
         if result.count > ROW_PACKETS:
-            raise LakeError(
-                f"the row counted more than {ROW_PACKETS:,} packets",
-                "`lowwater export` selects packets by a condition of your own",
-            )
+            raise LakeError(f"the row counted more than {ROW_PACKETS:,} packets", BY_HAND)
         result.links[link] = result.links.get(link, 0) + rows.num_rows
         capture = str(rows.column("capture")[0].as_py())
         result.admitted.setdefault((link, capture), []).append(rows.column("position").to_numpy())
         result.first += [{"link": link, **row} for row in rows.slice(0, shown - len(result.first)).to_pylist()]
-
-
-def _on_time(batch: pa.RecordBatch, skews: Skews, wanted: RowPackets) -> pa.Array:
-    stamps, arrivals = batch.column("timestamp").to_numpy(), batch.column("arrival").to_numpy()
-    return pa.array(~is_late(arrivals, stamps, skews.of(batch)) & (stamps >= wanted.start) & (stamps < wanted.end))
-
-
-def _columns() -> list[str]:
-
-    return stored(list(SHOWN))

@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 import resource
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import PurePath
 from typing import Any
 
@@ -45,8 +45,7 @@ FILE = "/dev/null/query.gsql"
 
 
 def preview_context(lake: Lake, config: Config, query_set: str, links: Iterable[str]) -> Context:
-    """Returns the names that a tried query may use. `query_set`: the query set whose protocols, functions and
-    parameters it may use; empty for none."""
+    """Returns the names that a tried query may use, with those of a query set; empty for none."""
     every, allowed = lake_links(config, lake), set(links)
     known = every.names if every.names is not None else ()
     names = tuple(name for name in known if name in allowed or allowed & set(every.interfaces.get(name, ())))
@@ -98,18 +97,14 @@ class Preview:
     cut: bool  # whether it ends before the range that was asked for, since enough packets were read
     packets: int  # packets with a timestamp in the range, of all links
     late: int  # packets that no query sees, since they came later than the skew of their link
-    queries: tuple[TriedQuery, ...] = field(default=())
+    queries: tuple[TriedQuery, ...] = ()
 
 
 def preview_text(request: PreviewRequest, most: int = MOST_PACKETS) -> Preview:
     """Evaluates a text over the packets of a range.
-
-    Raises:
-        QueryError: the text has a mistake.
-        UnsupportedError: the reference engine does not run the query, for example since it calls Python of a user.
-        LakeError: the links have no packets in the range, or the lake cannot be read.
-        ValueOverflowError: a sum does not fit 64 bits.
-    """
+    Raises QueryError if the text has a mistake, UnsupportedError if the reference engine does not run the query, for
+    example since it calls Python of a user, LakeError if the links have no packets in the range, or the lake cannot be
+    read, and ValueOverflowError if a sum does not fit 64 bits."""
     lake = Lake(paths.lake_path(request.lake))
     config = load_config(lake.root)
     context = preview_context(lake, config, request.query_set, request.links)
@@ -154,9 +149,8 @@ def _bounded(
                 break
     every = np.sort(np.concatenate(stamps)) if stamps else np.empty(0, np.int64)
     if not len(every):
-        raise LakeError(
-            f"no packets of {', '.join(plan.links)} lie in the range", "choose another hour or another link"
-        )
+        hint = "choose another hour or another link"
+        raise LakeError(f"no packets of {', '.join(plan.links)} lie in the range", hint)
     if len(every) <= most:
         return request.end, len(every)
     limit = int(every[most])
@@ -167,15 +161,10 @@ def _bounded(
 
 def _tried(name: str, rows: pa.Table, fields: Sequence[Field]) -> TriedQuery:
     columns = tuple(each.name for each in fields)
-    first = rows.slice(0, MOST_ROWS).combine_chunks()
-    shown = [csv_values(published(_array(first, each.name), each.type)) for each in fields]
+    first = rows.slice(0, MOST_ROWS)
+    shown = [csv_values(published(first.column(each.name).combine_chunks(), each.type)) for each in fields]
     values = zip(*shown, strict=True)
     return TriedQuery(name, columns, tuple(tuple(_text(value) for value in row) for row in values), rows.num_rows)
-
-
-def _array(rows: pa.Table, name: str) -> pa.Array:
-    column = rows.column(name)
-    return column.chunk(0) if column.num_chunks else pa.array([], column.type)
 
 
 def _text(value: object) -> str | None:
@@ -185,13 +174,7 @@ def _text(value: object) -> str | None:
     return text if len(text) <= LONGEST_VALUE else f"{text[:LONGEST_VALUE]}..."
 
 
-def as_json(preview: Preview) -> dict[str, Any]:
-    """Returns a preview as JSON has it."""
-    return asdict(preview)
-
-
-def from_json(document: Mapping[str, Any]) -> Preview:
-    """Returns the preview of `as_json`."""
+def _from_json(document: Mapping[str, Any]) -> Preview:
     queries = tuple(
         TriedQuery(each["name"], tuple(each["columns"]), tuple(map(tuple, each["rows"])), each["count"])
         for each in document["queries"]
@@ -226,14 +209,13 @@ def run_preview(request: PreviewRequest, limits: Limits | None = None) -> Previe
         (document,) = child.ask({**asked, "seconds": 2 * bounds.seconds}, bounds.seconds)  # should this one be gone
     except EndedError as ended:
         said = str(ended) if str(ended).startswith("it took ") else "it ended without a result"
-        raise LowwaterError(
-            f"the preview was ended: {said}", "choose a shorter range, or make the query smaller"
-        ) from None
+        hint = "choose a shorter range, or make the query smaller"
+        raise LowwaterError(f"the preview was ended: {said}", hint) from None
     finally:
         child.end()
     if "error" in document:
         raise LowwaterError(document["error"], document["hint"])
-    return from_json(document["preview"])
+    return _from_json(document["preview"])
 
 
 def _answers(asked: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -243,7 +225,7 @@ def _answers(asked: dict[str, Any]) -> Iterator[dict[str, Any]]:
     os.chdir("/")
     try:
         request = PreviewRequest(**{**asked["request"], "links": tuple(asked["request"]["links"])})
-        yield {"preview": as_json(preview_text(request))}
+        yield {"preview": asdict(preview_text(request))}
     except LowwaterError as error:
         yield {"error": error.message, "hint": error.hint}
     except MemoryError:

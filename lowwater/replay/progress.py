@@ -16,11 +16,7 @@ PERIOD = 10.0
 
 
 class Progress:
-    """Reports stages with their duration, and adds up the seconds of each stage.
-
-    Attributes:
-        seconds: stage -> seconds spent so far.
-    """
+    """Reports stages with their duration, and adds up the seconds of each stage."""
 
     def __init__(self, quiet: bool = False) -> None:
         self.console = Terminal(stderr=True, quiet=quiet)
@@ -28,10 +24,8 @@ class Progress:
 
     @contextmanager
     def stage(self, name: str, detail: str = "") -> Iterator[Callable[[str], None]]:
-        """Times a stage; `detail` names the object, such as the interval.
-
-        Yields a function that tells how far the stage is; outside of a terminal one line every `PERIOD` at most.
-        """
+        """Times a stage of an object, such as an interval; yields a function that tells how far it is, outside of a
+        terminal with one line every `PERIOD` at most."""
         text = f"{name} {detail}".strip()
         begin = told = time.monotonic()
 

@@ -5,8 +5,8 @@ Reads the tables and ledgers of a lake and the plans of its query sets, for `low
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -21,6 +21,7 @@ from lowwater.lake.results.published_rows import of_query
 from lowwater.lake.results.subscription import consumers_of
 from lowwater.lake.tables import lake_errors, open_table, plain_type, safe_name
 from lowwater.plan.explain.describe import columns_info
+from lowwater.plan.explain.model import Progress
 from lowwater.plan.operators import Field
 from lowwater.plan.queryset import QueryPlan
 from lowwater.replay.job import Job
@@ -100,18 +101,14 @@ class StreamInfo:
 
 def streams_of(root: PurePath, queries: Path) -> list[StreamInfo]:
     """Lists the streams of a lake by name. Raises LakeError if there is no such lake, or it cannot be read."""
-    problems: dict[str, str] = {}
-
-    def tell(name: str, error: LowwaterError) -> None:
-        problems[name] = error.message
-
-    planned = jobs(root, queries, tell)
-    return list_streams(lake_to_read(root), planned, problems)
+    unplanned: dict[str, LowwaterError] = {}
+    planned = jobs(root, queries, unplanned.__setitem__)
+    return list_streams(lake_to_read(root), planned, {name: error.message for name, error in unplanned.items()})
 
 
 def list_streams(lake: Lake, planned: Sequence[Job], problems: Mapping[str, str]) -> list[StreamInfo]:
-    """Lists the streams of query sets by name. Raises LakeError if the lake cannot be read. `problems`: name of a query
-    set that cannot be planned -> why."""
+    """Lists the streams of query sets by name. `problems`: name of a query set that cannot be planned -> why.
+    Raises LakeError if the lake cannot be read."""
     replays = read_replays(lake, stage=PUBLISH)
     streams = {}
     pins: dict[str, Pins | None] = {}
@@ -124,14 +121,11 @@ def list_streams(lake: Lake, planned: Sequence[Job], problems: Mapping[str, str]
                 streams[query.name] = _planned(lake, job, query, stored, ends)
     owners = {job.query_set for job in planned} | set(problems)
     for name in _tables(lake, replays):
-        if (
-            name not in streams
-            and (stored := _stored(lake, name, replays, pins)) is not None
-            and stored.owner in owners
-        ):
+        stored = None if name in streams else _stored(lake, name, replays, pins)
+        if stored is not None and stored.owner in owners:
             readers = _subscribers(lake, name, stored.version)
             problem = problems.get(stored.owner, "its query set has no such query any more")
-            streams[name] = StreamInfo(**{**stored.__dict__, "readers": readers, "problem": problem})
+            streams[name] = replace(stored, readers=readers, problem=problem)
     return [streams[name] for name in sorted(streams)]
 
 
@@ -142,19 +136,25 @@ def _tables(lake: Lake, replays: Sequence[ReplayRow]) -> list[str]:
 
 
 def _stored(lake: Lake, name: str, replays: Sequence[ReplayRow], pins: dict[str, Pins | None]) -> StreamInfo | None:
-    """Returns what the table and the ledger say of a stream; None without a table."""
+    """Returns what the table and the publications of the ledger say of a stream; None without a table."""
+    import pyarrow as pa
+
     path = lake.table(name)
     table, state = open_table(path), table_state(path)
     if table is None or state is None:
         return None
-    with lake_errors(f"{path}: the table cannot be read"):
-        schema = [(column.name, str(plain_type(column.type))) for column in _arrow(table)]
-    rows = [row for row in replays if row.query == name and row.query_set == state.owner]
-    rows = [row for row in rows if row.stage == PUBLISH and row.state != FAILED]
-    damaged = damages(lake, name, rows)
     promise = state.note.promise if state.note else {}
-    columns = [StreamColumn(column, kind, promise=promise.get(column)) for column, kind in schema]
+    with lake_errors(f"{path}: the table cannot be read"):
+        columns = [
+            StreamColumn(column.name, str(plain_type(column.type)), promise=promise.get(column.name))
+            for column in pa.schema(table.schema().to_arrow())
+            if of_query(column)
+        ]
+    mine = [row for row in replays if row.query == name and row.query_set == state.owner]
+    rows = [row for row in mine if row.state != FAILED]
+    damaged = damages(lake, name, rows)
     last = rows[-1] if rows else None
+    told = (state.note.start, state.note.end) if state.note else None
     if state.owner and state.owner not in pins:
         pins[state.owner] = pinned(lake, state.owner)
     together = pins.get(state.owner)
@@ -164,7 +164,7 @@ def _stored(lake: Lake, name: str, replays: Sequence[ReplayRow], pins: dict[str,
         tuple(columns),
         published=_published(state, rows, damaged),
         damaged=tuple((*bounds, why) for bounds, why in sorted(damaged.items())),
-        last=_last_interval(state, last),
+        last=_bounds(last) if last else told,
         rows=last.rows if last else None,
         state="" if last is None else DAMAGED if _bounds(last) in damaged else last.state,
         published_at=last.finished_at if last else None,
@@ -185,28 +185,13 @@ def _published(state: TableState, rows: Sequence[ReplayRow], damaged: Mapping[Ra
     return tuple(merged(bounds for bounds in map(_bounds, rows) if bounds not in damaged))
 
 
-def _arrow(table: Any) -> Iterable[Any]:
-    import pyarrow as pa
-
-    return [column for column in pa.schema(table.schema().to_arrow()) if of_query(column)]
-
-
-def _last_interval(state: TableState, row: ReplayRow | None) -> Range | None:
-    if row is not None:
-        return _bounds(row)
-    return (state.note.start, state.note.end) if state.note else None
-
-
 def _planned(
     lake: Lake, job: Job, query: QueryPlan, stored: StreamInfo | None, ends: Mapping[str, int | None]
 ) -> StreamInfo:
     from lowwater.plan.properties import published_schema
 
-    base = stored or StreamInfo(
-        query.name,
-        job.query_set,
-        tuple(StreamColumn(field.name, str(field.type)) for field in published_schema(query.high.fields)),
-    )
+    columns = tuple(StreamColumn(field.name, str(field.type)) for field in published_schema(query.high.fields))
+    base = stored or StreamInfo(query.name, job.query_set, columns)
     below = tuple(label.removeprefix("query ") for label, _ in query.parts if label.startswith("query "))
     readers = [
         Reader("query", other.name)
@@ -215,16 +200,14 @@ def _planned(
     ]
     captured = [ends.get(link) for link in query.links]
     known = [end for end in captured if end is not None]
-    return StreamInfo(
-        **{
-            **base.__dict__,
-            "columns": _temporal(base.columns, query.high.fields),
-            "key": query.key,
-            "links": tuple(query.links),
-            "queries": tuple(name for name in below if name != query.name),
-            "readers": (*readers, *_subscribers(lake, query.name, base.version)),
-            "captured": min(known) if known and len(known) == len(captured) else None,
-        }
+    return replace(
+        base,
+        columns=_temporal(base.columns, query.high.fields),
+        key=query.key,
+        links=tuple(query.links),
+        queries=tuple(name for name in below if name != query.name),
+        readers=(*readers, *_subscribers(lake, query.name, base.version)),
+        captured=min(known) if known and len(known) == len(captured) else None,
     )
 
 
@@ -232,17 +215,16 @@ def _temporal(columns: Sequence[StreamColumn], fields: Sequence[Field]) -> tuple
     """Adds the temporal properties of a plan to the columns of a table."""
     progress = {column.name: column.progress for column in columns_info(fields) if column.progress}
     return tuple(
-        StreamColumn(
-            column.name, column.type, progress[column.name].direction, _computed(progress[column.name]), column.promise
-        )
-        if column.name in progress
+        replace(column, temporal=known.direction, of=_computed(known))
+        if (known := progress.get(column.name)) is not None
         else column
         for column in columns
     )
 
 
-def _computed(progress: Any) -> str:
-    return ", ".join(progress.steps) if not progress.origin else f"{progress.origin}: {', '.join(progress.steps)}"
+def _computed(progress: Progress) -> str:
+    steps = ", ".join(progress.steps)
+    return f"{progress.origin}: {steps}" if progress.origin else steps
 
 
 def _subscribers(lake: Lake, name: str, version: int | None) -> tuple[Reader, ...]:

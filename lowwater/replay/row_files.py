@@ -26,8 +26,7 @@ FORMATS = ("csv", "json", "parquet")
 
 
 def published_rows(rows: pa.Table, fields: Sequence[Field], instants: bool = False) -> pa.Table:
-    """Converts rows of a stream to published types: addresses as texts, without control columns. `rows`: at least the
-    columns of `fields`, in stream types."""
+    """Converts rows of a stream to published types: addresses as texts, without control columns."""
     from lowwater.columns.files import instants_of, published_columns  # its kernels take numba
 
     columns = published_columns(rows, fields)
@@ -66,15 +65,9 @@ def sort_rows(rows: pa.Table, fields: Sequence[Field]) -> pa.Table:
 def write_rows(
     rows: pa.Table, fields: Sequence[Field], path: Path, kind: str, spreadsheet: bool = False, instants: bool = False
 ) -> None:
-    """Writes one query's rows to a file.
-    Raises LowwaterError if the folder cannot be written, or the format is unknown.
-
-    Args:
-        rows: at least the columns of `fields`, in stream types.
-        kind: one of FORMATS.
-        spreadsheet: see `write_csv`; other formats ignore it.
-        instants: whether to add the instants of temporal columns: as timestamps in parquet, else as ISO 8601.
-    """
+    """Writes one query's rows to a file of one of FORMATS; `instants` adds those of temporal columns, as timestamps in
+    parquet, else as ISO 8601.
+    Raises LowwaterError if the folder cannot be written, or the format is unknown."""
     if kind not in FORMATS:
         raise LowwaterError(f"--format {kind} is not one of {', '.join(FORMATS)}")
     table = published_rows(sort_rows(rows, fields), fields, instants)
@@ -92,8 +85,8 @@ def write_rows(
 
 
 def write_csv(table: pa.Table, path: Path, spreadsheet: bool = False) -> None:
-    """Writes a table as CSV: a header row, then rows; the module describes the format of values. `spreadsheet`: whether
-    texts are made safe for a spreadsheet, which evaluates texts that look like formulas."""
+    """Writes a table as CSV: a header row, then rows; the module describes the format of values. `spreadsheet`: texts
+    are made safe for a program that evaluates texts which look like formulas."""
     options = pyarrow.csv.WriteOptions(include_header=False, quoting_style="none")
     with path.open("wb") as out:
         out.write(_lines([map(spreadsheet_cell, table.column_names) if spreadsheet else table.column_names]))
@@ -101,16 +94,20 @@ def write_csv(table: pa.Table, path: Path, spreadsheet: bool = False) -> None:
             if not spreadsheet and _plain(batch):
                 pyarrow.csv.write_csv(_with_digits(batch), out, options)
                 continue
-            columns = (csv_values(column) for column in batch.columns)
+            columns = [csv_values(column) for column in batch.columns]
             if spreadsheet:
-                columns = (_harmless(column, values) for column, values in zip(batch.columns, columns, strict=True))
+                # Numbers are texts here too, and a minus sign before a number is no formula.
+                columns = [
+                    list(map(spreadsheet_cell, values)) if _is_text(column.type) else values
+                    for column, values in zip(batch.columns, columns, strict=True)
+                ]
             out.write(_lines(zip(*columns, strict=True)))
 
 
 def spreadsheet_rows(batch: pa.RecordBatch) -> pa.RecordBatch:
     """Returns a batch with texts and names of columns that no spreadsheet takes for formulas."""
     columns = [
-        pa.array(_harmless(column, column.to_pylist()), pa.string()) if _is_text(column.type) else column
+        pa.array([*map(spreadsheet_cell, column.to_pylist())], pa.string()) if _is_text(column.type) else column
         for column in batch.columns
     ]
     return pa.RecordBatch.from_arrays(columns, names=[str(spreadsheet_cell(name)) for name in batch.schema.names])
@@ -123,19 +120,16 @@ def _lines(rows: Iterable[Iterable[object]]) -> bytes:
 
 
 def _plain(batch: pa.RecordBatch) -> bool:
-    """Whether no value needs quotes, so that Arrow can write the batch, five times as fast as Python.
+    """Whether no value needs quotes, so that Arrow can write the batch, five times as fast as Python. A single empty
+    value needs quotes: the row would be an empty line."""
+    return batch.num_columns > 1 and all(map(_without_quotes, batch.columns))
 
-    A single empty value needs quotes: the row would be an empty line.
-    """
-    kinds = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_string)
-    return batch.num_columns > 1 and all(
-        any(is_kind(column.type) for is_kind in kinds)
-        and not (
-            pa.types.is_string(column.type)
-            and pc.any(pc.match_substring_regex(column, '[",\r\n]'), min_count=0).as_py()
-        )
-        for column in batch.columns
-    )
+
+def _without_quotes(column: pa.Array) -> bool:
+    kind = column.type
+    if pa.types.is_string(kind):
+        return not pc.any(pc.match_substring_regex(column, '[",\r\n]'), min_count=0).as_py()
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind))
 
 
 def _with_digits(batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -145,11 +139,6 @@ def _with_digits(batch: pa.RecordBatch) -> pa.RecordBatch:
         for column in batch.columns
     ]
     return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
-
-
-def _harmless(column: pa.Array, values: list[object]) -> list[object]:
-    # Numbers are texts here too, and a minus sign before a number is no formula.
-    return [spreadsheet_cell(value) for value in values] if _is_text(column.type) else values
 
 
 def _is_text(kind: pa.DataType) -> bool:

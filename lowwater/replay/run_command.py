@@ -56,11 +56,8 @@ from lowwater.threads import TaskMap
 
 COLUMNS = pa.schema(
     [
-        pa.field("link", pa.string()),
-        pa.field("path", pa.string()),
-        pa.field("line", pa.int64()),
-        pa.field("offset", pa.int64()),
-        pa.field("length", pa.int64()),
+        *(pa.field(name, pa.string()) for name in ("link", "path")),
+        *(pa.field(name, pa.int64()) for name in ("line", "offset", "length")),
         pa.field("reason", pa.string()),
         pa.field("arrival", pa.int64()),
     ]
@@ -102,12 +99,8 @@ PUNCTUATION_COLUMNS = {"tick": "_tick", "until": "_until", "period": "_period", 
 def traces(
     lftas: Mapping[tuple[str, str], Sequence[str]], queries: Mapping[str, tuple[Iterable[str], Sequence[str]]]
 ) -> pa.Table:
-    """Builds the heartbeats of one interval in order of ticks, LFTAs before their readers.
-
-    Args:
-        lftas: (LFTA, link) -> files of its stream.
-        queries: query -> (LFTAs that it reads, files of its stream).
-    """
+    """Builds the heartbeats of one interval in order of ticks, LFTAs before their readers, of files of streams: by
+    (LFTA, link), and by query with the LFTAs that it reads."""
     heartbeats = {key: _punctuation(files) for key, files in lftas.items()}
     tables = [_trace_rows(rows, rows["tick"], "lfta", name, link) for (name, link), rows in heartbeats.items()]
     for name, (sources, files) in queries.items():
@@ -189,21 +182,10 @@ class RunResults:
 
 
 def run(request: RunRequest, progress: Progress, runner: Runner | None = None) -> dict[str, Any]:
-    """Runs the queries and writes the results.
-
-    Args:
-        runner: does the work; None for this process.
-
-    Returns:
-        The summary, as written to `summary.json`.
-
-    Raises:
-        ConfigError: a link that a query reads has no capture.
-        LowwaterError: a capture or the output folder cannot be used.
-        LawError: a record is in no account.
-        PartialError: some queries fail, whatever the cause; the results of the others are written.
-        LowwaterError: every query fails, so nothing is written.
-    """
+    """Runs the queries, by a runner or this process, and writes the results. Returns the summary, as in `summary.json`.
+    Raises ConfigError if a link that a query reads has no capture, LowwaterError if a capture or the output folder
+    cannot be used, or every query fails, so nothing is written, LawError if a record is in no account, and PartialError
+    if some queries fail, whatever the cause; the results of the others are written."""
     _require_captures(request)
     made = not request.out.exists()
     try:
@@ -269,9 +251,8 @@ def _ingest(request: RunRequest, lake: Lake, progress: Progress) -> tuple[dict[s
     notes: list[str] = []
     for link in links:
         planned_skews(config, request.plan, link)  # its errors come before anything starts
-    with progress.stage(
-        "ingest", f"of {len(request.captures)} capture{'s' if len(request.captures) > 1 else ''}"
-    ) as tell:
+    count = len(request.captures)
+    with progress.stage("ingest", f"of {count} capture{'s' if count > 1 else ''}") as tell:
         for link in links:
             if tables[link] is None and config.link(link).kind != "pcap":
                 continue  # no query says what its records are
@@ -286,22 +267,17 @@ def _refuse_same_content(link: str, ingested: Sequence[IngestResult]) -> None:
     """Refuses two files of a link with the same packets: they are one capture (T1)."""
     paths: dict[str, Path] = {}
     for ingested_file in ingested:
-        if not any(row.packets for row in ingested_file.captures):
-            continue
-        first = paths.setdefault(ingested_file.capture.capture, ingested_file.path)
-        if first != ingested_file.path:
-            message = (
-                f"--capture {link}={ingested_file.path}: has the same records as {first}, "
-                "and a link reads a capture once"
-            )
-            raise ConfigError(message, "leave one of them out, or give it to another link")
+        if any(row.packets for row in ingested_file.captures):
+            first = paths.setdefault(ingested_file.capture.capture, ingested_file.path)
+            if first != ingested_file.path:
+                name = f"--capture {link}={ingested_file.path}"
+                message = f"{name}: has the same records as {first}, and a link reads a capture once"
+                raise ConfigError(message, "leave one of them out, or give it to another link")
 
 
 def _keeping_what_is_read(request: RunRequest, links: Sequence[str]) -> Config:
-    """Extends the settings so that every column that queries read is stored: the lake is temporary.
-
-    A link keeps its own payload setting, and an anonymised link stores no more.
-    """
+    """Extends the settings so that every column that queries read is stored: the lake is temporary. A link keeps its
+    own payload setting, and an anonymised link stores no more."""
     read = optional_columns(request.plan.lftas)
     sections = dict(request.config.links)
     for name in links:
@@ -343,11 +319,8 @@ def _intervals(request: RunRequest, lake: Lake, captures: dict[str, Captures]) -
     spans = _spans(request, ranges)
     chosen = _numbers(spans, length)
     if (number := _count(chosen)) > RUN_INTERVALS:
-        first = next(
-            candidate
-            for candidate in _lengths()
-            if candidate > length and _count(_numbers(spans, candidate)) <= RUN_INTERVALS
-        )
+        longer = (each for each in _lengths() if each > length)
+        first = next(each for each in longer if _count(_numbers(spans, each)) <= RUN_INTERVALS)
         raise ConfigError(
             f"--interval {format_duration(length)} makes {number:,} intervals, more than {RUN_INTERVALS:,}",
             f"write --interval {format_duration(first)} or a longer one",
@@ -395,12 +368,8 @@ def _spans(request: RunRequest, ranges: Sequence[tuple[int, int]]) -> list[tuple
 
 def _end(link: str, captures: Mapping[str, Captures]) -> int:
     """The first instant after the end of a link, ns: outside its files, of any interface, it has no packets (T5)."""
-    own = (
-        rows.numbers("largest", -1).max(initial=-1)
-        for name, rows in captures.items()
-        if family_of(name) == family_of(link)
-    )
-    return int(max(own, default=-1)) + 1
+    own = (rows.numbers("largest", -1) for name, rows in captures.items() if family_of(name) == family_of(link))
+    return int(max((largest.max(initial=-1) for largest in own), default=-1)) + 1
 
 
 def run_intervals(
@@ -411,15 +380,9 @@ def run_intervals(
     progress: Progress,
     runner: Runner | None = None,
 ) -> RunResults:
-    """Runs the queries over a lake, interval by interval, and collects the results in memory.
-
-    Args:
-        runner: does the work; None for the reference engine.
-
-    Raises:
-        LawError: a record is in no account.
-        LowwaterError: every query fails.
-    """
+    """Runs the queries over a lake, interval by interval, by a runner, None for the reference engine, and collects the
+    results in memory.
+    Raises LawError if a record is in no account, and LowwaterError if every query fails."""
     names = [query.name for query in request.plan.queries]
     found = RunResults({name: [] for name in names}, dict.fromkeys(names, 0))
     ends = {link: _end(link, captures) for link in request.plan.links}
@@ -437,36 +400,29 @@ def run_intervals(
         else:
             work = folder / f"interval-{number}"
             with progress.stage("low", detail):
-                low = _low(request, inputs, work / "low", runner.tasks("low"), progress, found)
-                plan = low.inputs.plan
+                inputs, low = _low(request, inputs, work / "low", runner.tasks("low"), progress, found)
+                plan = inputs.plan
             with progress.stage("high", detail):
-                states = _high(request, low, work / "high", states, runner, found)
+                states = _high(request, inputs, low, work / "high", states, runner, found)
             shutil.rmtree(work, ignore_errors=True)
         _require_a_result(found)
     _account(request, plan, lake, captures, found)
     return found
 
 
-@dataclass(frozen=True)
-class _Low:
-    """The result of the low stage of an interval, and its inputs without the queries that it cannot run."""
-
-    inputs: LowInputs
-    result: LowResult
-
-
 def _low(
     request: RunRequest, inputs: LowInputs, folder: Path, tasks: TaskMap, progress: Progress, found: RunResults
-) -> _Low:
-    """Runs the low stage. One kernel runs all queries of a link, so where it fails each is tried alone."""
+) -> tuple[LowInputs, LowResult]:
+    """Runs the low stage. One kernel runs all queries of a link, so where it fails each is tried alone. Returns the
+    inputs without the queries that it cannot run, too."""
     settings = LowSettings(0, request.period, request.policy, **request.low)
 
-    def attempt(plan: Plan, where: Path) -> _Low:
+    def attempt(plan: Plan, where: Path) -> tuple[LowInputs, LowResult]:
         chosen = replace(inputs, plan=plan)
-        return _Low(chosen, low_stage(chosen, settings, where, tasks, say=progress.say))
+        return chosen, low_stage(chosen, settings, where, tasks, say=progress.say)
 
     try:
-        low = attempt(inputs.plan, folder / "all")
+        chosen, low = attempt(inputs.plan, folder / "all")
     except Exception:
         failed: set[str] = set()
         for number, query in enumerate(inputs.plan.queries):
@@ -478,31 +434,37 @@ def _low(
         if not failed:
             raise
         _require_a_result(found)
-        low = attempt(inputs.plan.without(failed), folder / "rest")
-    for result in (outcome.result for outcome in low.result.outcomes):
+        chosen, low = attempt(inputs.plan.without(failed), folder / "rest")
+    for result in (outcome.result for outcome in low.outcomes):
         found.accounts.add(result)
         found.violations.append(_violations(result.link, result.violations, request.config))
-    return low
+    return chosen, low
 
 
 def _high(
-    request: RunRequest, low: _Low, folder: Path, states: Mapping[str, StoredState], runner: Runner, found: RunResults
+    request: RunRequest,
+    inputs: LowInputs,
+    low: LowResult,
+    folder: Path,
+    states: Mapping[str, StoredState],
+    runner: Runner,
+    found: RunResults,
 ) -> dict[str, StoredState]:
     """Runs the high stage from the states of the interval before; returns those that it leaves (SEMANTICS I4)."""
-    results = high_stage(runner, low.inputs, low.result.files, folder, request.high, states, found.failures)
-    queries = [query for query in low.inputs.plan.queries if query.name in results]
+    results = high_stage(runner, inputs, low.files, folder, request.high, states, found.failures)
+    queries = [query for query in inputs.plan.queries if query.name in results]
     for query in queries:
         found.rows[query.name].append(rows_of_files(results[query.name].files, query.high.fields))
         found.punctuation[query.name] += results[query.name].punctuation
     if request.traces:
         read = {query.name: ([lfta.name for lfta in query.lftas], results[query.name].files) for query in queries}
-        found.traces.append(traces(low.result.files, read))
+        found.traces.append(traces(low.files, read))
     return {name: StoredState(result.states) for name, result in results.items() if result.states}
 
 
 def _account(request: RunRequest, plan: Plan, lake: Lake, captures: dict[str, Captures], found: RunResults) -> None:
-    """Checks that each record is in an account, and adds what is said of the links. `plan`: the queries that did not
-    fail at the low level."""
+    """Checks that each record is in an account, and adds what is said of the links of the queries of `plan`, which did
+    not fail at the low level."""
     found.accounts.keep(plan.links)
     found.accounts.check()
     found.accounts.check_captures(captures)
@@ -534,9 +496,9 @@ def _add_reference(request: RunRequest, inputs: LowInputs, found: RunResults) ->
 
 
 def _violations(link: str, rows: pa.Table, config: Config) -> pa.Table:
-    return rows.append_column("link", pa.array([link] * rows.num_rows, pa.string())).append_column(
-        "skew", pa.array([config.link(link).skew] * rows.num_rows, pa.int64())
-    )
+    count, skew = rows.num_rows, config.link(link).skew
+    named = rows.append_column("link", pa.array([link] * count, pa.string()))
+    return named.append_column("skew", pa.array([skew] * count, pa.int64()))
 
 
 def rows_of_files(files: Sequence[str], fields: Sequence[Field]) -> pa.Table:

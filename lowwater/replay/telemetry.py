@@ -10,8 +10,8 @@ import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path, PurePath
 from socketserver import ThreadingMixIn
@@ -31,11 +31,21 @@ from lowwater.errors import LakeError, LowwaterError
 from lowwater.hosts import is_known, known_names
 from lowwater.instants import SECOND, format_instant
 from lowwater.lake.layout import OUTCOMES, Lake, lake_to_read
-from lowwater.lake.ledgers import runs
 from lowwater.lake.ledgers.captures import ingested_links, read_captures
 from lowwater.lake.ledgers.files import told_files
 from lowwater.lake.ledgers.intervals import DAMAGED
-from lowwater.lake.ledgers.runs import AUDIT, FAILED, HIGH, LOW, PUBLISH, ReplayRow, read_heartbeats, read_replays
+from lowwater.lake.ledgers.runs import (
+    AUDIT,
+    FAILED,
+    HIGH,
+    LOW,
+    PUBLISH,
+    ReplayRow,
+    read_heartbeats,
+    read_metrics,
+    read_quality,
+    read_replays,
+)
 from lowwater.lake.results.published import all_damages
 from lowwater.lake.results.streams import stream_files, stream_parts
 from lowwater.limits import PUSH_SECONDS, SCRAPE_CONNECTIONS, SCRAPE_SECONDS
@@ -148,7 +158,6 @@ METRICS = (
     Metric("lowwater_collected_seconds", "s since the epoch", (), "Time at which these metrics were read."),
     Metric("lowwater_collection_seconds", "s", (), "Time that reading the lake took."),
 )
-"""Every metric, in the order of the output."""
 
 
 # The web server has few connections, each with an end, whatever is sent. Prometheus' own server has a thread for
@@ -204,12 +213,8 @@ class _Request(WSGIRequestHandler):
 
 
 class Endpoint(ThreadingMixIn, WSGIServer):
-    """The server. Raises OSError if the address cannot be had.
-
-    Args:
-        port: port; 0 for a free one.
-        names: permitted names in the header `Host`; None for every name.
-    """
+    """The server; `port` 0 for a free one, `names` are permitted in the header `Host`, None for every name.
+    Raises OSError if the address cannot be had."""
 
     daemon_threads, request_queue_size = True, 128
 
@@ -258,10 +263,8 @@ class Endpoint(ThreadingMixIn, WSGIServer):
 
 
 def _end(line: socket.socket) -> None:
-    try:
+    with suppress(OSError):
         line.shutdown(socket.SHUT_RDWR)  # its thread sees the end, and closes it
-    except OSError:
-        return
 
 
 def _guarded(app: App, names: frozenset[str] | None) -> App:
@@ -291,11 +294,7 @@ MEASURES = {"violating": "lowwater_link_violating_ratio", "lateness": "lowwater_
 
 
 class LakeCollector:
-    """Reads a lake when Prometheus asks.
-
-    Args:
-        lenient: whether a lake that cannot be read gives `lowwater_up` 0, and no error.
-    """
+    """Reads a lake when Prometheus asks; `lenient`: one that cannot be read gives `lowwater_up` 0, and no error."""
 
     def __init__(self, root: PurePath, queries: Path, lenient: bool = False) -> None:
         self._root, self._queries, self._lenient = paths.lake_path(root), queries, lenient
@@ -303,11 +302,7 @@ class LakeCollector:
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """Yields every metric with the samples that there are now.
         Raises LakeError if there is no such lake, or it cannot be read."""
-        from prometheus_client.core import GaugeMetricFamily
-
-        families = {
-            metric.name: GaugeMetricFamily(metric.name, metric.help, labels=metric.labels) for metric in METRICS
-        }
+        families = {family.name: family for family in self.describe()}
         try:
             samples = [*self.samples(), ("lowwater_up", (), 1.0)]
         except LowwaterError as error:
@@ -328,17 +323,14 @@ class LakeCollector:
     def samples(self) -> Iterator[Sample]:
         begin = time.monotonic()
         lake = lake_to_read(self._root)
-        problems: dict[str, str] = {}
-
-        def tell(name: str, error: LowwaterError) -> None:
-            problems[name] = error.message
-
-        planned = jobs(self._root, self._queries, tell)
+        unplanned: dict[str, LowwaterError] = {}
+        planned = jobs(self._root, self._queries, unplanned.__setitem__)
+        problems = {name: error.message for name, error in unplanned.items()}
         yield from _links(lake)
         yield from _measures(lake)
         for info in list_streams(lake, planned, problems):
             yield from _stream(info)
-        replays = runs.read_replays(lake)
+        replays = read_replays(lake)
         yield from _lftas(lake, replays)
         yield from _runs(replays, all_damages(lake, replays))
         yield from _audits(lake)
@@ -361,8 +353,9 @@ def _links(lake: Lake) -> Iterator[Sample]:
 
 
 def _measures(lake: Lake) -> Iterator[Sample]:
-    rows = runs.read_metrics(lake)
-    rows = rows.filter(pc.and_(pc.equal(rows["kind"], "link"), pc.is_in(rows["measure"], _names(MEASURES))))
+    rows = read_metrics(lake)
+    measured = pc.is_in(rows["measure"], pa.array(sorted(MEASURES), pa.string()))
+    rows = rows.filter(pc.and_(pc.equal(rows["kind"], "link"), measured))
     newest = {
         (row["measure"], row["query_set"], row["subject"]): row["value"]
         for row in rows.sort_by([("interval_end", "ascending"), ("measured_at", "ascending")]).to_pylist()
@@ -372,21 +365,15 @@ def _measures(lake: Lake) -> Iterator[Sample]:
             yield MEASURES[measure], (query_set, link), value / SECOND if measure == "lateness" else value
 
 
-def _lftas(lake: Lake, replays: list[runs.ReplayRow]) -> Iterator[Sample]:
+def _lftas(lake: Lake, replays: list[ReplayRow]) -> Iterator[Sample]:
     """Yields the accounts of the LFTAs of each query set over the interval whose low stage ran last."""
-    newest = {row.query_set: row for row in replays if row.stage == runs.LOW and row.state != runs.FAILED}
+    newest = {row.query_set: row for row in replays if row.stage == LOW and row.state != FAILED}
     for query_set, row in sorted(newest.items()):
         counts: Counter[tuple[str, str, str]] = Counter()
-        for beat in runs.read_heartbeats(lake, query_set, row.interval_start, row.interval_end).to_pylist():
+        for beat in read_heartbeats(lake, query_set, row.interval_start, row.interval_end).to_pylist():
             for outcome in OUTCOMES:
                 counts[beat["lfta"], beat["link"], outcome] += beat[outcome]
         yield from (("lowwater_lfta_records", (query_set, *labels), count) for labels, count in sorted(counts.items()))
-
-
-def _names(names: Iterable[str]) -> Any:
-    import pyarrow as pa
-
-    return pa.array(sorted(names), pa.string())
 
 
 def _stream(info: StreamInfo) -> Iterator[Sample]:
@@ -410,11 +397,11 @@ def _seconds(instant: int | None) -> float | None:
     return None if instant is None else instant / SECOND
 
 
-def _runs(replays: list[runs.ReplayRow], damaged: Mapping[tuple[str, str, int, int], str]) -> Iterator[Sample]:
+def _runs(replays: list[ReplayRow], damaged: Mapping[tuple[str, str, int, int], str]) -> Iterator[Sample]:
     """Yields what the ledger `replays` says, oldest rows first, and which of its intervals the tables do not have."""
     harmed = {(query_set, start, end) for query_set, _, start, end in damaged}
-    newest: dict[tuple[str, int, int], runs.ReplayRow] = {}
-    stages: dict[tuple[str, str], tuple[int, float]] = {}
+    newest: dict[tuple[str, int, int], ReplayRow] = {}
+    stages: dict[tuple[str, str], float] = {}
     finished: dict[str, int] = {}
     spread: dict[str, int] = {}
     for row in replays:
@@ -422,8 +409,8 @@ def _runs(replays: list[runs.ReplayRow], damaged: Mapping[tuple[str, str, int, i
         finished[row.query_set] = max(row.finished_at, finished.get(row.query_set, 0))
         seconds = stored_object(row.timings).get(row.stage)
         if seconds is not None:
-            stages[row.query_set, row.stage] = row.finished_at, seconds
-        if row.stage == runs.LOW and row.state != runs.FAILED:
+            stages[row.query_set, row.stage] = seconds
+        if row.stage == LOW and row.state != FAILED:
             account = stored_object(row.accounting)
             if "tasks" in account:
                 spread[row.query_set] = sum(task["tries"] > 1 for task in account["tasks"])
@@ -432,19 +419,21 @@ def _runs(replays: list[runs.ReplayRow], damaged: Mapping[tuple[str, str, int, i
         for state in ("done", "provisional", "incomplete", "rolled back", "damaged", "failed", "unpublished"):
             yield "lowwater_intervals", (query_set, state), counts[query_set, state]
         yield "lowwater_run_finished_seconds", (query_set,), finished[query_set] / SECOND
-    for labels, (_, seconds) in sorted(stages.items()):
+    for labels, seconds in sorted(stages.items()):
         yield "lowwater_stage_seconds", labels, seconds
     yield from (("lowwater_tasks_again", (query_set,), again) for query_set, again in sorted(spread.items()))
 
 
-def _state(row: runs.ReplayRow, damaged: bool) -> str:
-    if row.state == runs.FAILED or row.stage != runs.PUBLISH:
-        return row.state if row.state == runs.FAILED else "unpublished"
+def _state(row: ReplayRow, damaged: bool) -> str:
+    if row.state == FAILED:
+        return FAILED
+    if row.stage != PUBLISH:
+        return "unpublished"
     return DAMAGED if damaged else row.state
 
 
 def _audits(lake: Lake) -> Iterator[Sample]:
-    rows = runs.read_quality(lake).select(["query_set", "interval_end", "severity", "success"]).to_pylist()
+    rows = read_quality(lake).select(["query_set", "interval_end", "severity", "success"]).to_pylist()
     failed = Counter((row["query_set"], row["severity"]) for row in rows if not row["success"])
     last = {row["query_set"]: 0 for row in rows}
     for row in rows:
@@ -483,8 +472,8 @@ def metrics_text(root: PurePath, queries: Path) -> str:
 
 
 def write_textfile(root: PurePath, queries: Path, path: Path) -> None:
-    """Writes the metrics to a file for the node exporter, which sees the old or the new one. Raises LakeError if the
-    lake cannot be read, or the file cannot be written. `path`: the file; its name ends with `.prom`."""
+    """Writes the metrics to a file for the node exporter, which sees the old or the new one.
+    Raises LakeError if the lake cannot be read, or the file cannot be written."""
     text = metrics_text(root, queries)
     try:
         paths.write(path.absolute(), text.encode())
@@ -494,17 +483,16 @@ def write_textfile(root: PurePath, queries: Path, path: Path) -> None:
 
 @contextmanager
 def serving(root: PurePath, queries: Path, host: str, port: int) -> Iterator[int]:
-    """Serves the metrics at `/metrics`; each request reads the lake. Yields the port. Raises LakeError if the address
-    cannot be had. `port`: port; 0 for a free one."""
+    """Serves the metrics at `/metrics`; each request reads the lake. Yields the port; `port` 0 is a free one.
+    Raises LakeError if the address cannot be had."""
     from prometheus_client import make_wsgi_app
 
     app = make_wsgi_app(registry_of(root, queries, lenient=True))
     try:
         server = Endpoint(host, port, app, known_names(host))
     except OSError as error:
-        raise LakeError(
-            f"{host}:{port}: cannot listen: {error.strerror}", "name another port, or end the process that has it"
-        ) from None
+        hint = "name another port, or end the process that has it"
+        raise LakeError(f"{host}:{port}: cannot listen: {error.strerror}", hint) from None
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     try:
@@ -539,8 +527,7 @@ class Lag:
 
 
 def interval_lags(job: Job, start: int, end: int) -> list[Lag]:
-    """Measures the lags of links, LFTAs and output queries over [start, end), in the direction of flow. Returns the
-    lags; none before a run."""
+    """The lags of links, LFTAs and output queries over [start, end), in the direction of flow; none before a run."""
     # Samples at irregular times, because ticks and epochs are regular and would bias the lag.
     shares = (np.arange(SAMPLES) + (np.arange(SAMPLES) * 0.618034) % 1) / SAMPLES
     moments = start + (shares * (end - start)).astype(np.int64)
@@ -563,8 +550,7 @@ def interval_lags(job: Job, start: int, end: int) -> list[Lag]:
 def _lag(
     level: str, name: str, on: str, files: Sequence[PurePath], moments: NDArray[np.int64], before: int, start: int
 ) -> list[Lag]:
-    rows = _promises(files)
-    if rows is None:
+    if (rows := _promises(files)) is None:
         return []
     ticks, untils, promises = rows
     at = np.searchsorted(ticks, moments, side="right") - 1
@@ -588,12 +574,8 @@ def _promises(files: Sequence[PurePath]) -> tuple[NDArray[np.int64], NDArray[np.
     rows = pa.concat_tables([READ.empty_table(), *tables]).sort_by([("_tick", "ascending"), ("_last", "ascending")])
     if not rows.num_rows:
         return None
-    return _numbers(rows, "_tick"), _numbers(rows, "_until"), np.maximum.accumulate(_numbers(rows, "_last"))
-
-
-def _numbers(rows: pa.Table, name: str) -> NDArray[np.int64]:
-    values: NDArray[np.int64] = rows.column(name).to_numpy()
-    return values
+    ticks, untils, lasts = (column.to_numpy() for column in rows.select(READ.names).columns)
+    return ticks, untils, np.maximum.accumulate(lasts)
 
 
 # Spans are read from the ledgers after the run, so that a run is not slowed down by a collector, and never fails
@@ -649,18 +631,13 @@ def runs_since(lake: Lake, since: int) -> list[RunRows]:
 
 
 def spans_of(lake: Lake, run: RunRows, job: Job | None, newest: bool) -> list[Span]:
-    """Makes the spans of a run, the run itself first.
-
-    Args:
-        job: its query set; None if it cannot be planned, and then without heartbeats.
-        newest: whether it is the last run of its interval, so that the lake's accounts and streams are of this run.
-    """
+    """Makes the spans of a run, the run itself first. Those of LFTAs and heartbeats only for the `newest` run of its
+    interval, whose accounts and streams the lake has, and heartbeats only with a `job` that can be planned."""
     maker = _Maker(run)
     stages: dict[str, list[ReplayRow]] = defaultdict(list)
     for row in run.rows:
         stages[row.stage].append(row)
-    spans = [maker.stage(stage, rows) for stage, rows in stages.items()]
-    by_stage = {str(span.attributes["lowwater.stage"]): span for span in spans}
+    by_stage = {stage: maker.stage(stage, rows) for stage, rows in stages.items()}
     details: list[Span] = []
     if LOW in by_stage and newest:
         details += _lfta_spans(lake, run, maker, by_stage[LOW])
@@ -669,12 +646,11 @@ def spans_of(lake: Lake, run: RunRows, job: Job | None, newest: bool) -> list[Sp
             details += _query(row, maker, by_stage[HIGH])
     if newest and job is not None and {LOW, HIGH} <= set(by_stage):
         details += _heartbeats(job, run, maker, by_stage)
+    spans = [*by_stage.values()]
     return [maker.root(spans), *spans, *details]
 
 
 class _Maker:
-    """Makes spans of one trace."""
-
     def __init__(self, run: RunRows) -> None:
         self._run = run
         first = run.rows[0].finished_at
@@ -701,7 +677,7 @@ class _Maker:
         if counted:
             attributes["rows"] = sum(counted)
         span = self.span(stage, stage, None, (end - round(seconds * SECOND), end), **attributes)
-        return Span(**{**span.__dict__, "error": failed.reason or "failed"}) if failed else span
+        return replace(span, error=failed.reason or "failed") if failed else span
 
     def root(self, stages: Sequence[Span]) -> Span:
         run, last = self._run, self._run.rows[-1]
@@ -777,11 +753,7 @@ def traces_since(lake: Lake, planned: Iterable[Job], since: int) -> Iterator[tup
 
 
 class TraceSender:
-    """Sends spans to a collector by OTLP over HTTP.
-
-    Args:
-        address: address of the collector; `/v1/traces` is added if it names no path.
-    """
+    """Sends spans to a collector by OTLP over HTTP; `/v1/traces` is added to an address that names no path."""
 
     def __init__(self, address: str) -> None:
         from urllib.parse import urlsplit
@@ -791,7 +763,7 @@ class TraceSender:
         parts = urlsplit(address)
         if parts.scheme not in ("http", "https") or not parts.netloc:
             raise LowwaterError(f"{address}: no address of a collector", "write for example --to http://localhost:4318")
-        path = parts.path if parts.path not in ("", "/") else "/v1/traces"
+        path = "/v1/traces" if parts.path in ("", "/") else parts.path
         self._address = f"{parts.scheme}://{parts.netloc}{path}"
         # Its log shows what the collector answers as it is; the error of `send` says enough.
         logging.getLogger(OTLPSpanExporter.__module__).setLevel(logging.CRITICAL + 1)
@@ -802,16 +774,14 @@ class TraceSender:
         from opentelemetry.sdk.trace.export import SpanExportResult
 
         if self._exporter.export([_readable(span) for span in spans]) is not SpanExportResult.SUCCESS:
-            raise LowwaterError(
-                f"{self._address}: the collector did not take the spans", "check its address and that it runs"
-            )
+            hint = "check its address and that it runs"
+            raise LowwaterError(f"{self._address}: the collector did not take the spans", hint)
 
     def close(self) -> None:
         self._exporter.shutdown()
 
 
 def _readable(span: Span) -> ReadableSpan:
-    """Makes the span of the official library."""
     from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.trace import ReadableSpan
     from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode, TraceFlags

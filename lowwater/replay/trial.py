@@ -14,15 +14,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 
-import pyarrow as pa
-
 from lowwater.documents import json_value, stored_object
 from lowwater.errors import LakeError, nearest
 from lowwater.instants import format_duration
 from lowwater.lake.layout import TRIAL, Lake, lake_to_read, open_lake, result_schema
 from lowwater.lake.ledgers import runs
 from lowwater.lake.locks import run_attempt
-from lowwater.lake.results.exploring import ResultTable, RowQuery, TableDiff, compare, result_table
+from lowwater.lake.results.exploring import RowQuery, TableDiff, compare, result_table
 from lowwater.lake.results.streams import keep_state, kept_state, state_folder, stream_files, write_stream
 from lowwater.lake.run_inputs import changes
 from lowwater.lake.tables import fence_off, open_table
@@ -54,13 +52,8 @@ class Trial:
     tried: Job  # the query set with the changes, over the lake of the trial
 
     def run(self, start: int | None, end: int | None, workers: int, watch: BackfillListener) -> list[IntervalResult]:
-        """Runs the intervals of [start, end) whose rows may differ from those that are published.
-        Raises LowwaterError if the session cannot be started, or the range is wrong.
-
-        Args:
-            start: first instant, ns since the epoch; None for no bound.
-            end: end, ns since the epoch, exclusive; None for no bound.
-        """
+        """Runs the intervals of [start, end), ns, None for no bound, whose rows may differ from those published.
+        Raises LowwaterError if the session cannot be started, or the range is wrong."""
         work = self.due(start, end)
         return backfill([self.tried], work, workers, watch=watch) if work else []
 
@@ -71,11 +64,11 @@ class Trial:
     def same(self, bounds: Bounds) -> bool:
         """Whether an interval is published from the same inputs, so that its rows are the same."""
         inputs = self.tried.inputs(*bounds, self.tried.captures())
-        return all(
-            last is not None and last.digest == inputs.digest(query)
-            for query in self.tried.plan.queries
-            for last in [runs.last_published(self.lake, self.query_set, query.name, *bounds)]
-        )
+        for query in self.tried.plan.queries:
+            last = runs.last_published(self.lake, self.query_set, query.name, *bounds)
+            if last is None or last.digest != inputs.digest(query):
+                return False
+        return True
 
     def intervals(self) -> list[Bounds]:
         """Lists the intervals that have run in the trial and that all its queries published there, in order."""
@@ -93,22 +86,19 @@ class Trial:
         plan = next(each for each in self.tried.plan.queries if each.name == query)
         key = unique_key(plan.logical) or ()
         tried = result_table(self.tried.lake, query)
-        before = tried_before(self.lake, query)
+        before = None if open_table(self.lake.table(query)) is None else result_table(self.lake, query)
         total = TableDiff(tuple(tried.columns.names), key)
         for start, end in bounds:
             if before is None:
                 total.added += sum(batch.num_rows for batch in tried.batches(RowQuery(start, end), ()))
                 continue
             part = compare(before, tried, key, start, end)
-            total = TableDiff(
-                part.columns,
-                part.key,
-                total.same + part.same,
-                total.added + part.added,
-                total.gone + part.gone,
-                total.changed + part.changed,
-                [*total.examples, *part.examples],
-            )
+            part.same += total.same
+            part.added += total.added
+            part.gone += total.gone
+            part.changed += total.changed
+            part.examples = [*total.examples, *part.examples]
+            total = part
         return total
 
     def obstacles(self, bounds: Bounds) -> list[str]:
@@ -144,7 +134,8 @@ class Trial:
         mine, name = self.tried.lake, self.query_set
         streams = [lake.stream(query.name) for query in self.tried.plan.queries]
         fence_off([*streams, *lake.run_ledgers()], lake.fence)
-        runs.record_heartbeats(lake, name, start, end, _without_set(runs.read_heartbeats(mine, name, start, end)))
+        beats = runs.read_heartbeats(mine, name, start, end).drop_columns(["query_set"])
+        runs.record_heartbeats(lake, name, start, end, beats)
         for link in self.tried.plan.links:
             skew = self.tried.config.link(link).skew
             rows = runs.read_violations(mine, link, skew, start, end)
@@ -164,25 +155,13 @@ class Trial:
                 keep_state(kept_state(left), folder / f"state-{query.name}", kept)
         newest: dict[tuple[str, str], runs.ReplayRow] = {}
         for row in runs.read_replays(mine, name, bounds):
-            if (
-                row.stage in (runs.LOW, runs.HIGH)
-                and (row.interval_start, row.interval_end) == bounds
-                and row.state != runs.FAILED
-            ):
+            same = (row.interval_start, row.interval_end) == bounds
+            if same and row.stage in (runs.LOW, runs.HIGH) and row.state != runs.FAILED:
                 newest[row.stage, row.query] = row
         latest = max((row.finished_at for row in runs.read_replays(lake, name, bounds)), default=0)
         rows = sorted(newest.values(), key=lambda row: row.finished_at)
         moved = [replace(row, finished_at=max(row.finished_at, latest + at + 1)) for at, row in enumerate(rows)]
         runs.record_replays(lake, moved)
-
-
-def _without_set(rows: pa.Table) -> pa.Table:
-    return rows.drop_columns(["query_set"])
-
-
-def tried_before(lake: Lake, query: str) -> ResultTable | None:
-    """Returns the published table of a query; None without one."""
-    return None if open_table(lake.table(query)) is None else result_table(lake, query)
 
 
 def folder_of(lake: Lake, name: str) -> PurePath:
@@ -200,14 +179,9 @@ def trials(lake: Lake) -> list[str]:
 def open_trial(
     root: PurePath, name: str, queries: Path, query_set: str | None = None, changes: TrialChanges | None = None
 ) -> Trial:
-    """Opens a trial, and makes it if there are changes to try.
+    """Opens a trial, and makes it if there are changes to try; None for the query set and changes of an existing one.
     Raises LakeError if there is no such trial, it tries something else, or it names files that the caller has not, and
-    LowwaterError if the query set cannot be planned.
-
-    Args:
-        query_set: the query set; None for the one of an existing trial.
-        changes: what is tried; None for the changes of an existing trial.
-    """
+    LowwaterError if the query set cannot be planned."""
     lake = lake_to_read(root)
     folder = folder_of(lake, name)
     stored = _read(folder)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any
@@ -84,9 +84,8 @@ class LftaStatistics:
 
 
 def groups_of(occupied: int, slots: int) -> tuple[int, bool]:
-    """Estimates the groups of a direct-mapped table from its occupied slots, and whether it was full.
-
-    N groups leave a slot empty with probability (1 - 1 / slots)^N, whatever the evictions.
+    """Estimates the groups of a direct-mapped table from its occupied slots, and whether it was full. N groups leave a
+    slot empty with probability (1 - 1 / slots)^N, whatever the evictions.
 
     Example:
         >>> groups_of(39, 64), groups_of(64, 64)
@@ -98,27 +97,17 @@ def groups_of(occupied: int, slots: int) -> tuple[int, bool]:
 
 
 def lfta_statistics(lake: Lake, lftas: Sequence[Lfta]) -> dict[str, LftaStatistics]:
-    """LFTA -> statistics of the last runs with the table and period of the newest minute.
-
-    An LFTA that no run computed in its present form is missing.
-    """
+    """LFTA -> statistics of the last runs with the table and period of the newest minute; without those that no run
+    computed in their present form."""
     shapes = {lfta.name: shape(lfta) for lfta in lftas}
     rows = read_statistics(lake, list(shapes), STATISTICS_AGE).sort_by([("start", "descending")]).to_pylist()
     newest: dict[str, tuple[Any, ...]] = {}
-    chosen = []
+    statistics: dict[str, LftaStatistics] = {}
     for row in rows:
         name, settings = row["lfta"], (row["slots"], row["period"])
         if row["shape"] == shapes[name] and newest.setdefault(name, settings) == settings:
-            chosen.append(row)
-    return add_slice_counts(chosen)
-
-
-def add_slice_counts(rows: Iterable[Mapping[str, Any]]) -> dict[str, LftaStatistics]:
-    """Adds up rows of HEARTBEATS by LFTA."""
-    by_lfta: dict[str, LftaStatistics] = {}
-    for row in rows:
-        by_lfta.setdefault(row["lfta"], LftaStatistics(row["start"], row["end"])).add(row)
-    return by_lfta
+            statistics.setdefault(name, LftaStatistics(row["start"], row["end"])).add(row)
+    return statistics
 
 
 def _ratio(part: int, whole: int) -> float | None:
@@ -179,7 +168,7 @@ class Tuning:
     period: int | None  # heartbeat period, ns; None for no recommendation
     predicate: Expr | None  # predicate with its conjuncts in the recommended order
     conjuncts: tuple[Conjunct, ...] = ()
-    advice: tuple[Advice, ...] = field(default=())
+    advice: tuple[Advice, ...] = ()
 
 
 def recommended(lake: Lake, plan: Plan, config: Config) -> tuple[dict[str, LftaStatistics], dict[str, Tuning]]:
@@ -196,12 +185,8 @@ def recommended(lake: Lake, plan: Plan, config: Config) -> tuple[dict[str, LftaS
 def tuning(
     lftas: Sequence[Lfta], statistics: Mapping[str, LftaStatistics], waits: Mapping[str, int]
 ) -> dict[str, Tuning]:
-    """Computes the recommendations for LFTAs with statistics.
-
-    Args:
-        lftas: all LFTAs of their links, since they share the prefilter.
-        waits: LFTA -> time that a row waits without heartbeats, ns: skew and rest of the epoch.
-    """
+    """LFTA -> its recommendations, for LFTAs with statistics. `lftas`: all of their links, since they share the
+    prefilter. `waits`: LFTA -> time that a row waits without heartbeats, ns: skew and rest of the epoch."""
     bits = frozenset(chain.from_iterable(prefilter.bits for prefilter in choose_prefilters(lftas)))
     return {
         lfta.name: _tuning(lfta, statistics[lfta.name], waits[lfta.name], bits)
@@ -233,9 +218,8 @@ def _tuning(lfta: Lfta, statistics: LftaStatistics, wait: int, bits: frozenset[E
     slots, period = lfta.slots, None
     if lfta.aggregates and statistics.slots:
         slots = _slots(lfta.slots, statistics)
-        advice.append(
-            Advice("table", f"{lfta.slots:,} slots", f"{slots:,} slots", _why_slots(lfta.slots, slots, statistics))
-        )
+        why = _why_slots(lfta.slots, slots, statistics)
+        advice.append(Advice("table", f"{lfta.slots:,} slots", f"{slots:,} slots", why))
     if statistics.period is not None:
         period = _period(statistics, wait)
         words = format_duration(statistics.period), format_duration(period)
@@ -286,22 +270,15 @@ def _why_period(statistics: LftaStatistics, period: int, wait: int) -> str:
 
 
 def _conjuncts(parts: Sequence[Expr], statistics: LftaStatistics, bits: frozenset[Expr]) -> tuple[Conjunct, ...]:
-    outside_prefilter = [part for part in dict.fromkeys(parts) if part not in bits]
-    _, first = split_conjuncts(outside_prefilter)
+    different = dict.fromkeys(parts)
+    _, first = split_conjuncts([part for part in different if part not in bits])
     facts = []
-    for part in dict.fromkeys(parts):
+    for part in different:
         text = show(part)
         evaluations, _ = statistics.conjuncts.get(text, (0, 0))
         place = "prefilter" if part in bits else "first" if part in first else "ordered"
-        facts.append(
-            Conjunct(
-                text,
-                statistics.true(text) if evaluations >= FEWEST_SAMPLES else None,
-                evaluations,
-                max(1, cost(part)),
-                place,
-            )
-        )
+        true = statistics.true(text) if evaluations >= FEWEST_SAMPLES else None
+        facts.append(Conjunct(text, true, evaluations, max(1, cost(part)), place))
     return tuple(facts)
 
 

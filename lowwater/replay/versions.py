@@ -63,10 +63,7 @@ class VersionChoice:
 
     @staticmethod
     def parse(text: str) -> VersionChoice:
-        """Reads a number, an ISO 8601 instant, or `previous`.
-
-        Raises:
-            ValueError: it is none of them.
+        """Reads a number, an ISO 8601 instant, or `previous`. Raises ValueError for anything else.
 
         Example:
             >>> VersionChoice.parse("4").number, VersionChoice.parse("previous").number
@@ -82,8 +79,8 @@ class VersionChoice:
             raise ValueError(f"{text!r} is no version: write its number, an ISO 8601 instant, or {PREVIOUS}") from None
 
     def find(self, lake: Lake, query: str, span: Range | None = None) -> int:
-        """Returns the number of the version. Raises LakeError if there is no such version. `span`: the interval whose
-        versions count, [start, end), ns; None for all."""
+        """Returns the number of the version; `span`: the interval whose versions count, None for all.
+        Raises LakeError if there is no such version."""
         hint = f"`lowwater history {query}` lists the versions"
         if self.number is not None:
             return self.number
@@ -103,18 +100,10 @@ class VersionChoice:
 def published_versions(
     lake: Lake, query: str, span: Range | None = None, most: int | None = None
 ) -> list[PublishedVersion]:
-    """Lists the versions of a published table whose rows differ, newest first.
-    Raises LakeError if there is no such table, or its log cannot be read.
-
-    Args:
-        span: only versions of intervals that meet [start, end), ns; None for all.
-        most: most versions; None for all that the log has.
-    """
-    rows = [
-        row
-        for row in runs.read_replays(lake, span=span, stage=runs.PUBLISH)
-        if row.query == query and row.state != runs.FAILED
-    ]
+    """Lists the versions of a published table whose rows differ, newest first: only of intervals that meet `span`, and
+    at most `most` of them.
+    Raises LakeError if there is no such table, or its log cannot be read."""
+    rows = _publications(lake, query, span)
     links = {name for row in rows for name in _inputs(row).get("links", {})}
     captures = read_captures(lake, sorted(links))
     entries = _meeting(_entries(lake, query), span)
@@ -151,16 +140,20 @@ def _described(entry: LogEntry, rows: Sequence[runs.ReplayRow], captures: dict[s
     now = next((row for row in same if row.finished_at >= entry.at), None)
     before = next((row for row in reversed(same) if now is not None and row.finished_at < now.finished_at), None)
     state, count = (now.state, now.rows) if now is not None else ("", None)
+    what, why = PUBLISHED, tuple[str, ...]()
     if ROLLED_BACK_NOTE in entry.told:
         told = json_value(entry.told[ROLLED_BACK_NOTE])
-        why: tuple[str, ...] = (f"to version {told['version']} by {told['by']}: {told['why']}",)
-        return PublishedVersion(entry.version, entry.at, runs.ROLLED_BACK, of.start, of.end, state, count, why)
-    why = ()
-    if now is not None and before is not None and _inputs(now):
-        why = tuple(changes(_inputs(before), _inputs(now), captures))
+        what, why = runs.ROLLED_BACK, (f"to version {told['version']} by {told['by']}: {told['why']}",)
     elif now is not None and before is None:
         why = ("first publication",)
-    return PublishedVersion(entry.version, entry.at, PUBLISHED, of.start, of.end, state, count, why)
+    elif now is not None and before is not None and _inputs(now):
+        why = tuple(changes(_inputs(before), _inputs(now), captures))
+    return PublishedVersion(entry.version, entry.at, what, of.start, of.end, state, count, why)
+
+
+def _publications(lake: Lake, query: str, span: Range | None = None) -> list[runs.ReplayRow]:
+    rows = runs.read_replays(lake, span=span, stage=runs.PUBLISH)
+    return [row for row in rows if row.query == query and row.state != runs.FAILED]
 
 
 def _inputs(row: runs.ReplayRow) -> InputSummary:
@@ -175,11 +168,7 @@ def _inputs(row: runs.ReplayRow) -> InputSummary:
 def interval_of(lake: Lake, query: str, at: int) -> tuple[int, int]:
     """Returns the newest published interval of a query that begins at an instant, [start, end), ns.
     Raises LakeError if no interval of the query that begins there was published."""
-    rows = [
-        row
-        for row in runs.read_replays(lake)
-        if row.query == query and row.stage == runs.PUBLISH and row.state != runs.FAILED
-    ]
+    rows = _publications(lake, query)
     bounds = [(row.interval_start, row.interval_end) for row in rows if row.interval_start == at]
     if not bounds:
         starts = sorted({row.interval_start for row in rows})
@@ -193,11 +182,7 @@ def interval_of(lake: Lake, query: str, at: int) -> tuple[int, int]:
 
 def key_of(root: PurePath, queries: Path, query: str) -> tuple[str, ...]:
     """Returns the unique key of a query by the plan of its set; empty if no plan of today has the query or its key."""
-
-    def ignore(name: str, error: LowwaterError) -> None:
-        """A set that cannot be planned has no key; whole rows are compared then."""
-
-    for job in jobs(root, queries, ignore):
+    for job in jobs(root, queries):  # of one that cannot be planned whole rows are compared
         for plan in job.plan.queries:
             if plan.name == query:
                 return unique_key(plan.logical) or ()
@@ -249,27 +234,20 @@ class RollbackTarget:
 
         def act(target: RollbackTarget, last: runs.ReplayRow) -> runs.ReplayRow:
             job, query = target.job, target.query
-            names = [each.name for each in job.plan.queries]
             inputs = job.inputs(target.start, target.end, job.captures())
             before = result_table(job.lake, query.name).version
             told = {"by": by, "why": why}
-            with publishing(job.lake, job.query_set, names) as act:
-                made = restore(
-                    *(job.lake, job.query_set, query.name, query.high.fields, target.start, target.end, version, told),
-                    act,
-                )
+            about = job.lake, job.query_set, query.name, query.high.fields, target.start, target.end
+            with publishing(job.lake, job.query_set, [each.name for each in job.plan.queries]) as act:
+                made = restore(*about, version, told, act)
                 target.mark_others(act)
-            accounting = {
-                "rolled_back": {"from": before, "to": version, **told},
-                "inputs": inputs.summary(query),
-            }
-            reason = f"to version {version} by {by}: {why}"
+            rolled_back = {"from": before, "to": version, **told}
             return replace(
                 last,
-                reason=reason,
+                reason=f"to version {version} by {by}: {why}",
                 digest=inputs.digest(query),
                 rows=made.rows,
-                accounting=json.dumps(accounting),
+                accounting=json.dumps({"rolled_back": rolled_back, "inputs": inputs.summary(query)}),
                 publication=made.number,
             )
 
@@ -282,10 +260,8 @@ class RollbackTarget:
             if query.name != self.query.name:
                 last = runs.last_published(lake, query_set, query.name, self.start, self.end)
                 if last is not None and not damage_of(lake, query_set, query.name, self.start, self.end):
-                    number = mark(lake, query.name, self.start, self.end, act)
-                    runs.record_replays(
-                        lake, [replace(last, finished_at=_after(lake, query_set, self), publication=number)]
-                    )
+                    number, at = mark(lake, query.name, self.start, self.end, act), _after(lake, query_set, self)
+                    runs.record_replays(lake, [replace(last, finished_at=at, publication=number)])
 
     def lift(self, by: str, why: str) -> None:
         """Lifts a roll back: the interval is stale, and the next backfill runs it again.
@@ -297,10 +273,8 @@ class RollbackTarget:
                     f"query {target.query.name}: the interval of {format_instant(target.start)} is not rolled back",
                     "`lowwater status` shows the intervals that are",
                 )
-            accounting = {**stored_object(last.accounting), "lifted": {"by": by, "why": why}}
-            return replace(
-                last, reason=f"rolled back, lifted by {by}: {why}", digest="", accounting=json.dumps(accounting)
-            )
+            accounting = json.dumps({**stored_object(last.accounting), "lifted": {"by": by, "why": why}})
+            return replace(last, reason=f"rolled back, lifted by {by}: {why}", digest="", accounting=accounting)
 
         self._record(act)
 
@@ -320,9 +294,8 @@ class RollbackTarget:
                     "roll those back: `lowwater status` lists them",
                 )
             row = act(replace(self, job=replace(self.job, lake=lake)), last)
-            row = replace(
-                row, stage=runs.PUBLISH, state=runs.ROLLED_BACK, finished_at=_after(lake, query_set, self), timings="{}"
-            )
+            at = _after(lake, query_set, self)
+            row = replace(row, stage=runs.PUBLISH, state=runs.ROLLED_BACK, finished_at=at, timings="{}")
             runs.record_replays(lake, [row])
             return row
 
@@ -339,11 +312,11 @@ def _after(lake: Lake, query_set: str, target: RollbackTarget) -> int:
 def take_over(
     root: PurePath, queries: Path, dry_run: bool = False, tell: Callable[[str, LowwaterError], None] | None = None
 ) -> list[UpkeepStep]:
-    """Gives published tables of older versions the columns of instants that new tables have. Raises LakeError if the
-    lake cannot be read or written. `tell`: called with each query set that cannot be planned and the error; its tables
-    stay as they are."""
+    """Gives published tables of older versions the columns of instants that new tables have. `tell`: called with each
+    query set that cannot be planned and the error; its tables stay as they are.
+    Raises LakeError if the lake cannot be read or written."""
     steps = []
-    for job in jobs(root, queries, tell or (lambda name, error: None)):
+    for job in jobs(root, queries, tell):
         for query in job.plan.queries:
             path = job.lake.table(query.name)
             check_owner(path, job.query_set)

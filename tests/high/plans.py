@@ -56,7 +56,7 @@ def join(
     ]
     fields = tuple(Field(label.replace(".", "_"), Type.INT, time) for label, time in outputs)
     items = tuple(Item(label.replace(".", "_"), column(label)) for label, _ in outputs)
-    return Join("q", fields, kind, left, right, "l", "r", window, equalities, residual, items)
+    return Join("q", fields, left, right, "l", "r", kind, window, equalities, residual, items)
 
 
 def sum_of(name: str, expr: Expr) -> Aggregate:

@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option("--lake", required=True, type=options.LAKE, help=options.LAKE_HELP)
+@options.OF_LAKE
 @click.option("--interval", type=options.INSTANT, help="Only the interval that begins here, ISO 8601, in detail.")
 @click.option("--html", type=options.FOLDER, metavar="DIR", help="Write the review pages of the whole lake here.")
-@click.option("--queries", default="queries", type=options.FOLDER, help="Folder of query sets.", show_default=True)
+@options.QUERIES
 def report(lake: PurePath, interval: int | None, html: Path | None, queries: Path) -> None:
     """Shows what the audits found: verdicts, what failed, and where the pages of the data-quality report are.
 
@@ -71,7 +71,7 @@ _BOUND = _Bound()
 
 
 @click.command()
-@click.option("--lake", required=True, type=options.LAKE, help=options.LAKE_HELP)
+@options.OF_LAKE
 @click.option("--link", "links", multiple=True, metavar="NAME", help="Only this link; repeats; default all links.")
 @click.option("--from", "start", type=options.INSTANT, help="First arrival, ISO 8601.")
 @click.option("--to", "end", type=options.INSTANT, help="End of the arrivals, ISO 8601, exclusive.")
@@ -82,7 +82,7 @@ _BOUND = _Bound()
     help="Share of the records that a recommended bound may refuse.",
     show_default=True,
 )
-@click.option("--queries", default="queries", type=options.FOLDER, help="Folder of query sets.", show_default=True)
+@options.QUERIES
 @click.option(
     "--set",
     "chosen",
@@ -90,9 +90,7 @@ _BOUND = _Bound()
     help="Write this skew of the one --link into lowwater.toml, and show which intervals become stale.",
 )
 @click.option("--dry-run", is_flag=True, help="With --set: write nothing.")
-@click.option(
-    "--format", "form", default="text", type=click.Choice(["text", "json"]), help="Of the review.", show_default=True
-)
+@options.form("text", "json", help="Of the review.")
 def skew(
     lake: PurePath,
     links: tuple[str, ...],
@@ -118,8 +116,7 @@ def skew(
         raise click.UsageError("--dry-run goes with --set")
     if chosen is not None and len(links) != 1:
         raise click.UsageError("--set needs one --link")
-    if start is not None and end is not None and start >= end:
-        raise click.UsageError("--to must be after --from")
+    options.require_range(start, end)
     from lowwater.replay.schedule.skew_review import review_json
 
     if chosen is not None and chosen != RECOMMENDED:
@@ -140,21 +137,23 @@ def skew(
 
 def _set(root: PurePath, queries: Path, link: str, bound: int | None, dry_run: bool) -> None:
     """Writes a skew into the settings, or says what it would do."""
-    from lowwater.replay.schedule.links import jobs
     from lowwater.replay.schedule.skew_review import skew_change, write_skew
 
     if bound is None:
         raise ConfigError(f"link {link!r}: no skew is recommended", "give a duration: --set 2s")
-    sets = jobs(root, queries, lambda name, error: say(f"query set {name} is left out: {error}", err=True))
-    change = skew_change(root, queries, sets, link, bound)
+    change = skew_change(root, queries, _sets(root, queries), link, bound)
     if not dry_run:
         write_skew(root, change)
-    skews = (
-        f"skew {'would be' if dry_run else 'is'} {format_duration(change.after)}, was {format_duration(change.before)}"
-    )
-    say(f"{change.link}: {skews}; {change.effect}")
+    after = f"{'would be' if dry_run else 'is'} {format_duration(change.after)}"
+    say(f"{change.link}: skew {after}, was {format_duration(change.before)}; {change.effect}")
     for each in change.stale:
         say(f"  {format_instant(each.start)}  {each.query_set}")
+
+
+def _sets(root: PurePath, queries: Path) -> list[Job]:
+    from lowwater.replay.schedule.links import jobs
+
+    return jobs(root, queries, lambda name, error: say(f"query set {name} is left out: {error}", err=True))
 
 
 def _reviews(
@@ -163,12 +162,11 @@ def _reviews(
     from lowwater.config import load_config
     from lowwater.lake.layout import lake_to_read
     from lowwater.lake.ledgers.captures import ingested_links, standing_for
-    from lowwater.replay.schedule.links import jobs
 
     lake, config = lake_to_read(root), load_config(root)
     ingested = ingested_links(lake)
     chosen = [link for name in links for link in standing_for(name, ingested) or [name]] or ingested
-    sets = jobs(root, queries, lambda name, error: say(f"query set {name} is left out: {error}", err=True))
+    sets = _sets(root, queries)
     for link in chosen:
         yield _review(lake, config, link, start, end, loss, sets)
 
@@ -205,13 +203,10 @@ def _show(console: Terminal, review: SkewReview) -> None:
     table = _numbers("bound", "lost", "share", "latency", "records held", "at most")
     table.add_column("")
     for rung in review.rungs:
-        cells = (f"{rung.lost:,}", share_text(rung.share), format_duration(rung.bound_ns), f"{rung.records_held:,.0f}")
-        table.add_row(
-            format_duration(rung.bound_ns),
-            *cells,
-            f"{rung.records_held_at_most:,.0f}",
-            ", ".join(bound_labels(review, rung)),
-        )
+        bound = format_duration(rung.bound_ns)
+        held = f"{rung.records_held:,.0f}", f"{rung.records_held_at_most:,.0f}"
+        labels = ", ".join(bound_labels(review, rung))
+        table.add_row(bound, f"{rung.lost:,}", share_text(rung.share), bound, *held, labels)
     console.print(table)
     console.print(_intervals(review))
     for line in remarks(review):
@@ -248,7 +243,7 @@ def _numbers(first: str, *others: str) -> Table:
 @click.option("--suggest", is_flag=True, help="Propose limits from the history of the lake.")
 @click.option("--query-set", metavar="NAME", help="What is expected of the rows of its queries, as suites in JSON.")
 @click.option("--write", is_flag=True, help="Write the suites of --query-set that are not there yet.")
-@click.option("--queries", default="queries", type=options.FOLDER, help="Folder of query sets.", show_default=True)
+@options.QUERIES
 def expect(lake: PurePath | None, suggest: bool, query_set: str | None, write: bool, queries: Path) -> None:
     """Shows what audits expect of an interval; with --suggest, limits for lowwater.toml.
 
@@ -297,15 +292,13 @@ def _suites(root: PurePath, query_set: str, queries: Path, write: bool) -> None:
     for query in Job.open(root, query_set, queries).plan.queries:
         path = suite_file(root, query_set, query.name)
         exists = paths.has_file(path)
+        suite = paths.read(path).decode() if exists else starting_suite(query_set, query.name, query.high.fields)
         if not write:
-            say(
-                paths.read(path).decode() if exists else starting_suite(query_set, query.name, query.high.fields),
-                nl=False,
-            )
+            say(suite, nl=False)
         elif exists:
             say(f"{path} already exists")
         else:
-            paths.write(path, starting_suite(query_set, query.name, query.high.fields).encode())
+            paths.write(path, suite.encode())
             say(f"wrote {path}")
 
 
@@ -353,7 +346,7 @@ def _toml(proposals: list[LimitProposal]) -> list[str]:
 
 
 @click.command()
-@click.option("--lake", required=True, type=options.LAKE, help=options.LAKE_HELP)
+@options.OF_LAKE
 @click.option("--to", "folder", type=options.FOLDER, metavar="DIR", help="Of a lake in a store: the project is here.")
 def gx(lake: PurePath, folder: Path | None) -> None:
     """Writes LAKE/gx, a project of Great Expectations; again after more intervals, to bring it up to date.

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from lowwater.lake.ingestion.batch import IngestResult
     from lowwater.lake.layout import Lake
     from lowwater.lake.ledgers.captures import Capture
-    from lowwater.replay.packets import Selection
 
 
 @click.command()
@@ -57,14 +56,7 @@ def init(given: tuple[Path, ...], lake: PurePath, queries: tuple[Path, ...], sam
 
 @click.command()
 @click.argument("files", nargs=-1, required=True, type=options.ANY_CAPTURE, metavar="FILE...")
-@click.option(
-    "--format",
-    "form",
-    default="table",
-    type=click.Choice(["table", "json", "csv"]),
-    help="json is described by docs/inspect.schema.json.",
-    show_default=True,
-)
+@options.form("table", "json", "csv", help="json is described by docs/inspect.schema.json.")
 @click.option(
     "--max-jump",
     type=options.DURATION,
@@ -107,8 +99,7 @@ def inspect(
     """
     from lowwater.cli.inspection import inspect_files
 
-    if spreadsheet and form != "csv":
-        raise click.UsageError("--spreadsheet goes with --format csv")
+    options.require_csv(spreadsheet, form)
     if not inspect_files(files, form, max_jump, skew, spreadsheet, duplicates, compared):
         sys.exit(1)
 
@@ -118,7 +109,7 @@ MOST_SHOWN = 200
 
 
 @click.command()
-@click.option("--lake", required=True, type=options.LAKE, help=options.LAKE_HELP)
+@options.OF_LAKE
 @click.option("--link", help="The link that the captures were taken on; needed with FILE.")
 @click.option(
     "--covers", type=options.SPAN, metavar="FROM/TO", help="What the one capture covers, as ISO 8601 instants."
@@ -226,14 +217,8 @@ def _ingest_files(
 
 
 def _ingest_patterns(lake: PurePath, link: str | None, start: int | None, end: int | None, spark: str | None) -> bool:
-    """Ingests new and changed files of the links' patterns, link by link. Returns whether all succeeded.
-    Raises ConfigError if no link has a pattern.
-
-    Args:
-        link: name of the only link to ingest; None for all links with a pattern.
-        start: skips files that end before it, ns since the epoch; None for no bound.
-        end: skips files that begin at or after it, ns since the epoch; None for no bound.
-    """
+    """Ingests new and changed files of the patterns of a link, or of all, link by link. Returns whether all succeeded.
+    Raises ConfigError if no link has a pattern."""
     from lowwater.config import load_config
     from lowwater.lake.ingestion.arrivals import arrivals
     from lowwater.lake.ingestion.ingest import ingest as ingest_files
@@ -349,7 +334,7 @@ def _show(results: Sequence[IngestResult], lake: Lake, config: Config, whole: bo
 
 @click.command("set-aside")
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
-@click.option("--lake", required=True, type=options.LAKE, help=options.LAKE_HELP)
+@options.OF_LAKE
 @click.option("--reason", metavar="WHY", help="Reason, for the ledger, `status`, `report` and the pages.")
 @click.option("--by", metavar="NAME", help="Who decided it; default the user of this process.")
 @click.option("--undo", is_flag=True, help="Take it back: the files count again as what lies there.")
@@ -384,7 +369,7 @@ CAPTURES, TABLES = ("pcap", "pcapng"), ("csv", "json", "parquet")
 
 
 @click.command()
-@click.option("--lake", required=True, type=options.LAKE, help=options.LAKE_HELP)
+@options.OF_LAKE
 @click.option(
     "--out", required=True, type=click.Path(path_type=Path, allow_dash=True), help="The file to write; - for stdout."
 )
@@ -422,19 +407,23 @@ def export(
       lowwater export --lake var/lake --link main1 --where "destPort = 53" --out dns.pcap
       lowwater export --lake var/lake --link flows --where "bytes > 1000000" --out large.parquet
     """
-    if start is not None and end is not None and start >= end:
-        raise click.UsageError("--to must be after --from")
+    options.require_range(start, end)
     _check_target(out, force)
     from lowwater.config import load_config
     from lowwater.lake.layout import lake_to_read
     from lowwater.plan.temporal import END_OF_TIME
-    from lowwater.replay.packets import exported_links, read_predicate, select
+    from lowwater.replay.packets import exported_links, read_predicate, select, write_selection
 
     opened, config = lake_to_read(lake), load_config(lake)
     names = exported_links(opened, config, links)
     until = END_OF_TIME if end is None else end
     if config.link(names[0]).kind != "pcap":
-        _check_records(names[0], form, protocol)
+        if form in CAPTURES:
+            hint = "give --format csv, json or parquet"
+            raise LowwaterError(f"--format {form}: link {names[0]!r} has records that are no packets", hint)
+        if protocol is not None:
+            why = f"link {names[0]!r} has the protocol of its settings"
+            raise LowwaterError(f"--protocol {protocol}: {why}", "leave --protocol out")
         _export_records(opened, config, names[0], where, start or 0, until, form, out, spreadsheet)
         return
     if spreadsheet:
@@ -449,38 +438,26 @@ def export(
 
         selection = select(opened, config, names, predicate, start or 0, until, progress)
         working(f"writing {selection.packets:,} packets")
-        _write(out, _capture_writer(selection, form or _format(selection, out)))
+        suffix = out.suffix.removeprefix(".").lower()
+        fitting = suffix if suffix in CAPTURES else "pcap" if len(selection.interfaces) == 1 else "pcapng"
+        _write(out, lambda file: write_selection(selection, form or fitting, file.write))
     packets = "1 packet" if selection.packets == 1 else f"{selection.packets:,} packets"
     say(f"{packets} to {_shown(out)}", err=True)
     if selection.cut:
-        message = (
-            f"{selection.cut:,} of {packets} are truncated: the lake keeps at most {selection.kept:,} bytes of them"
-        )
-        say(message, err=True)
+        kept = f"the lake keeps at most {selection.kept:,} bytes of them"
+        say(f"{selection.cut:,} of {packets} are truncated: {kept}", err=True)
 
 
 def _check_target(out: Path, force: bool) -> None:
     if str(out) == "-":
         if sys.stdout.isatty():
-            raise LowwaterError(
-                "--out -: a capture is not written to a terminal", "pipe it into a tool, or name a file"
-            )
+            hint = "pipe it into a tool, or name a file"
+            raise LowwaterError("--out -: a capture is not written to a terminal", hint)
     elif out.exists():
         if not out.is_file():
             raise LowwaterError(f"{out}: is not a file", "name a file, or - to write to standard output")
         if not force:
             raise LowwaterError(f"{out}: already exists", "give another name, or --force to replace it")
-
-
-def _check_records(link: str, form: str | None, protocol: str | None) -> None:
-    if form in CAPTURES:
-        raise LowwaterError(
-            f"--format {form}: link {link!r} has records that are no packets", "give --format csv, json or parquet"
-        )
-    if protocol is not None:
-        raise LowwaterError(
-            f"--protocol {protocol}: link {link!r} has the protocol of its settings", "leave --protocol out"
-        )
 
 
 def _export_records(
@@ -494,28 +471,22 @@ def _export_records(
     out: Path,
     spreadsheet: bool,
 ) -> None:
-    """Writes the selected records of a link, and prints how many there are.
-
-    Args:
-        where: a GSQL condition; None for every record.
-        form: one of TABLES; None to choose by the name of the file.
-        out: the file; `-` for standard output.
-    """
+    """Writes the selected records of a link, and prints how many there are."""
     from lowwater.replay.packets import select_records, write_records
 
     selection = select_records(lake, config, link, where, start, end)
     suffix = {"jsonl": "json", "ndjson": "json"}.get(out.suffix[1:].lower(), out.suffix[1:].lower())
     chosen = form or (suffix if suffix in TABLES else "csv")
-    if spreadsheet and chosen != "csv":
-        raise click.UsageError("--spreadsheet goes with --format csv")
+    options.require_csv(spreadsheet, chosen)
     count = 0
     with Terminal(stderr=True).working("writing records") as working:
 
+        def tell(records: int) -> None:
+            working(f"writing records: {records:,}")
+
         def write(file: IO[bytes]) -> None:
             nonlocal count
-            count = write_records(
-                selection, chosen, file, lambda records: working(f"writing records: {records:,}"), spreadsheet
-            )
+            count = write_records(selection, chosen, file, tell, spreadsheet)
 
         _write(out, write)
     say(f"{'1 record' if count == 1 else f'{count:,} records'} to {_shown(out)}", err=True)
@@ -523,18 +494,6 @@ def _export_records(
 
 def _shown(out: Path) -> str:
     return "standard output" if str(out) == "-" else str(out)
-
-
-def _capture_writer(selection: Selection, form: str) -> Callable[[IO[bytes]], None]:
-    from lowwater.replay.packets import write_selection
-
-    return lambda file: write_selection(selection, form, file.write)
-
-
-def _format(selection: Selection, out: Path) -> str:
-    """Returns the format by the suffix of the file; else pcap for one interface, pcapng for several."""
-    suffix = out.suffix.removeprefix(".").lower()
-    return suffix if suffix in ("pcap", "pcapng") else "pcap" if len(selection.interfaces) == 1 else "pcapng"
 
 
 def _write(out: Path, write: Callable[[IO[bytes]], None]) -> None:

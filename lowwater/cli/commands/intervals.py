@@ -19,9 +19,7 @@ from lowwater.terminal import open_console, say, styled
 @click.command()
 @options.INTERVALS
 @options.CHANGES
-@click.option(
-    "--format", "form", default="text", type=click.Choice(["text", "json"]), help="Of the plan.", show_default=True
-)
+@options.form("text", "json", help="Of the plan.")
 def plan(form: str, files: tuple[Path, ...], skews: tuple[tuple[str, str], ...], **selection: Any) -> None:
     """Shows what a backfill would run, and why: nothing runs.
 
@@ -45,7 +43,7 @@ def plan(form: str, files: tuple[Path, ...], skews: tuple[tuple[str, str], ...],
 
 @click.command()
 @options.INTERVALS
-@click.option("--jobs", default=1, type=click.IntRange(1, 64), help="Intervals evaluated at once.", show_default=True)
+@options.JOBS
 @click.option(
     "--order",
     default="oldest",
@@ -76,13 +74,13 @@ def backfill(jobs: int, order: str, spark: str | None, **selection: Any) -> None
 
 
 @click.command()
-@click.option("--lake", required=True, type=options.LAKE, help=options.LAKE_HELP)
+@options.OF_LAKE
 @click.option("--once", is_flag=True, help="Look once and end, for cron and for timers of systemd.")
 @click.option(
     "--query-set", "names", multiple=True, metavar="NAME", help="Only this one; repeats; default all of them."
 )
-@click.option("--jobs", default=1, type=click.IntRange(1, 64), help="Intervals evaluated at once.", show_default=True)
-@click.option("--queries", default="queries", type=options.FOLDER, help="Folder of query sets.", show_default=True)
+@options.JOBS
+@options.QUERIES
 @options.SPARK
 def watch(lake: PurePath, once: bool, names: tuple[str, ...], jobs: int, queries: Path, spark: str | None) -> None:
     """Keeps a lake right: looks every now and then, ingests what is new, and runs what is due.
@@ -107,12 +105,12 @@ def watch(lake: PurePath, once: bool, names: tuple[str, ...], jobs: int, queries
 
 @click.command()
 @click.argument("query_set")
-@click.option("--lake", required=True, type=options.LAKE, help=options.LAKE_HELP)
+@options.OF_LAKE
 @click.option("--from", "start", required=True, type=options.INSTANT, help="First instant, ISO 8601.")
 @click.option("--to", "end", required=True, type=options.INSTANT, help="End, ISO 8601, exclusive.")
 @click.option("--stage", type=click.Choice(["low", "high", "audit", "publish"]), help="Only this stage.")
 @click.option("--hold", is_flag=True, help="Stop after the audit; --stage publish publishes what it found good.")
-@click.option("--queries", default="queries", type=options.FOLDER, help="Folder of query sets.", show_default=True)
+@options.QUERIES
 @options.SPARK
 def replay(
     query_set: str,
@@ -156,8 +154,8 @@ def replay(
 
 
 @click.command()
-@click.option("--lake", required=True, type=options.LAKE, help=options.LAKE_HELP)
-@click.option("--queries", default="queries", type=options.FOLDER, help="Folder of query sets.", show_default=True)
+@options.OF_LAKE
+@options.QUERIES
 def status(lake: PurePath, queries: Path) -> None:
     """Shows every interval of every query set: missing, provisional, done, incomplete, stale, damaged, failed, cannot
     start.
@@ -198,18 +196,18 @@ MOST_CHANGES = 10
 
 @click.command("try")
 @click.argument("name", required=False)
-@click.option("--lake", required=True, type=options.LAKE, help=options.LAKE_HELP)
+@options.OF_LAKE
 @options.CHANGES
 @click.option("--query-set", metavar="NAME", help="Query set to change; default the one that has the file of --with.")
 @click.option("--from", "start", type=options.INSTANT, help="First instant of the intervals to run, ISO 8601.")
 @click.option("--to", "end", type=options.INSTANT, help="End of the intervals, ISO 8601, exclusive.")
-@click.option("--jobs", default=1, type=click.IntRange(1, 64), help="Intervals evaluated at once.", show_default=True)
+@options.JOBS
 @click.option(
     "--limit", default=MOST_CHANGES, type=click.IntRange(0), metavar="N", help="Rows to print.", show_default=True
 )
 @click.option("--promote", is_flag=True, help="Publish the intervals of the trial, once the lake has its changes.")
 @click.option("--drop", is_flag=True, help="Remove the trial.")
-@click.option("--queries", default="queries", type=options.FOLDER, help="Folder of query sets.", show_default=True)
+@options.QUERIES
 def try_(
     name: str | None,
     lake: PurePath,

@@ -55,11 +55,11 @@ def doctor(prepare: bool, lake: PurePath | None) -> None:
 
 
 @click.command()
-@click.option("--lake", required=True, type=options.LAKE, help=options.LAKE_HELP)
+@options.OF_LAKE
 @click.option("--dry-run", is_flag=True, help="Only say what would be done.")
 @click.option("--mend", is_flag=True, help="Take out rows that another program has doubled.")
 @click.option("--verify", is_flag=True, help="Only compare what the logs say of each file with the file.")
-@click.option("--queries", default="queries", type=options.FOLDER, help="Folder of query sets.", show_default=True)
+@options.QUERIES
 def maintain(lake: PurePath, dry_run: bool, mend: bool, verify: bool, queries: Path) -> None:
     """Joins small files and removes unused ones. Safe at any time, also while intervals run.
 
@@ -116,8 +116,8 @@ def _verify(lake: Lake) -> None:
 
 
 @click.command()
-@click.option("--lake", required=True, type=options.LAKE, help=options.LAKE_HELP)
-@click.option("--queries", default="queries", type=options.FOLDER, help="Folder of query sets.", show_default=True)
+@options.OF_LAKE
+@options.QUERIES
 @click.option("--textfile", type=click.Path(dir_okay=False, path_type=Path), help="Write them to a file NAME.prom.")
 @click.option("--listen", metavar="[HOST:]PORT", help="Serve them at /metrics until Ctrl-C or SIGTERM.")
 @click.option("--every", type=options.DURATION, help="With --textfile: write again after this time, until stopped.")
@@ -173,8 +173,8 @@ def _address(text: str) -> tuple[str, int]:
 
 
 @click.command()
-@click.option("--lake", required=True, type=options.LAKE, help=options.LAKE_HELP)
-@click.option("--queries", default="queries", type=options.FOLDER, help="Folder of query sets.", show_default=True)
+@options.OF_LAKE
+@options.QUERIES
 @click.option("--to", "address", required=True, metavar="URL", help="The collector, OTLP over HTTP.")
 @click.option("--since", type=options.INSTANT, help="Runs that ended after this time, ISO 8601; else all of them.")
 @click.option("--follow", is_flag=True, help="Send each run when it has ended, until Ctrl-C or SIGTERM.")
@@ -215,8 +215,8 @@ def traces(lake: PurePath, queries: Path, address: str, since: int | None, follo
 
 
 @click.command()
-@click.option("--lake", required=True, type=options.LAKE, help=options.LAKE_HELP)
-@click.option("--queries", default="queries", type=options.FOLDER, help="Folder of query sets.", show_default=True)
+@options.OF_LAKE
+@options.QUERIES
 @click.option("--host", default="127.0.0.1", help="Address to listen on.", show_default=True)
 @click.option("--port", default=8642, type=click.IntRange(0, 65535), help="0 takes a free one.", show_default=True)
 @click.option(

@@ -35,20 +35,13 @@ NOTES = 5
 
 @click.command()
 @click.argument("query")
-@click.option("--lake", required=True, type=options.LAKE, help=options.LAKE_HELP)
+@options.OF_LAKE
 @click.option("--from", "start", type=options.INSTANT, help="First instant of the rows, ISO 8601.")
 @click.option("--to", "end", type=options.INSTANT, help="End of the rows, ISO 8601, exclusive.")
 @click.option(
     "--limit", type=click.IntRange(1), metavar="N", help=f"At most so many rows; default {SHOWN} in a table, else all."
 )
-@click.option(
-    "--format",
-    "form",
-    default="table",
-    type=click.Choice(["table", "csv", "json"]),
-    help="json: a line a row.",
-    show_default=True,
-)
+@options.form("table", "csv", "json", help="json: a line a row.")
 @options.INSTANTS
 @options.SPREADSHEET
 def rows(
@@ -73,10 +66,8 @@ def rows(
     from lowwater.lake.results.published_rows import published_rows
     from lowwater.replay.row_files import spreadsheet_rows, with_texts
 
-    if start is not None and end is not None and start >= end:
-        raise click.UsageError("--to must be after --from")
-    if spreadsheet and form != "csv":
-        raise click.UsageError("--spreadsheet goes with --format csv")
+    options.require_range(start, end)
+    options.require_csv(spreadsheet, form)
     published = published_rows(lake_to_read(lake), query, start, end, instants)
     if limit is None and form == "table":
         limit = SHOWN
@@ -138,14 +129,12 @@ CONTROL = ("_kind", "_last", "_until", "_version")
 
 @click.command()
 @click.argument("stream")
-@click.option("--lake", required=True, type=options.LAKE, help=options.LAKE_HELP)
+@options.OF_LAKE
 @click.option(
     "--from", "start", type=options.INSTANT, help="First instant of the rows, ISO 8601; else the last interval."
 )
 @click.option("--follow", is_flag=True, help="Wait for more; ends with Ctrl-C or SIGTERM.")
-@click.option(
-    "--format", "form", default="csv", type=click.Choice(["csv", "json"]), help="json: a line a row.", show_default=True
-)
+@options.form("csv", "json", help="json: a line a row.")
 @click.option(
     "--every", default="1s", type=options.DURATION, help="Time between two looks at the log.", show_default=True
 )
@@ -166,15 +155,12 @@ def tail(
 
     if every <= 0:
         raise click.BadParameter("--every must be above 0")
-    if spreadsheet and form != "csv":
-        raise click.UsageError("--spreadsheet goes with --format csv")
+    options.require_csv(spreadsheet, form)
     begin = newest_begin(lake, stream) if start is None else start
     with subscribe(lake, stream, since=begin, wait=every / 1e9) as subscription, until_stopped(subscription.stop):
-        write: Callable[[Change], None] = (
-            _Csv(subscription.columns, spreadsheet) if form == "csv" else _Json(subscription.columns)
-        )
-        changes = iter(subscription) if follow else iter(subscription.poll, None)
-        for change in changes:
+        write: Callable[[Change], None]
+        write = _Csv(subscription.columns, spreadsheet) if form == "csv" else _Json(subscription.columns)
+        for change in iter(subscription) if follow else iter(subscription.poll, None):
             write(change)
             sys.stdout.flush()
 
@@ -204,8 +190,6 @@ class _Csv:
 
 
 class _Json:
-    """Writes changes as JSON lines."""
-
     def __init__(self, columns: tuple[str, ...]) -> None:
         self._columns = columns
 
@@ -224,8 +208,8 @@ class _Json:
 
 
 @click.command()
-@click.option("--lake", required=True, type=options.LAKE, help=options.LAKE_HELP)
-@click.option("--queries", default="queries", type=options.FOLDER, help="Folder of query sets.", show_default=True)
+@options.OF_LAKE
+@options.QUERIES
 @click.option("--json", "as_json", is_flag=True, help="All that is known of them, as JSON; instants in ns.")
 def streams(lake: PurePath, queries: Path, as_json: bool) -> None:
     """Lists the streams of a lake: columns, keys, temporal attributes, promises, producers, consumers, freshness.
@@ -268,7 +252,9 @@ def _show(info: StreamInfo) -> None:
         "  producers": ", ".join(source),
         "  consumers": "; ".join(_readers(info)) or "none known",
         "  published": f"{published_text(info)}{when}",
-        "  damaged": "; ".join(_damaged(*each) for each in info.damaged),
+        "  damaged": "; ".join(
+            f"{format_instant(start)} to {format_instant(end)}: {why}" for start, end, why in info.damaged
+        ),
         "  pinned": _pinned(info),
         "  lag": "unknown" if info.lag is None else format_duration(info.lag),
         "  problem": info.problem,
@@ -279,10 +265,6 @@ def _show(info: StreamInfo) -> None:
     console = open_console()
     console.print(styled(info.name, "bold"))
     console.print(facts)
-
-
-def _damaged(start: int, end: int, why: str) -> str:
-    return f"{format_instant(start)} to {format_instant(end)}: {why}"
 
 
 def _pinned(info: StreamInfo) -> str:
@@ -324,17 +306,15 @@ MOST_DIFFERENCES = 20
 
 @click.command()
 @click.argument("query")
-@click.option("--lake", required=True, type=options.LAKE, help=options.LAKE_HELP)
+@options.OF_LAKE
 @click.option("--from", "before", required=True, type=options.VERSION, help="The earlier version.")
 @click.option("--with", "after", type=options.VERSION, help="The later one; default the newest.")
 @click.option("--at", type=options.INSTANT, help="Only the interval that begins here, ISO 8601; default all rows.")
 @click.option(
     "--limit", default=MOST_DIFFERENCES, type=click.IntRange(0), metavar="N", help="Rows to print.", show_default=True
 )
-@click.option(
-    "--format", "form", type=click.Choice(["text", "json"]), default="text", help="How to print.", show_default=True
-)
-@click.option("--queries", default="queries", type=options.FOLDER, help="Folder of query sets.", show_default=True)
+@options.form("text", "json", help="How to print.")
+@options.QUERIES
 def diff(
     query: str,
     lake: PurePath,
@@ -366,14 +346,11 @@ def diff(
     start, end = span or (0, 1 << 62)
     compared: TableDiff = compare(earlier, later, key_of(lake, queries, query), start, end, limit)
     if form == "json":
-        examples = [
-            {
-                "what": kind,
-                "before": old and _named(compared.columns, old),
-                "after": new and _named(compared.columns, new),
-            }
-            for kind, old, new in compared.examples
-        ]
+
+        def named(row: tuple[object, ...] | None) -> dict[str, object] | None:
+            return None if row is None else dict(zip(compared.columns, row, strict=True))
+
+        examples = [{"what": kind, "before": named(old), "after": named(new)} for kind, old, new in compared.examples]
         counts = {name: getattr(compared, name) for name in ("same", "added", "gone", "changed")}
         versions = {"before": earlier.version, "after": later.version}
         say(json.dumps({**versions, "key": compared.key, **counts, "examples": examples}, default=str))
@@ -386,17 +363,13 @@ def diff(
     return 0 if compared.equal else 3
 
 
-def _named(columns: tuple[str, ...], row: tuple[object, ...]) -> dict[str, object]:
-    return dict(zip(columns, row, strict=True))
-
-
 MOST_VERSIONS = 20
 """Versions that are listed."""
 
 
 @click.command()
 @click.argument("query")
-@click.option("--lake", required=True, type=options.LAKE, help=options.LAKE_HELP)
+@options.OF_LAKE
 @click.option("--at", type=options.INSTANT, help="Only versions of the interval that begins here, ISO 8601.")
 @click.option(
     "--limit", default=MOST_VERSIONS, type=click.IntRange(1), metavar="N", help="Versions to list.", show_default=True
@@ -442,14 +415,14 @@ def history(query: str, lake: PurePath, at: int | None, limit: int, as_json: boo
 
 @click.command()
 @click.argument("query")
-@click.option("--lake", required=True, type=options.LAKE, help=options.LAKE_HELP)
+@options.OF_LAKE
 @click.option("--at", required=True, type=options.INSTANT, help="Begin of the interval, ISO 8601.")
 @click.option("--to", "chosen", type=options.VERSION, help="Version whose rows come back.")
 @click.option("--lift", is_flag=True, help="Lift a roll back: the interval is due again.")
 @click.option("--because", "why", required=True, metavar="TEXT", help="Reason, for the ledger and the pages.")
 @click.option("--by", metavar="NAME", help="Who decided it; default the user of this process.")
 @click.option("--dry-run", is_flag=True, help="Only count the rows that would change.")
-@click.option("--queries", default="queries", type=options.FOLDER, help="Folder of query sets.", show_default=True)
+@options.QUERIES
 def rollback(
     query: str,
     lake: PurePath,

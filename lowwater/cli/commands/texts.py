@@ -16,9 +16,7 @@ from lowwater.terminal import open_console, say, styled
 
 @click.command()
 @options.QUERY_FILES
-@click.option(
-    "--format", "form", default="text", type=click.Choice(["text", "json"]), help="Of the errors.", show_default=True
-)
+@options.form("text", "json", help="Of the errors.")
 @click.option("--lake", type=options.LAKE, help="A lake whose links and settings the queries are to fit.")
 @options.DEFINITIONS
 def check(files: tuple[Path, ...], form: str, **definitions: Any) -> None:
@@ -42,14 +40,7 @@ def check(files: tuple[Path, ...], form: str, **definitions: Any) -> None:
 
 @click.command()
 @options.QUERY_FILES
-@click.option(
-    "--format",
-    "form",
-    default="text",
-    type=click.Choice(["text", "json", "mermaid"]),
-    help="json is described by docs/explain.schema.json.",
-    show_default=True,
-)
+@options.form("text", "json", "mermaid", help="json is described by docs/explain.schema.json.")
 @click.option("--kernel", is_flag=True, help="The code that is generated for each link, instead of the plan.")
 @click.option("--with-stats", is_flag=True, help="What the last runs over --lake measured and recommend, instead.")
 @click.option("--lake", type=options.LAKE, help="The lake's folder, for --with-stats.")
@@ -100,14 +91,7 @@ def _statistics(
 @click.option(
     "--out", required=True, type=options.FOLDER, help="Folder for <query>.csv, skew_violations.csv, summary.json."
 )
-@click.option(
-    "--format",
-    "form",
-    default="csv",
-    type=click.Choice(["csv", "json", "parquet"]),
-    help="Of the rows.",
-    show_default=True,
-)
+@options.form("csv", "json", "parquet", help="Of the rows.")
 @click.option("--query", metavar="NAME", help="Only this output query.")
 @click.option(
     "--kind",

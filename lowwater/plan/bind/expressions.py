@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import partial
 from ipaddress import ip_network
 
 from lowwater.catalog import expr as ex
-from lowwater.catalog.functions import SHIFT, AggregateFunction, Function, Limit, StateFunction
+from lowwater.catalog.functions import SHIFT, AggregateFunction, Function, StateFunction
 from lowwater.catalog.native import NATIVE
 from lowwater.catalog.values import pack_ip, parse_mac
 from lowwater.config import section_of
-from lowwater.errors import QueryError, nearest, raise_all
+from lowwater.errors import QueryError, nearest
 from lowwater.gsql import nodes as syntax
 from lowwater.gsql.printer import print_expression
 from lowwater.instants import parse_instant
@@ -20,7 +21,7 @@ from lowwater.limits import IN_VALUES
 from lowwater.plan.bind.durations import Units, alone, counted, in_seconds, length_of, named, takes, unit_in
 from lowwater.plan.bind.names import Names
 from lowwater.plan.operators import Aggregate
-from lowwater.plan.text import Text, place_of, spot
+from lowwater.plan.text import Text, attempt_all, place_of, spot
 
 # Hints of binding errors: suggests GSQL for habits of SQL and tcpdump, and for malformed addresses and times. Below
 # `scope`, which adds the hint to its error.
@@ -51,10 +52,9 @@ def of_address(text: str, kind: ex.Type, other: str) -> str:
     """Hint for a string that is not an address."""
     if kind is ex.Type.MAC:
         return "write an address as '02:00:00:00:00:01'"
-    bounds = _prefix(text) if "/" in text else None
-    return (
-        f"write {other} BETWEEN '{bounds[0]}' AND '{bounds[1]}'" if bounds else "write an address as IP_VAL'10.0.0.1'"
-    )
+    if (bounds := _prefix(text) if "/" in text else None) is not None:
+        return f"write {other} BETWEEN '{bounds[0]}' AND '{bounds[1]}'"
+    return "write an address as IP_VAL'10.0.0.1'"
 
 
 def _prefix(text: str) -> tuple[str, str] | None:
@@ -117,24 +117,20 @@ def of_condition(node: syntax.Expression, bound: ex.Expr) -> str:
 # `aggregates`.
 
 
-def written(
-    overloads: Sequence[Function | AggregateFunction | StateFunction], brackets: bool
-) -> Sequence[Function | AggregateFunction | StateFunction]:
+Overload = Function | AggregateFunction | StateFunction
+
+
+def written(overloads: Sequence[Overload], brackets: bool) -> Sequence[Overload]:
     """Selects the overloads that are called with brackets, or without. Returns the matching overloads; all overloads if
     none matches, since the manual mixes both spellings."""
-    fitting = [
-        overload for overload in overloads if not isinstance(overload, Function) or overload.predicate is brackets
-    ]
+    fitting = [each for each in overloads if not isinstance(each, Function) or each.predicate is brackets]
     return fitting or overloads
 
 
-def choose(
-    overloads: Sequence[Function | AggregateFunction | StateFunction], arguments: Sequence[ex.Expr]
-) -> tuple[Function | AggregateFunction | StateFunction, list[ex.Expr]] | None:
-    """Selects the first overload whose parameters take the arguments.
-
-    Exact types come first. A second pass converts integers to floats, booleans to integers, and NULL to any type.
-    Returns the overload and the converted arguments; None if no overload takes the arguments."""
+def choose(overloads: Sequence[Overload], arguments: Sequence[ex.Expr]) -> tuple[Overload, list[ex.Expr]] | None:
+    """Selects the first overload whose parameters take the arguments: exact types first, then with integers converted
+    to floats, booleans to integers, and NULL to any type. Returns the overload and the converted arguments; None if no
+    overload takes them."""
     for exact in (True, False):
         for overload in overloads:
             if len(overload.parameters) != len(arguments):
@@ -146,28 +142,18 @@ def choose(
 
 
 def require_limits(
-    entry: Function | AggregateFunction | StateFunction,
-    arguments: Sequence[ex.Expr],
-    nodes: Sequence[syntax.Expression],
-    text: Text,
+    entry: Overload, arguments: Sequence[ex.Expr], nodes: Sequence[syntax.Expression], text: Text
 ) -> None:
     """Checks the constant arguments of a call against the limits of the catalog.
     Raises QueryError if an argument is outside of its limit."""
     for position, limit in entry.limits:
-        require_limit(entry.name, position, limit, arguments[position], nodes[position], text)
-
-
-def require_limit(
-    name: str, position: int, limit: Limit, argument: ex.Expr, node: syntax.Expression, text: Text
-) -> None:
-    """Checks an argument of a function or operator against a limit, if it is a constant. Raises QueryError if it is
-    outside of the limit. `position`: the place of the argument, from 0."""
-    if not isinstance(argument, ex.Const) or limit.admits(argument.value):
-        return
-    value = f"{argument.value:g}" if isinstance(argument.value, float) else repr(argument.value)
-    written = f"${argument.param} = {value}" if argument.param else value
-    message = f"argument {position + 1} of {name} is {written}, and must be {limit.says}"
-    raise text.error(place_of(node), message, limit.advice(argument.value))
+        argument = arguments[position]
+        if not isinstance(argument, ex.Const) or limit.admits(argument.value):
+            continue
+        value = f"{argument.value:g}" if isinstance(argument.value, float) else repr(argument.value)
+        written = f"${argument.param} = {value}" if argument.param else value
+        message = f"argument {position + 1} of {entry.name} is {written}, and must be {limit.says}"
+        raise text.error(place_of(nodes[position]), message, limit.advice(argument.value))
 
 
 def fitted(argument: ex.Expr, kind: ex.Type, exact: bool) -> ex.Expr | None:
@@ -264,11 +250,9 @@ def number_of(condition: ex.Expr) -> ex.Expr:
 
 
 def any_of(operand: ex.Expr, equals: Sequence[ex.Expr]) -> ex.Expr:
-    """Builds `operand IN [values]`: an OR of equalities for a short list, a set of constants for a long list.
-
-    A NULL in the list stays an equality, which is never true and turns false into NULL. A parameter also stays an
-    equality, since no plan shows its value.
-    """
+    """Builds `operand IN [values]`: an OR of equalities for a short list, a set of constants for a long list. A NULL in
+    the list stays an equality, which is never true and turns false into NULL; a parameter too, since no plan shows its
+    value."""
     if len(equals) <= SHORT:
         return ex.joined("OR", equals)
     kinds: dict[ex.Type, dict[int | float | bool | str | bytes, None]] = {}
@@ -305,28 +289,19 @@ LITERALS = {
 
 @dataclass
 class Scope:
-    """Names that expressions of one statement may use.
-
-    Attributes:
-        sources: range variable -> column name -> expression over the input row.
-        keys: group-by variable -> expression; a group-by variable hides a column of its name.
-        on_aggregate: binds an aggregate call to a column; None if the clause allows no aggregates.
-        where: the clause, for the message about a misplaced aggregate.
-        on_state: called with every stateful function; None if the clause allows none.
-        aliases: name of a select item -> hint for a clause that uses the name.
-        rows: for a scope over groups, the scope of the input rows, for messages; else None.
-        units: column of the input rows -> its unit in ns; without columns of unknown unit.
-    """
+    """Names that expressions of one statement may use."""
 
     text: Text
-    sources: Mapping[str, Mapping[str, ex.Expr]]
+    sources: Mapping[str, Mapping[str, ex.Expr]]  # range variable -> column name -> expression over the input row
+    # group-by variable -> expression; a group-by variable hides a column of its name
     keys: Mapping[str, ex.Expr] = field(default_factory=dict)
+    # binds an aggregate call to a column; None if the clause allows no aggregates
     on_aggregate: Callable[[syntax.Call, Sequence[AggregateFunction]], ex.Expr] | None = None
-    where: str = "here"
+    where: str = "here"  # the clause, for the message about a misplaced aggregate
     names: Names = field(default_factory=Names)
-    on_state: Callable[[StateFunction], None] | None = None
-    aliases: Mapping[str, str] = field(default_factory=dict)
-    rows: Scope | None = None
+    on_state: Callable[[StateFunction], None] | None = None  # for every stateful function; None if none is allowed
+    aliases: Mapping[str, str] = field(default_factory=dict)  # name of a select item -> hint for a clause that uses it
+    rows: Scope | None = None  # for a scope over groups, the scope of the input rows, for messages
     units: Units = field(default_factory=dict)
 
     def bind(self, node: syntax.Expression) -> ex.Expr:
@@ -354,15 +329,7 @@ class Scope:
 
     def all(self, *nodes: syntax.Expression) -> list[ex.Expr]:
         """Binds several expressions. Reports the errors of all together."""
-        bound: list[ex.Expr] = []
-        errors: list[QueryError] = []
-        for node in nodes:
-            try:
-                bound.append(self.bind(node))
-            except QueryError as error:
-                errors.append(error)
-        raise_all(errors)
-        return bound
+        return attempt_all([partial(self.bind, node) for node in nodes])
 
     def predicate(self, node: syntax.Expression, clause: str) -> ex.Expr:
         bound = typed(self.bind(node), ex.Type.BOOL)
@@ -402,9 +369,8 @@ class Scope:
         is an error."""
         bound = counted(node, *beside, self.text) if beside and length_of(node) is not None else self.bind(node)
         if isinstance(bound, ex.Param):
-            raise self.text.error(
-                place_of(node), f"{what} needs the value of ${bound.name}", f"give --param {bound.name}=VALUE"
-            )
+            hint = f"give --param {bound.name}=VALUE"
+            raise self.text.error(place_of(node), f"{what} needs the value of ${bound.name}", hint)
         if not (isinstance(bound, ex.Const) and isinstance(bound.value, int | float)) or isinstance(bound.value, bool):
             raise self.text.error(place_of(node), f"{what} needs a constant number")
         return bound.value
@@ -431,9 +397,8 @@ class Scope:
                 return self.keys[node.name]
             if self.rows is not None:
                 raise self._unknown(node, set(self.keys))
-            raise self.text.error(
-                node.place, f"no source is called {node.qualifier}", nearest(node.qualifier, self.sources)
-            )
+            hint = nearest(node.qualifier, self.sources)
+            raise self.text.error(node.place, f"no source is called {node.qualifier}", hint)
         columns = self.sources[alias]
         if node.name not in columns:
             raise self._unknown(node, set(columns))
@@ -526,7 +491,8 @@ class Scope:
             arguments = self.all(node.operand, node.pattern)
             if hint := of_like(arguments[0], node.operand):
                 raise self.text.error(place_of(node), f"LIKE compares strings, not {arguments[0].type}", hint)
-            return negate(self._function("like", node, arguments, self._functions("like")), node.negated)
+            overloads = self.names.context.catalog.named("like")
+            return negate(self._function("like", node, arguments, overloads), node.negated)
         if isinstance(node, syntax.Case):
             return self._case(node)
         if isinstance(node, syntax.Star):
@@ -568,11 +534,8 @@ class Scope:
         """Binds a property of the links: a constant if all links agree, else a CASE on the link of the row."""
         links = self.names.context.links
         if not self.names.links:
-            raise self.text.error(
-                node.place,
-                f"@{node.name}: only a query that reads links has their properties",
-                "select it in the query that reads the links",
-            )
+            message = f"@{node.name}: only a query that reads links has their properties"
+            raise self.text.error(node.place, message, "select it in the query that reads the links")
         if links.names is None and not links.properties:
             return ex.Param(ex.Type.STRING, f"@{node.name}")
         values = {}
@@ -580,25 +543,19 @@ class Scope:
             properties = {word.lower(): value for word, value in links.of(links.properties, link, {}).items()}
             properties |= {"interface": link, "name": link}
             if node.name.lower() not in properties:
-                raise self.text.error(
-                    node.place,
-                    f"@{node.name}: link {link} has no such property",
-                    f'write {node.name} = "..." under {section_of(link, "properties")}',
-                )
+                hint = f'write {node.name} = "..." under {section_of(link, "properties")}'
+                raise self.text.error(node.place, f"@{node.name}: link {link} has no such property", hint)
             values[link] = ex.Const(ex.Type.STRING, properties[node.name.lower()])
         if len(set(values.values())) == 1:
             return next(iter(values.values()))
         interface = ex.Column(ex.Type.STRING, "interface")
-        branches = (
+        branches = tuple(
             (ex.Binary(ex.Type.BOOL, "=", interface, ex.Const(ex.Type.STRING, link)), v) for link, v in values.items()
         )
-        return ex.Case(ex.Type.STRING, tuple(branches), ex.Const(ex.Type.STRING, None))
-
-    def _functions(self, name: str) -> Sequence[Function | AggregateFunction | StateFunction]:
-        return self.names.context.catalog.named(name)
+        return ex.Case(ex.Type.STRING, branches, ex.Const(ex.Type.STRING, None))
 
     def _call(self, node: syntax.Call) -> ex.Expr:
-        overloads = self._functions(node.name)
+        overloads = self.names.context.catalog.named(node.name)
         aggregates = [overload for overload in overloads if isinstance(overload, AggregateFunction)]
         if aggregates:
             if self.on_aggregate is None:
@@ -612,21 +569,23 @@ class Scope:
             raise self.text.error(node.place, f"no function is called {node.name}", hint)
         return self._function(node.name, node, self.all(*node.arguments), overloads)
 
-    def _function(
-        self,
-        name: str,
-        node: syntax.Expression,
-        arguments: list[ex.Expr],
-        overloads: Sequence[Function | AggregateFunction | StateFunction],
-    ) -> ex.Expr:
-        brackets = isinstance(node, syntax.Call) and node.brackets
-        chosen = choose(written(overloads, brackets), arguments)
+    def overload(
+        self, name: str, node: syntax.Expression, arguments: Sequence[ex.Expr], overloads: Sequence[Overload]
+    ) -> tuple[Overload, list[ex.Expr]]:
+        """Selects the overload that takes the arguments of a call. Returns it, and the arguments as it takes them."""
+        chosen = choose(written(overloads, isinstance(node, syntax.Call) and node.brackets), arguments)
         if chosen is None:
             accepted = " or ".join(dict.fromkeys(f"({', '.join(function.parameters)})" for function in overloads))
             types = ", ".join(argument.type for argument in arguments)
             raise self.text.error(place_of(node), f"{name} takes {accepted}, not ({types})")
-        function, fitted = chosen
-        require_limits(function, fitted, syntax.children(node), self.text)
+        require_limits(*chosen, syntax.children(node), self.text)
+        return chosen
+
+    def _function(
+        self, name: str, node: syntax.Expression, arguments: list[ex.Expr], overloads: Sequence[Overload]
+    ) -> ex.Expr:
+        brackets = isinstance(node, syntax.Call) and node.brackets
+        function, fitted = self.overload(name, node, arguments, overloads)
         if isinstance(function, StateFunction):
             if self.on_state is None:
                 hint = "write it into a query with GROUP BY, CLEANING_WHEN and CLEANING_BY"
@@ -682,28 +641,15 @@ def bind_aggregate(call: syntax.Call, overloads: Sequence[AggregateFunction], ro
     if call.distinct:
         distinct = native.distinct if native is not None else ""
         if not distinct:
-            raise rows.text.error(
-                call.place, f"{name}(DISTINCT ...) is not known", "write count(DISTINCT x): only values are counted so"
-            )
+            hint = "write count(DISTINCT x): only values are counted so"
+            raise rows.text.error(call.place, f"{name}(DISTINCT ...) is not known", hint)
         overloads = rows.names.context.catalog.aggregates_named(distinct)
-    return _chosen(call, overloads, arguments, rows)
-
-
-def _chosen(
-    call: syntax.Call, overloads: Sequence[AggregateFunction], arguments: list[ex.Expr], rows: Scope
-) -> Aggregate:
-    native = NATIVE.get(overloads[0].name)
+        native = NATIVE.get(overloads[0].name)
     sums = native is not None and native.sums
     if sums and len(arguments) == 1 and arguments[0].type is ex.Type.BOOL:
         arguments = [number_of(arguments[0])]
-    chosen = choose(overloads, arguments)
-    if chosen is None:
-        accepted = " or ".join(dict.fromkeys(f"({', '.join(overload.parameters)})" for overload in overloads))
-        types = ", ".join(argument.type for argument in arguments)
-        raise rows.text.error(call.place, f"{call.name} takes {accepted}, not ({types})")
-    function, fitted = chosen
+    function, fitted = rows.overload(call.name, call, arguments, overloads)
     assert isinstance(function, AggregateFunction)
-    require_limits(function, fitted, call.arguments, rows.text)
     for position in sorted({*range(function.taken, len(fitted)), *function.constant}):
         if not isinstance(fitted[position], ex.Const | ex.Param):
             raise rows.text.error(call.place, f"argument {position + 1} of {call.name} must be a constant")

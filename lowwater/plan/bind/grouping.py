@@ -7,8 +7,9 @@ GROUPING_SETS put an Expand below it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import product
 from math import prod
 
@@ -62,7 +63,7 @@ def bind_group(query: str, statement: syntax.Select, rows: Scope, source: BoundS
     close. `source`: the stream and its window, if FROM gives one."""
     text = rows.text
     parts = _Parts(set())
-    written = _aliases(statement)
+    written = {item.alias: print_expression(item.expression) for item in statement.items if item.alias}
     named = {name: f"name it where it is grouped: GROUP BY {text} AS {name}" for name, text in written.items()}
     computed = {name: f"{name} is the name of a select item: write {text}" for name, text in written.items()}
     rows = replace(rows, where="WHERE or GROUP BY", on_state=parts.state, aliases=computed)
@@ -79,27 +80,22 @@ def bind_group(query: str, statement: syntax.Select, rows: Scope, source: BoundS
     if not any(key_field.temporal for key_field in key_fields):
         raise endless(statement, _key_items(statement), rows, node, keys)
     fields = tuple(_field(item, key_fields) for item in items)
-    exprs = (*(key.expr for key in keys), *(e for a in aggregates for e in (a.argument, *a.more)))
-    read = narrow(node, predicate, *exprs, *(e for a in parts.supers for e in (a.argument, *a.more)))
-    plain = (query, fields, read, predicate, tuple(keys), key_fields, tuple(aggregates))
-    having = clauses["having"]
+    exprs = (*(key.expr for key in keys), *(e for a in aggregates for e in a.arguments))
+    read = narrow(node, predicate, *exprs, *(e for a in parts.supers for e in a.arguments))
+    over_rows = (query, fields, read, predicate, tuple(keys), key_fields, tuple(aggregates))
+    plain = (*over_rows, clauses.get("having"), tuple(items))
     if statement.cleaning_when is not None or statement.cleaning_by is not None or parts.states or parts.supers:
         group = _supergroup(statement, keys, key_fields, rows)
-        cleaning = (clauses["cleaning_when"], clauses["cleaning_by"], tuple(parts.states))
+        cleaning = (clauses.get("cleaning_when"), clauses.get("cleaning_by"), tuple(parts.states))
         _check_sampling(statement, rows)
-        return ops.Sampling(*plain, having, tuple(items), group, tuple(parts.supers), *cleaning, spot(statement))
+        return ops.Sampling(*plain, group, tuple(parts.supers), *cleaning, spot(statement))
     _check_running(statement, aggregates, rows)
-    if clauses["closing_when"] is not None:
-        return ops.Running(*plain, having, tuple(items), clauses["closing_when"], spot(statement.closing_when))
+    if (closing := clauses.get("closing_when")) is not None:
+        return ops.Running(*plain, closing, spot(statement.closing_when))
     if statement.supergroup:
         hint = "select a superaggregate, such as sum$(len), or leave SUPERGROUP out"
         raise text.error(statement.supergroup[0].place, "nothing uses the SUPERGROUP", hint)
-    return ops.Group(*plain, having, tuple(items))
-
-
-def _aliases(statement: syntax.Select) -> dict[str, str]:
-    """Maps each alias of a select item to the text of its expression."""
-    return {item.alias: print_expression(item.expression) for item in statement.items if item.alias}
+    return ops.Group(*plain)
 
 
 def _over_rows(
@@ -144,7 +140,7 @@ def _grouped(
 ) -> tuple[ops.Node, list[ops.Item], dict[str, Expr]]:
     """Binds GROUP BY and the window. Returns the input, the group-by variables and the window columns by name."""
     written = _key_items(statement)
-    keys = _told_apart(written, attempt_all([_key_binder(item, rows) for item in written]), rows)
+    keys = _told_apart(written, attempt_all([partial(_key, item, rows) for item in written]), rows)
     for item, key in zip(written, keys, strict=True):
         _note_brief(item, key, rows)
     names = [key.name.lower() for key in keys]
@@ -211,14 +207,11 @@ def _name(item: syntax.SelectItem) -> str:
     return item.alias or (item.expression.name if isinstance(item.expression, syntax.Name) else "")
 
 
-def _key_binder(item: syntax.SelectItem, rows: Scope) -> Callable[[], ops.Item]:
-    def bind() -> ops.Item:
-        name = _name(item)
-        if name.startswith("_"):
-            raise rows.text.error(place_of(item), f"{name}: names that begin with _ are Lowwater's own")
-        return ops.Item(name, rows.bind(item.expression))
-
-    return bind
+def _key(item: syntax.SelectItem, rows: Scope) -> ops.Item:
+    name = _name(item)
+    if name.startswith("_"):
+        raise rows.text.error(place_of(item), f"{name}: names that begin with _ are Lowwater's own")
+    return ops.Item(name, rows.bind(item.expression))
 
 
 def _results(rows: Scope, keys: Sequence[ops.Item], visible: dict[str, Expr], parts: _Parts) -> Scope:
@@ -242,35 +235,20 @@ def _results(rows: Scope, keys: Sequence[ops.Item], visible: dict[str, Expr], pa
 
 def _over_groups(
     statement: syntax.Select, results: Scope, keys: Sequence[ops.Item], rows: Scope
-) -> tuple[list[ops.Item], dict[str, Expr | None]]:
-    """Binds the select items and the clauses over groups. Reports the errors of all together."""
-    bound: list[Expr] = []
-    clauses: dict[str, Expr | None] = {}
-
+) -> tuple[list[ops.Item], dict[str, Expr]]:
+    """Binds the select items and the clauses over groups that there are. Reports the errors of all together."""
     sets = {name for _, names in _in_sets(statement, keys) for name in names}
-
-    def item_step(item: syntax.SelectItem) -> Callable[[], None]:
-        return lambda: bound.append(_over_group(item, results, keys, rows, sets))
-
-    def clause_step(name: str) -> Callable[[], None]:
-        node = getattr(statement, name)
-
-        def bind() -> None:
-            clauses[name] = results.predicate(node, name.upper()) if node is not None else None
-
-        return bind
-
-    steps = [item_step(item) for item in statement.items]
-    attempt_all([*steps, *(clause_step(name) for name in ("having", "cleaning_when", "cleaning_by", "closing_when"))])
-    return name_items(statement.items, bound, rows.text), clauses
+    clauses = ("having", "cleaning_when", "cleaning_by", "closing_when")
+    written = {name: node for name in clauses if (node := getattr(statement, name)) is not None}
+    steps = [partial(_over_group, item, results, keys, rows, sets) for item in statement.items]
+    bound = attempt_all([*steps, *(partial(results.predicate, node, name.upper()) for name, node in written.items())])
+    items = name_items(statement.items, bound[: len(steps)], rows.text)
+    return items, dict(zip(written, bound[len(steps) :], strict=True))
 
 
 def _over_group(item: syntax.SelectItem, results: Scope, keys: Sequence[ops.Item], rows: Scope, sets: set[str]) -> Expr:
-    """Binds a select item over groups.
-
-    A bare name of a group-by variable is that variable. Another expression that repeats one of GROUP BY, whose names
-    are columns, is that variable. In all others the names are variables.
-    """
+    """Binds a select item over groups. A bare name of a group-by variable is that variable. Another expression that
+    repeats one of GROUP BY, whose names are columns, is that variable. In all others the names are variables."""
     written = item.expression
     if isinstance(written, syntax.Star):
         hint = "select group-by variables and aggregates one by one"

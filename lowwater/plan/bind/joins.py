@@ -18,9 +18,9 @@ from lowwater.plan.bind.durations import brief, has_duration, unit_in, unit_of
 from lowwater.plan.bind.expressions import Scope, negate
 from lowwater.plan.bind.grouping import bind_group
 from lowwater.plan.bind.names import Names, type_of
-from lowwater.plan.bind.sources import BoundSource, bind_attribute, binder, expand_stars, length, name_items, timeless
+from lowwater.plan.bind.sources import BoundSource, bind_attribute, expand_stars, length, name_items, timeless
 from lowwater.plan.temporal import Step, Temporal, infer
-from lowwater.plan.text import Text, attempt_all, place_of, spot
+from lowwater.plan.text import Text, place_of, spot
 
 # Finds the match window of a join: an equality or a band of one temporal expression of each side (SEMANTICS P4).
 # Called by `joins`, which splits the condition into conjuncts.
@@ -81,7 +81,7 @@ def match_window(
     raise _no_window(left, right, statement, text)
 
 
-def _no_window(left: Side, right: Side, statement: syntax.Select, text: Text) -> Exception:
+def _no_window(left: Side, right: Side, statement: syntax.Select, text: Text) -> QueryError:
     place = place_of(statement.where) if statement.where else statement.place
     names = [_clock_name(side) for side in (left, right)]
     hint = f"add a temporal equality such as {names[0]} = {names[1]}"
@@ -107,17 +107,16 @@ class _Pair:
 
     def bound(self) -> tuple[str, int]:
         """Returns the bound on right - left, both without added constants, as ("low" or "high", value)."""
-        shift = _constant(self.left) - _constant(self.right)
+        shift = _constant(self.left)[0] - _constant(self.right)[0]
         if self.op in ("<", "<="):
             return "low", shift + (1 if self.op == "<" else 0)
         return "high", shift - (1 if self.op == ">" else 0)
 
     def stripped(self) -> _Pair:
         """Returns the pair without added constants."""
-        left, right = _without_constant(self.left), _without_constant(self.right)
-        left_time = self.left_time.then(Step("add", -_constant(self.left)))
-        right_time = self.right_time.then(Step("add", -_constant(self.right)))
-        return _Pair(self.op, left, right, left_time, right_time)
+        (more, left), (most, right) = _constant(self.left), _constant(self.right)
+        times = self.left_time.then(Step("add", -more)), self.right_time.then(Step("add", -most))
+        return _Pair(self.op, left, right, *times)
 
 
 def _pair(part: ex.Expr, left: Side, right: Side) -> _Pair | None:
@@ -141,23 +140,16 @@ def alias_of(expr: ex.Expr) -> str | None:
     return aliases.pop() if len(aliases) == 1 else None
 
 
-def _constant(expr: ex.Expr) -> int:
-    """Returns the sum of the constants that the outermost additions add."""
+def _constant(expr: ex.Expr) -> tuple[int, ex.Expr]:
+    """Returns the sum of the constants that the outermost additions add, and the expression without them."""
     if isinstance(expr, ex.Binary) and expr.op in ("+", "-"):
         if isinstance(expr.right, ex.Const) and isinstance(expr.right.value, int):
-            return _constant(expr.left) + (expr.right.value if expr.op == "+" else -expr.right.value)
+            by, rest = _constant(expr.left)
+            return by + (expr.right.value if expr.op == "+" else -expr.right.value), rest
         if expr.op == "+" and isinstance(expr.left, ex.Const) and isinstance(expr.left.value, int):
-            return _constant(expr.right) + expr.left.value
-    return 0
-
-
-def _without_constant(expr: ex.Expr) -> ex.Expr:
-    if isinstance(expr, ex.Binary) and expr.op in ("+", "-"):
-        if isinstance(expr.right, ex.Const) and isinstance(expr.right.value, int):
-            return _without_constant(expr.left)
-        if expr.op == "+" and isinstance(expr.left, ex.Const) and isinstance(expr.left.value, int):
-            return _without_constant(expr.right)
-    return expr
+            by, rest = _constant(expr.right)
+            return by + expr.left.value, rest
+    return 0, expr
 
 
 def _same_scale(pair: _Pair) -> bool:
@@ -186,24 +178,16 @@ def apart(part: ex.Expr, left: Side, right: Side) -> ex.Expr:
     op, difference, by = part.op, part.left, part.right
     if isinstance(difference, ex.Const):
         op, difference, by = _FLIPPED[op], by, difference
-    if not (isinstance(difference, ex.Binary) and difference.op == "-" and _whole(by)):
+    whole = isinstance(by, ex.Const | ex.Param) and by.type is ex.Type.INT
+    if not (isinstance(difference, ex.Binary) and difference.op == "-" and whole):
         return part
     moved = ex.Binary(ex.Type.BOOL, op, difference.left, ex.Binary(ex.Type.INT, "+", difference.right, by))
     return moved if _pair(moved, left, right) else part
 
 
-def _whole(expr: ex.Expr) -> bool:
-    """Whether an expression is an integer constant or an integer parameter."""
-    return isinstance(expr, ex.Const | ex.Param) and expr.type is ex.Type.INT
-
-
 def note_window(window: ops.Window, place: syntax.Place, names: Names, plain: bool) -> None:
-    """Notes a match window that is empty or very short, or whose sides count in very different units.
-
-    Args:
-        names: the names of the statement; the note goes to its `notes`.
-        plain: whether the query writes the bounds without units.
-    """
+    """Notes a match window that is empty or very short, or whose sides count in very different units, in the `notes` of
+    `names`. `plain`: whether the query writes the bounds without units."""
     spot = (place.line, place.column)
     if window.below + window.above < 0:
         names.notes[spot] = "the band of the join is empty, so no rows can meet: its lower end is above its upper end"
@@ -250,23 +234,12 @@ class _Match:
     def join(self, query: str, items: Sequence[ops.Item]) -> ops.Join:
         """Builds the join that selects the items. Its inputs keep only the columns that it reads."""
         read = [*(item.expr for item in items), *self.across]
-        left, right = (_stream(query, side, self.filters[side.source.alias], read) for side in self.sides)
+        left, right = (_stream(query, side.source, self.filters[side.source.alias], read) for side in self.sides)
         fields = tuple(
             ops.Field(item.name, item.expr.type, self.window.time_of(item.expr, self.kind)) for item in items
         )
-        return ops.Join(
-            query,
-            fields,
-            self.kind,
-            left,
-            right,
-            self.sides[0].source.alias,
-            self.sides[1].source.alias,
-            self.window,
-            self.equalities,
-            self.residual,
-            tuple(items),
-        )
+        inputs = left, right, self.sides[0].source.alias, self.sides[1].source.alias
+        return ops.Join(query, fields, *inputs, self.kind, self.window, self.equalities, self.residual, tuple(items))
 
 
 def bind_join(
@@ -279,7 +252,7 @@ def bind_join(
     if grouped:
         return _aggregated(query, statement, match, scope)
     written = expand_stars(statement.items, sources, text)
-    bound = attempt_all([binder(scope, item) for item in written])
+    bound = scope.all(*(item.expression for item in written))
     return match.join(query, name_items(written, bound, text))
 
 
@@ -300,7 +273,8 @@ def _aggregated(query: str, statement: syntax.Select, match: _Match, scope: Scop
     rows = replace(scope, sources=scopes, units=units)
     source = BoundSource("", whole, {field.name: ex.Column(field.type, field.name) for field in whole.fields})
     group = bind_group(query, replace(statement, where=None), rows, source)
-    exprs = [*(key.expr for key in group.keys), *(e for a in group.aggregates for e in (a.argument, *a.more))]
+    exprs: list[ex.Expr | None] = [key.expr for key in group.keys]
+    exprs += [expr for aggregate in group.aggregates for expr in aggregate.arguments]
     below = group.input
     while below is not whole and below.inputs():
         exprs += [item.expr for item in getattr(below, "items", ())]
@@ -339,8 +313,7 @@ def _match(statement: syntax.Select, text: Text, sources: Sequence[BoundSource],
         hint = f"write: FROM {first}, {second}"
         raise text.error(statement.place, f"both sides are called {left.source.alias}", hint)
     sides = {left.source.alias: left.after, right.source.alias: right.after}
-    units = {column: unit for side in (left, right) for column, unit in _side_units(side).items()}
-    scope = Scope(text, sides, where="a join", names=names, units=units)
+    scope = Scope(text, sides, where="a join", names=names, units=_column_units(*sources))
     parts = ex.conjuncts(scope.predicate(statement.where, "WHERE")) if statement.where else []
     parts = [apart(part, left, right) for part in parts]
     parts += _windowed(left, right, text, names)
@@ -366,10 +339,8 @@ def _note_missing(
     sides: tuple[Side, Side],
     names: Names,
 ) -> None:
-    """Notes an IS NULL on the optional side of an outer join.
-
-    Such a predicate filters that side before the join. The user probably means unmatched rows.
-    """
+    """Notes an IS NULL on the optional side of an outer join. Such a predicate filters that side before the join. The
+    user probably means unmatched rows."""
     optional = [side for side, can_miss in zip(sides, (kind.keeps_right, kind.keeps_left), strict=True) if can_miss]
     tied = {
         expr
@@ -391,11 +362,9 @@ def _note_missing(
 
 
 def _windowed(left: Side, right: Side, text: Text, names: Names) -> list[ex.Expr]:
-    """Turns the windows of both sides into a band (002, section 4.2).
-
-    A row stays in the window of its side for the RANGE, and matches every row in the window of the other side. So x of
-    the left side matches y of the right side if x - RANGE_right <= y <= x + RANGE_left, ends included (SEMANTICS P4).
-    """
+    """Turns the windows of both sides into a band (002, section 4.2). A row stays in the window of its side for the
+    RANGE, and matches every row in the window of the other side. So x of the left side matches y of the right side if
+    x - RANGE_right <= y <= x + RANGE_left, ends included (SEMANTICS P4)."""
     windows = (left.source.window, right.source.window)
     if windows == (None, None):
         return []
@@ -428,54 +397,42 @@ def _after(window: syntax.Window, side: Side) -> ex.Expr:
 
 def _side(source: BoundSource) -> Side:
     columns = dict(source.columns)
-    if isinstance(source.node, ops.Source):
-        # Aliases of a packet column read the column itself, so a projected side holds each column once.
-        named = {name: ex.Column(expr.type, source.canonical(name)) for name, expr in columns.items()}
-    else:
-        named = {name: ex.Column(expr.type, name) for name, expr in columns.items()}
-    after = {n: ex.Column(c.type, f"{source.alias}.{c.name}") for n, c in named.items()}
+    # Aliases of a packet column read the column itself, so a projected side holds each column once.
+    after = {n: ex.Column(e.type, f"{source.alias}.{source.canonical(n)}") for n, e in columns.items()}
     fields = {f.name: f.temporal for f in source.node.fields if f.temporal}
     times = {f"{source.alias}.{name}": t for name, e in columns.items() if (t := infer(e, fields))}
     return Side(source, columns, after, times)
 
 
-def _side_units(side: Side) -> dict[str, Fraction]:
-    units = side.source.time_units()
-    column_units = {side.after[name]: unit_in(expr, units) for name, expr in side.source.columns.items()}
-    return {ex.columns_of(column)[0]: unit for column, unit in column_units.items() if unit is not None}
-
-
-def _stream(query: str, side: Side, filters: list[ex.Expr], read: Sequence[ex.Expr]) -> ops.Node:
-    """Builds an input of the join with its filters. A packet source keeps only the columns that the join reads."""
-    prefix = f"{side.source.alias}."
+def _stream(query: str, source: BoundSource, filters: Sequence[ex.Expr], read: Sequence[ex.Expr]) -> ops.Node:
+    """Builds an input of a join with its filters. A packet source keeps only the columns that the join reads."""
+    prefix = f"{source.alias}."
     used = [name.removeprefix(prefix) for name in ex.columns_of(*read) if name.startswith(prefix)]
-    predicate = ex.conjunction([_before(part, side) for part in filters])
-    return side.source.stream(query, predicate, used)
+    columns = {f"{prefix}{name}": expr for name, expr in source.columns.items()}
+    before = ex.conjunction([ops.with_columns(part, columns) for part in filters])
+    return source.stream(query, before, used)
 
 
-def _before(part: ex.Expr, side: Side) -> ex.Expr:
-    prefix = f"{side.source.alias}."
-
-    def change(node: ex.Expr) -> ex.Expr:
-        return side.before[node.name.removeprefix(prefix)] if isinstance(node, ex.Column) else node
-
-    return ex.rewrite(part, change)
+def _across(part: ex.Expr, left: str) -> tuple[ex.Expr, ex.Expr] | None:
+    """Returns the sides of an equality of two range variables, that of `left` first; None for any other predicate."""
+    if not (isinstance(part, ex.Binary) and part.op == "="):
+        return None
+    aliases = alias_of(part.left), alias_of(part.right)
+    if None in aliases or aliases[0] == aliases[1]:
+        return None
+    return (part.left, part.right) if aliases[0] == left else (part.right, part.left)
 
 
 def _equalities(parts: list[ex.Expr], left_alias: str) -> tuple[list[tuple[ex.Expr, ex.Expr]], ex.Expr | None]:
     equalities: list[tuple[ex.Expr, ex.Expr]] = []
     residual: list[ex.Expr] = []
     for part in parts:
-        sides: tuple[str | None, str | None] = (None, None)
-        if isinstance(part, ex.Binary) and part.op == "=":
-            sides = alias_of(part.left), alias_of(part.right)
-        if isinstance(part, ex.Binary) and None not in sides and part.left.type is part.right.type:
-            swap = sides[0] != left_alias
-            equalities.append((part.right, part.left) if swap else (part.left, part.right))
+        sides = _across(part, left_alias)
+        if sides is not None and sides[0].type is sides[1].type:
+            equalities.append(sides)
             # NULL equals NULL between columns only (V1), so a computed operand must not be NULL.
-            if not (isinstance(part.left, ex.Column) and isinstance(part.right, ex.Column)):
-                computed = part.right if isinstance(part.left, ex.Column) else part.left
-                residual.append(negate(ex.Unary(ex.Type.BOOL, "IS NULL", computed), True))
+            computed = [operand for operand in part.children() if not isinstance(operand, ex.Column)]
+            residual += [negate(ex.Unary(ex.Type.BOOL, "IS NULL", operand), True) for operand in computed[:1]]
         else:
             residual.append(part)
     return equalities, ex.conjunction(residual)
@@ -523,9 +480,8 @@ def declare_watch(name: str, statement: syntax.Watchlist, text: Text, folders: S
         if names.count(column.name) > 1:
             raise text.error(column.place, f"watch list {name} has two columns called {column.name}")
     if not keys:
-        raise text.error(
-            place, f"watch list {name} has no key", "write (key) behind a column of it, such as IP address (key);"
-        )
+        hint = "write (key) behind a column of it, such as IP address (key);"
+        raise text.error(place, f"watch list {name} has no key", hint)
     return Watch(name, defines["filename"], int(refresh), tuple(fields), tuple(keys))
 
 
@@ -533,21 +489,13 @@ def _scoped(source: BoundSource) -> dict[str, ex.Expr]:
     return {name: ex.Column(expr.type, f"{source.alias}.{name}") for name, expr in source.columns.items()}
 
 
-def _lookups_units(*sources: BoundSource) -> dict[str, Fraction]:
+def _column_units(*sources: BoundSource) -> dict[str, Fraction]:
     units = {
         f"{source.alias}.{name}": unit_in(expr, source.time_units())
         for source in sources
         for name, expr in source.columns.items()
     }
     return {column: unit for column, unit in units.items() if unit is not None}
-
-
-def _equality(part: ex.Expr) -> tuple[str, str] | None:
-    """Returns the range variables of the two sides of an equality; None for any other predicate."""
-    if not (isinstance(part, ex.Binary) and part.op == "="):
-        return None
-    sides = [{name.split(".", 1)[0] for name in ex.columns_of(side)} for side in (part.left, part.right)]
-    return (min(sides[0]), min(sides[1])) if len(sides[0]) == len(sides[1]) == 1 else None
 
 
 def _direct(source: BoundSource, kind: str, statement: syntax.Select, text: Text) -> ops.Source:
@@ -568,9 +516,8 @@ def bind_filter_join(
         raise text.error(statement.place, "FILTER_JOIN has both sources on the same links")
     if left.alias == right.alias:
         raise text.error(statement.place, f"both sides are called {left.alias}", "write: FROM TCP R, TCP S")
-    scope = Scope(
-        text, {s.alias: _scoped(s) for s in sources}, where="FILTER_JOIN", names=names, units=_lookups_units(*sources)
-    )
+    scopes = {source.alias: _scoped(source) for source in sources}
+    scope = Scope(text, scopes, where="FILTER_JOIN", names=names, units=_column_units(*sources))
     assert statement.filter_range is not None
     column, extent = statement.filter_range
     if column.qualifier not in ("", left.alias):
@@ -591,19 +538,15 @@ def bind_filter_join(
         raise text.error(statement.place, "FILTER_JOIN needs an equality between both sides", hint)
     if nodes[0].links == (ops.ANY_LINK,) or len(nodes[0].links) > 1:
         # A row matches only keys of its own link (O6).
-        keys.append(
-            (
-                ex.Column(ex.Type.STRING, f"{left.alias}.interface"),
-                ex.Column(ex.Type.STRING, f"{right.alias}.interface"),
-            )
-        )
+        interfaces = [ex.Column(ex.Type.STRING, f"{source.alias}.interface") for source in sources]
+        keys.append((interfaces[0], interfaces[1]))
     written = expand_stars(statement.items, [left], text)
     left_scope = replace(scope, sources={left.alias: _scoped(left)}, where="SELECT of FILTER_JOIN")
-    bound = attempt_all([binder(left_scope, item) for item in written])
+    bound = left_scope.all(*(item.expression for item in written))
     items = name_items(written, bound, text)
-    streams = [
-        _lookups_stream(query, s, filters[s.alias], [*(e for k in keys for e in k), *bound], column) for s in sources
-    ]
+    left_time, right_time = (ex.Column(ex.Type.INT, f"{source.alias}.{column.name}") for source in sources)
+    read = [*(expr for pair in keys for expr in pair), *bound, left_time, right_time]
+    streams = [_stream(query, source, filters[source.alias], read) for source in sources]
     progress = _progress(left.alias, streams[0].fields, column.name, reach)
     fields = tuple(ops.Field(item.name, item.expr.type, infer(item.expr, progress)) for item in items)
     algorithm = "hash" if names.defines.get("algorithm") == "hash" else "bloom"
@@ -615,8 +558,8 @@ def bind_filter_join(
         left.alias,
         right.alias,
         tuple(keys),
-        ex.Column(ex.Type.INT, f"{left.alias}.{column.name}"),
-        ex.Column(ex.Type.INT, f"{right.alias}.{column.name}"),
+        left_time,
+        right_time,
         reach,
         tuple(items),
         algorithm,
@@ -628,11 +571,8 @@ _BY_KEY = ("FILTER_JOIN relates its sides by equalities only", "write a join for
 
 
 def _progress(alias: str, fields: Sequence[ops.Field], name: str, reach: int) -> dict[str, Temporal]:
-    """Returns the progress of the left columns after FILTER_JOIN (P4).
-
-    A row waits until its unit of t ends; if t decreases, it waits for the whole range. So only columns no finer than t
-    progress.
-    """
+    """Returns the progress of the left columns after FILTER_JOIN (P4). A row waits until its unit of t ends; if t
+    decreases, it waits for the whole range. So only columns no finer than t progress."""
     base = next(f.temporal for f in fields if f.name == name)
     assert base is not None
     (chain,), progress = base.components, {}
@@ -649,34 +589,15 @@ def _keys(
     keys: list[tuple[ex.Expr, ex.Expr]] = []
     filters: dict[str, list[ex.Expr]] = {left.alias: [], right.alias: []}
     for part in parts:
-        sides = _equality(part)
         aliases = {name.split(".", 1)[0] for name in ex.columns_of(part)}
-        if sides and set(sides) == {left.alias, right.alias} and isinstance(part, ex.Binary):
-            keys.append((part.left, part.right) if sides[0] == left.alias else (part.right, part.left))
+        if sides := _across(part, left.alias):
+            keys.append(sides)
         elif len(aliases) < 2:
             filters[min(aliases, default=left.alias)].append(part)
         else:
             # A lookup by key decides equalities only.
             raise otherwise
     return keys, filters
-
-
-def _lookups_stream(
-    query: str, source: BoundSource, filters: Sequence[ex.Expr], read: Sequence[ex.Expr], column: syntax.Name
-) -> ops.Node:
-    prefix = f"{source.alias}."
-    names = {name.removeprefix(prefix): None for name in ex.columns_of(*read) if name.startswith(prefix)}
-    names[column.name] = None
-    return source.stream(query, ex.conjunction([_lookups_before(part, source) for part in filters]), list(names))
-
-
-def _lookups_before(part: ex.Expr, source: BoundSource) -> ex.Expr:
-    def change(node: ex.Expr) -> ex.Expr:
-        if isinstance(node, ex.Column) and node.name.startswith(f"{source.alias}."):
-            return source.columns[node.name.removeprefix(f"{source.alias}.")]
-        return node
-
-    return ex.rewrite(part, change)
 
 
 def bind_watch_join(
@@ -687,15 +608,14 @@ def bind_watch_join(
     _direct(source, "WATCHLIST_JOIN", statement, text)
     columns = {f.name: ex.Column(f.type, f"{alias}.{f.name}") for f in watch.columns}
     scopes: dict[str, Mapping[str, ex.Expr]] = {source.alias: _scoped(source), alias: columns}
-    scope = Scope(text, scopes, where="WATCHLIST_JOIN", names=names, units=_lookups_units(source))
+    scope = Scope(text, scopes, where="WATCHLIST_JOIN", names=names, units=_column_units(source))
     parts = ex.conjuncts(scope.predicate(statement.where, "WHERE")) if statement.where else []
     keys: dict[str, ex.Expr] = {}
     filters: list[ex.Expr] = []
     residual: list[ex.Expr] = []
     for part in parts:
-        sides = _equality(part)
-        if sides and set(sides) == {source.alias, alias} and isinstance(part, ex.Binary):
-            mine, theirs = (part.left, part.right) if sides[0] == source.alias else (part.right, part.left)
+        if sides := _across(part, source.alias):
+            mine, theirs = sides
             name = theirs.name.removeprefix(f"{alias}.") if isinstance(theirs, ex.Column) else ""
             if name in watch.keys and name not in keys:
                 keys[name] = mine
@@ -708,12 +628,9 @@ def bind_watch_join(
         raise text.error(statement.place, f"no equality with the key {missing[0]} of watch list {watch.name}", hint)
     shown = BoundSource(alias, source.node, columns)
     written = expand_stars(statement.items, [source, shown], text)
-    bound = attempt_all([binder(scope, item) for item in written])
+    bound = scope.all(*(item.expression for item in written))
     items = name_items(written, bound, text)
-    names_read = ex.columns_of(*bound, *keys.values(), *residual)
-    prefix = f"{source.alias}."
-    used = list(dict.fromkeys(name.removeprefix(prefix) for name in names_read if name.startswith(prefix)))
-    stream = source.stream(query, ex.conjunction([_lookups_before(part, source) for part in filters]), used)
+    stream = _stream(query, source, filters, [*bound, *keys.values(), *residual])
     progress = {f"{source.alias}.{f.name}": f.temporal for f in stream.fields if f.temporal}
     fields = tuple(ops.Field(item.name, item.expr.type, infer(item.expr, progress)) for item in items)
     columns_out = tuple(ops.Field(f"{alias}.{f.name}", f.type) for f in watch.columns)

@@ -60,10 +60,9 @@ def type_of(written: str) -> Type | None:
 
 
 def declare(blocks: Iterable[Declared], builtin: Mapping[str, Protocol] = BUILTIN) -> dict[str, Protocol]:
-    """Adds the declared protocols to the built-in ones. A declared protocol replaces a built-in one of its name.
-
-    A protocol lists its own fields first, then the fields of its parents in alphabetical order of the parents. Its own
-    field hides an inherited field of the same name.
+    """Adds the declared protocols to the built-in ones; a declared protocol replaces a built-in one of its name. It
+    lists its own fields first, then those of its parents in alphabetical order of these. Its own field hides an
+    inherited one.
     Raises QueryError for an unknown parent, type or attribute, a cycle of parents, or a duplicate field."""
     named: dict[str, Declared] = {}
     errors: list[QueryError] = []
@@ -188,7 +187,7 @@ def _layout(
 
 def _is_arrival(field: FieldDecl) -> bool:
     """Whether a field of a record is its arrival, an internal or a latent timestamp (T8)."""
-    return field.access == ARRIVAL or any(word.lower() in ("internal", "latent") for word, _ in field.attributes)
+    return field.access == ARRIVAL or not {"internal", "latent"}.isdisjoint(_words(field))
 
 
 def _stored_name(field: FieldDecl, kind: Type) -> str:
@@ -199,7 +198,7 @@ def _record_field(field: FieldDecl, column: Column) -> RecordField:
     match = RECORD_ACCESS.fullmatch(field.access)
     if match is None:
         return RecordField(field.name, column.type)
-    words = {word.lower(): value for word, value in field.attributes}
+    words = _words(field)
     form, unit = TIMES.get(match[1], ""), _unit(field)
     if match[2]:
         return RecordField(field.name, column.type, int(match[2]), (), form, unit)
@@ -207,10 +206,13 @@ def _record_field(field: FieldDecl, column: Column) -> RecordField:
     return RecordField(field.name, column.type, None, path, form, unit)
 
 
+def _words(field: FieldDecl) -> dict[str, str]:
+    return {word.lower(): value for word, value in field.attributes}
+
+
 def _unit(field: FieldDecl) -> int:
     """Returns the length of one step of a time, ns; a second where the field does not say it."""
-    written = {word.lower(): value for word, value in field.attributes}.get("unit")
-    return UNITS.get(written or _unit_by_name(field.name), SECOND)
+    return UNITS.get(_words(field).get("unit") or _unit_by_name(field.name), SECOND)
 
 
 def _type(block: Declared, field: FieldDecl) -> Type:
@@ -232,10 +234,9 @@ def _check_packet(block: Declared, fields: Mapping[str, FieldDecl], packet: Mapp
         kind = _type(block, declared)
         if kind is not packet[column].type:
             raise _error(block, declared.place, f"{column} is of type {packet[column].type}, not {declared.type}")
-        if any(word.lower() in ("banded", "decreasing", "unit", "clock") for word, _ in declared.attributes):
-            raise _error(
-                block, declared.place, f"the time of packets is our own: {column} takes no attribute but increasing"
-            )
+        if not {"banded", "decreasing", "unit", "clock"}.isdisjoint(_words(declared)):
+            message = f"the time of packets is our own: {column} takes no attribute but increasing"
+            raise _error(block, declared.place, message)
         _check_words(block, declared)
 
 
@@ -277,33 +278,20 @@ def _temporal(block: Declared, field: FieldDecl) -> list[Attribute]:
         raise _error(block, field.place, f"{field.name} is temporal and of type {field.type}: it must be an integer")
     unit = words.get("unit") or _unit_by_name(field.name)
     if unit and unit not in UNITS:
-        raise _error(
-            block, field.place, f"the unit {unit} of {field.name} is unknown", f"write one of {', '.join(UNITS)}"
-        )
+        hint = f"write one of {', '.join(UNITS)}"
+        raise _error(block, field.place, f"the unit {unit} of {field.name} is unknown", hint)
     stamp = next((word for word in ("internal", "latent") if word in words), "external")
     stamp = "internal" if field.access == ARRIVAL else stamp
     skew = words.get("banded", "")
     if "banded" in words and not skew.isdigit():
-        raise _error(
-            block,
-            field.place,
-            f"banded needs a number: how far {field.name} may run behind",
-            "write banded 5, or another number",
-        )
-    return [
-        Attribute(
-            _stored_name(field, Type.INT),
-            "decreasing" in words,
-            UNITS[unit] if unit else None,
-            "clock" in words,
-            int(skew or 0),
-            stamp,
-        )
-    ]
+        message = f"banded needs a number: how far {field.name} may run behind"
+        raise _error(block, field.place, message, "write banded 5, or another number")
+    name, ns = _stored_name(field, Type.INT), UNITS[unit] if unit else None
+    return [Attribute(name, "decreasing" in words, ns, "clock" in words, int(skew or 0), stamp)]
 
 
 def _check_words(block: Declared, field: FieldDecl) -> dict[str, str]:
-    words = {word.lower(): value for word, value in field.attributes}
+    words = _words(field)
     unknown = [word for word in words if word not in (*ATTRIBUTES, *IGNORED)]
     if unknown:
         hint = f"write one of {', '.join(ATTRIBUTES)}; taken and ignored: {', '.join(IGNORED)}"
@@ -318,13 +306,10 @@ def _unit_by_name(name: str) -> str:
 
 
 def _with_clock(attributes: list[Attribute]) -> tuple[Attribute, ...]:
-    """Marks exactly one attribute as the clock.
-
-    The clock is the attribute declared as `clock`, else the first attribute stored in the record, else the first.
-    """
-    chosen = next((a for a in attributes if a.clock), None)
-    chosen = chosen or next((a for a in attributes if a.stamp == "external"), None)
-    chosen = chosen or next(iter(attributes), None)
+    """Marks exactly one attribute as the clock: the one declared as `clock`, else the first stored in the record, else
+    the first."""
+    declared, inside = ([a for a in attributes if a.clock], [a for a in attributes if a.stamp == "external"])
+    chosen = next(iter([*declared, *inside, *attributes]), None)
     return tuple(replace(attribute, clock=attribute is chosen) for attribute in attributes)
 
 
@@ -336,22 +321,15 @@ UNSIGNED = ("ushort", "uint", "ullong")
 
 @dataclass(frozen=True)
 class Names:
-    """Names that one statement may use besides columns.
-
-    Attributes:
-        params: parameter -> (type, value); the value is None if the user gave none.
-        defines: option of DEFINE -> value as written.
-        links: the links that the statement reads, for `@property`.
-        assumed: range variables of sources that count as links only because nothing else has their name.
-        notes: (line, column) -> remark on the statement; binding adds to it.
-    """
+    """Names that one statement may use besides columns."""
 
     context: Context = field(default_factory=Context)
+    # parameter -> (type, value); the value is None if the user gave none
     params: Mapping[str, tuple[Type, Value | None]] = field(default_factory=dict)
-    defines: Mapping[str, str] = field(default_factory=dict)
-    links: tuple[str, ...] = ()
-    assumed: tuple[str, ...] = ()
-    notes: dict[tuple[int, int], str] = field(default_factory=dict)
+    defines: Mapping[str, str] = field(default_factory=dict)  # option of DEFINE -> value as written
+    links: tuple[str, ...] = ()  # the links that the statement reads, for `@property`
+    assumed: tuple[str, ...] = ()  # range variables of sources that count as links, since nothing else has their name
+    notes: dict[tuple[int, int], str] = field(default_factory=dict)  # (line, column) -> remark; binding adds to it
 
     @staticmethod
     def of(statement: syntax.Statement, context: Context, text: Text) -> Names:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import difflib
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -26,7 +27,7 @@ from lowwater.plan.bind.expressions import Scope
 from lowwater.plan.bind.grouping import bind_group
 from lowwater.plan.bind.joins import Watch, bind_filter_join, bind_join, bind_watch_join, declare_watch
 from lowwater.plan.bind.names import Declared, Names, declare
-from lowwater.plan.bind.sources import BoundSource, binder, expand_stars, make_map, name_items, source_fields
+from lowwater.plan.bind.sources import BoundSource, expand_stars, make_map, name_items, source_fields
 from lowwater.plan.context import Context
 from lowwater.plan.dialect import gigascope
 from lowwater.plan.operators import ANY_LINK, Field, Node, Sample, Source, Union
@@ -130,34 +131,30 @@ def slots_of(statement: syntax.Statement, text: Text) -> int | None:
 
 
 def sample_of(statement: syntax.Statement, text: Text, kind: str) -> Sample | None:
-    """Reads `sample` and `sample_seed`, the share of the packets that a query reads (SEMANTICS O5). Returns the rate
-    and the seed; None if the query reads all packets. Raises UnsupportedError if the records are not packets, and
-    QueryError if the rate is not above 0 and at most 1, or the seed is not a whole number. `kind`: the kind of the
-    source's records, such as `pcap`."""
-    entries = options(statement)
+    """Reads `sample` and `sample_seed`, the share of the packets that a query reads (SEMANTICS O5); None if it reads
+    all packets. `kind`: the kind of the source's records, such as `pcap`.
+    Raises UnsupportedError if the records are not packets, and QueryError if the rate is not above 0 and at most 1, or
+    the seed is not a whole number."""
+    entries, place = options(statement), place_of(statement)
     written, seed = entries.get("sample", ""), entries.get("sample_seed", "0")
     if not seed.isdigit() or int(seed) >= 1 << 63:
-        raise text.error(
-            place_of(statement),
-            f"sample_seed {seed!r} is not a whole number",
-            "write a whole number of 0 or more, such as '1'",
-        )
+        hint = "write a whole number of 0 or more, such as '1'"
+        raise text.error(place, f"sample_seed {seed!r} is not a whole number", hint)
     if "sample" not in entries:
         return None
     hint = "write a share above 0 and up to 1, such as sample '0.01'"
+    no_share = text.error(place, f"sample {written!r} is not a share of the packets", hint)
     if len(written) > 20 or not _RATE.fullmatch(written):
-        raise text.error(place_of(statement), f"sample {written!r} is not a share of the packets", hint)
+        raise no_share
     if kind != "pcap":
-        raise text.unsupported(place_of(statement), "Lowwater samples packets only", "leave out DEFINE sample")
-    rate = float(written)
-    if not 0 < rate <= 1:
-        raise text.error(place_of(statement), f"sample {written!r} is not a share of the packets", hint)
-    return Sample(rate, int(seed))
+        raise text.unsupported(place, "Lowwater samples packets only", "leave out DEFINE sample")
+    if not 0 < float(written) <= 1:
+        raise no_share
+    return Sample(float(written), int(seed))
 
 
 def threshold_of(statement: syntax.Statement, text: Text) -> int | None:
-    """Reads `lfta_cost`, the cost from which a function is not LFTA-safe. Returns the cost; None if the option is
-    absent."""
+    """Reads `lfta_cost`, the cost from which a function is not LFTA-safe; None if the option is absent."""
     written = options(statement).get("lfta_cost", "")
     if not written:
         return None
@@ -169,9 +166,10 @@ def threshold_of(statement: syntax.Statement, text: Text) -> int | None:
     return int(written)
 
 
-def keys_of(statement: syntax.Statement, names: Sequence[str], text: Text) -> StatedKeys:
+def keys_of(named: Named, names: Sequence[str]) -> StatedKeys:
     """Reads `keys` and `extra_keys`, the unique key that a query states.
     Raises QueryError if a key is not a column of the query."""
+    statement, text = named
     entries = options(statement)
     written = {word: [part.strip() for part in entries.get(word, "").split(",") if part.strip()] for word in KEYS}
     for word, keys in written.items():
@@ -224,7 +222,7 @@ class Binder:
     def _select(self, name: str, statement: syntax.Select, text: Text, names: Names) -> Node:
         if statement.join == "WATCHLIST_JOIN":
             return self._watched(name, statement, text, names)
-        sources = attempt_all([self._reader(name, ref, text) for ref in statement.sources])
+        sources = attempt_all([partial(self._source, name, ref, text) for ref in statement.sources])
         links = tuple(sorted({link for source in sources for link in source.links}))
         names = replace(names, links=links, assumed=tuple(source.alias for source in sources if source.assumed))
         if statement.join == "FILTER_JOIN":
@@ -242,13 +240,8 @@ class Binder:
         if statement.join:
             return bind_join(name, statement, text, sources, names, grouped)
         source = sources[0]
-        scope = Scope(
-            text,
-            {source.alias: source.columns},
-            where="a query without GROUP BY",
-            names=names,
-            units=source.time_units(),
-        )
+        columns, units = {source.alias: source.columns}, source.time_units()
+        scope = Scope(text, columns, where="a query without GROUP BY", names=names, units=units)
         if grouped:
             return bind_group(name, statement, scope, source)
         return _selection(name, statement, scope, source)
@@ -294,7 +287,7 @@ class Binder:
         return declare_watch(ref.name, entry[0], entry[1], self.context.folders)
 
     def _merge(self, name: str, statement: syntax.Merge, text: Text, names: Names) -> Node:
-        sides = attempt_all([self._reader(name, ref, text) for ref in statement.sources])
+        sides = attempt_all([partial(self._source, name, ref, text) for ref in statement.sources])
         by_alias = {side.alias: side for side in sides}
         if len(by_alias) < len(sides):
             raise text.error(statement.place, "two sources of MERGE have one name", "give each a range variable")
@@ -324,9 +317,6 @@ class Binder:
             for i, f in enumerate(branches[0].fields)
         )
         return Union(name, fields, tuple(branches))
-
-    def _reader(self, query: str, ref: syntax.SourceRef, text: Text) -> Callable[[], BoundSource]:
-        return lambda: self._source(query, ref, text)
 
     def _source(self, query: str, ref: syntax.SourceRef, text: Text) -> BoundSource:
         if ref.union:
@@ -386,12 +376,9 @@ class Binder:
         return [known for known in self.context.protocols if known not in READY or name[:3].upper() == known[:3]]
 
     def _union(self, query: str, ref: syntax.SourceRef, text: Text) -> BoundSource:
-        """Binds `A UNION B as M`.
-
-        Links of one protocol become one source. Other streams become the inputs of a Union.
-        """
+        """Binds `A UNION B as M`. Links of one protocol become one source, other streams the inputs of a Union."""
         parts = (replace(ref, union=(), window=None, alias=""), *ref.union)
-        sides = _by_protocol(attempt_all([self._reader(query, part, text) for part in parts]), ref, text)
+        sides = _by_protocol(attempt_all([partial(self._source, query, part, text) for part in parts]), ref, text)
         alias = ref.alias or sides[0].alias
         if len(sides) == 1 and isinstance(whole := sides[0].node, Source):
             return replace(sides[0], alias=alias, node=replace(whole, alias=alias), window=ref.window, assumed=False)
@@ -454,16 +441,13 @@ class Binder:
             link_kind = self.context.links.of(self.context.links.kinds, link, "pcap")
             if not _holds(link_kind, kind):
                 hint = f"write kind = '{kind}' in {section_of(link)}, or --kind {link}={kind}"
-                hint = hint if kind in LOG_KINDS else ""
                 message = f"{ref.name} reads {kind} records, and link {link} has {link_kind} records"
-                raise text.error(ref.place, message, hint)
+                raise text.error(ref.place, message, hint if kind in LOG_KINDS else "")
 
 
 def _holds(link: str, protocol: str) -> bool:
-    """Whether a link of one kind can hold the records of a protocol of another kind.
-
-    Links of parquet and JSON lines hold the records of a `csv` protocol: all are read by position or name.
-    """
+    """Whether a link of one kind can hold the records of a protocol of another kind. Links of parquet and JSON lines
+    hold the records of a `csv` protocol: all are read by position or name."""
     return protocol == "other" or link == protocol or (link in ("parquet", "json") and protocol == "csv")
 
 
@@ -496,19 +480,16 @@ def _selection(query: str, statement: syntax.Select, scope: Scope, source: Bound
     def where() -> Expr:
         return scope.predicate(statement.where, "WHERE") if statement.where else Const(Type.BOOL, True)
 
-    predicate, *bound = attempt_all([where, *(binder(scope, item) for item in written)])
+    steps: list[Callable[[], Expr]] = [where, *(partial(scope.bind, item.expression) for item in written)]
+    predicate, *bound = attempt_all(steps)
     items = name_items(written, bound, scope.text)
     return make_map(query, source.node, predicate if statement.where else None, items)
 
 
 def _as_groups(statement: syntax.Select, sources: Sequence[BoundSource], text: Text) -> syntax.Select:
-    """Rewrites SELECT DISTINCT as GROUP BY of the select items.
-
-    Each distinct row appears once, when its epoch closes.
-    """
+    """Rewrites SELECT DISTINCT as GROUP BY of the select items: each distinct row appears when its epoch closes."""
     written = expand_stars(statement.items, sources, text)
-    literals = [Const(Type.BOOL, True)] * len(written)
-    named = name_items(written, literals, text)
+    named = name_items(written, [Const(Type.BOOL, True)] * len(written), text)
     keys = tuple(
         syntax.SelectItem(item.expression, name.name, item.place) for item, name in zip(written, named, strict=True)
     )
@@ -547,11 +528,7 @@ def _check_union(branches: Sequence[Node], word: str, place: syntax.Place, text:
                 raise text.error(place, f"{word} pairs {a.name} ({a.type}) with {b.name} ({b.type})")
 
 
-# Loads query files: parses them, names their statements and adds the queries of libraries. Between the parser and the
-# binder, called by `queries`.
-
-# The statements of a query set.
-
+# Loads query files: parses them, names their statements and adds the queries of libraries.
 Named = tuple[syntax.Statement, Text]
 
 
@@ -569,13 +546,7 @@ def read_texts(texts: Iterable[tuple[str, str]], folders: Sequence[Path]) -> Tex
     """Parses query files, names their statements and adds the library queries that they read. Raises QueryError for a
     syntax error, a missing or duplicate query name, or a missing library. `texts`: pairs of file name and GSQL text."""
     contents = Texts()
-    errors: list[QueryError] = []
-    for file, source in texts:
-        try:
-            _add(contents, file, source, "")
-        except QueryError as error:
-            errors.append(error)
-    raise_all(errors)
+    attempt_all([partial(_add, contents, file, source, "") for file, source in texts])
     _add_libraries(contents, folders)
     return contents
 
@@ -584,51 +555,39 @@ def _add(contents: Texts, file: str, source: str, library: str) -> None:
     parsed = parse(source, file, tuple(NATIVE))
     text = Text(file, source)
     contents.protocols += [(protocol, file, source) for protocol in parsed.protocols]
-    errors: list[QueryError] = []
-    for number, statement in enumerate(parsed.statements):
-        try:
-            name = _name(statement, number, text)
-            if library:
-                # The binder looks `library/query` up under this name.
-                name = f"{library}_{name}"
-            _refuse_taken(name, contents.statements, statement, text)
-        except QueryError as error:
-            errors.append(error)
-        else:
-            contents.statements[name] = (statement, text)
-    raise_all(errors)
+
+    def add(number: int, statement: syntax.Statement) -> None:
+        name = _name(statement, number, text)
+        name = f"{library}_{name}" if library else name  # the binder looks `library/query` up under this name
+        _refuse_taken(name, contents.statements, statement, text)
+        contents.statements[name] = (statement, text)
+
+    attempt_all([partial(add, number, statement) for number, statement in enumerate(parsed.statements)])
 
 
 def _name(statement: syntax.Statement, number: int, text: Text) -> str:
-    defines: tuple[tuple[str, str], ...] = getattr(statement, "defines", ())
-    name = dict(defines).get("query_name", "")
-    if not name and "query_name" in dict(defines):
-        hint = "give a name of letters, digits and _, or leave query_name out"
-        raise text.error(place_of(statement), "query_name is empty", hint)
+    entries, place = options(statement), place_of(statement)
+    name = entries.get("query_name", "")
+    if not name and "query_name" in entries:
+        raise text.error(place, "query_name is empty", "give a name of letters, digits and _, or leave query_name out")
     if not name and number == 0:
         name = Path(text.file).name.split(".", 1)[0].replace("-", "_") or "default_query"
         name = f"q{name}" if name[0].isdigit() else name
     if not name:
-        raise text.error(
-            place_of(statement), "a second query of one file needs a name", "write DEFINE { query_name 'x'; } before it"
-        )
+        hint = "write DEFINE { query_name 'x'; } before it"
+        raise text.error(place, "a second query of one file needs a name", hint)
     # The name becomes a folder of the lake and a file of `run`, so it must be one path component.
     if not (name.isascii() and name.replace("_", "a").isalnum() and not name[0].isdigit()):
-        message = f"query name {name!r}: only letters, digits and _ can be used, a letter first"
-        raise text.error(place_of(statement), message)
+        raise text.error(place, f"query name {name!r}: only letters, digits and _ can be used, a letter first")
     if name.startswith("_"):
-        raise text.error(place_of(statement), f"query name {name}: names that begin with _ are Lowwater's own")
+        raise text.error(place, f"query name {name}: names that begin with _ are Lowwater's own")
     if len(name) > QUERY_NAME_CHARACTERS:
-        message = (
-            f"query name {name[:20]}...: it has {len(name)} characters, at most {QUERY_NAME_CHARACTERS} are a file name"
-        )
-        raise text.error(place_of(statement), message, "shorten it")
-    if name.lower() in RESERVED:
-        lower = name.lower()
-        message = (
-            f"no query can be called {name}: `lowwater run` writes a file {lower}, {RESERVED[lower]}, beside its rows"
-        )
-        raise text.error(place_of(statement), message, f"give it another name: DEFINE {{ query_name '{name}_of'; }}")
+        length = f"it has {len(name)} characters, at most {QUERY_NAME_CHARACTERS} are a file name"
+        raise text.error(place, f"query name {name[:20]}...: {length}", "shorten it")
+    if (lower := name.lower()) in RESERVED:
+        written = f"`lowwater run` writes a file {lower}, {RESERVED[lower]}, beside its rows"
+        hint = f"give it another name: DEFINE {{ query_name '{name}_of'; }}"
+        raise text.error(place, f"no query can be called {name}: {written}", hint)
     return name
 
 
@@ -639,10 +598,8 @@ def _refuse_taken(name: str, statements: Mapping[str, Named], statement: syntax.
     other = next((query for query in statements if query.lower() == name.lower()), None)
     if other is not None:
         message = f"the names of the queries {other} and {name} differ in case only"
-        hint = (
-            "give one of them another query_name: where a file system folds case, both would be one table and one file"
-        )
-        raise text.error(place_of(statement), message, hint)
+        folded = "where a file system folds case, both would be one table and one file"
+        raise text.error(place_of(statement), message, f"give one of them another query_name: {folded}")
 
 
 def _add_libraries(contents: Texts, folders: Sequence[Path]) -> None:
@@ -727,13 +684,9 @@ class Bound:
 
 
 def bind_texts(texts: Iterable[tuple[str, str]], folders: Sequence[Path], context: Context, slots: int | None) -> Bound:
-    """Parses and binds query files as one query set.
-    Raises QueryError if a file has an error, and QueryErrors if the files have several errors.
-
-    Args:
-        folders: the folders to search for query libraries (`library/query`).
-        slots: the number of slots of every group table, instead of `aggregate_slots`; None keeps the options.
-    """
+    """Parses and binds query files as one query set. `folders`: to search for query libraries (`library/query`).
+    `slots`: the number of slots of every group table, instead of `aggregate_slots`; None keeps the options.
+    Raises QueryError if a file has an error, and QueryErrors if the files have several errors."""
     read = read_texts(texts, folders)
     if read.protocols:
         context = replace(context, protocols=declare(read.protocols, context.protocols))
@@ -741,29 +694,24 @@ def bind_texts(texts: Iterable[tuple[str, str]], folders: Sequence[Path], contex
     sizes, thresholds = _asked(read.statements, slots)
     chosen = {name: options(read.statements[name][0]) for name in plans}
     hidden = {name for name in plans if is_hidden(name, read)}
-    readers = _readers(read.statements)
+    readers = Counter(query for statement, _ in read.statements.values() for query in _reads(statement))
     return Bound(
         read.statements,
         plans,
         notes,
         context,
         frozenset(hidden),
-        frozenset(name for name in hidden if len(readers.get(name, ())) == 1),
+        frozenset(name for name in hidden if readers[name] == 1),
         frozenset(name for name in plans if "select_lfta" in chosen[name]),
         sizes,
         thresholds,
-        {name: _keys(read.statements[name], plan) for name, plan in plans.items()},
+        {name: keys_of(read.statements[name], [field.name for field in plan.fields]) for name, plan in plans.items()},
     )
 
 
 def is_hidden(name: str, read: Texts) -> bool:
     """Whether a query has no table."""
     return name in read.library or options(read.statements[name][0]).get("visibility", "").lower() == "internal"
-
-
-def _keys(named: Named, plan: Node) -> StatedKeys:
-    statement, text = named
-    return keys_of(statement, [field.name for field in plan.fields], text)
 
 
 def _bind(statements: Statements, context: Context) -> tuple[dict[str, Node], list[Note]]:
@@ -851,27 +799,13 @@ def _reads(statement: syntax.Statement) -> list[str]:
     return [f"{ref.library}_{ref.name}" if ref.library else ref.name for ref in named]
 
 
-def _readers(statements: Statements) -> dict[str, set[tuple[str, int]]]:
-    """Maps each query to the sources that read it, as (reader, position of the source)."""
-    readers: dict[str, set[tuple[str, int]]] = {}
-    for name, (statement, _) in statements.items():
-        for at, read in enumerate(_reads(statement)):
-            readers.setdefault(read, set()).add((name, at))
-    return readers
-
-
 def _asked(statements: Statements, slots: int | None) -> tuple[dict[str, int], dict[str, int]]:
     """Reads `aggregate_slots` and `lfta_cost` of every query. Reports the errors of all queries together."""
-    sizes: dict[str, int] = {}
-    thresholds: dict[str, int] = {}
-    errors: list[QueryError] = []
-    for name, (statement, text) in statements.items():
-        try:
-            size, threshold = slots or slots_of(statement, text), threshold_of(statement, text)
-        except QueryError as error:
-            errors.append(error)
-            continue
-        sizes |= {name: size} if size else {}
-        thresholds |= {name: threshold} if threshold is not None else {}
-    raise_all(errors)
-    return sizes, thresholds
+
+    def asked(statement: syntax.Statement, text: Text) -> tuple[int | None, int | None]:
+        return slots or slots_of(statement, text), threshold_of(statement, text)
+
+    read = attempt_all([partial(asked, statement, text) for statement, text in statements.values()])
+    found = dict(zip(statements, read, strict=True))
+    sizes = {name: size for name, (size, _) in found.items() if size}
+    return sizes, {name: threshold for name, (_, threshold) in found.items() if threshold is not None}

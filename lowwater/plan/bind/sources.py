@@ -22,9 +22,6 @@ from lowwater.plan.properties import ROW
 from lowwater.plan.temporal import CLOCK, Step, Temporal, infer
 from lowwater.plan.text import Text, place_of, spot
 
-# Bound sources of a statement, and the names of its output columns. Shared by `queries` and the other modules of
-# `clauses`.
-
 
 @dataclass(frozen=True)
 class BoundSource:
@@ -127,10 +124,8 @@ def narrow(node: Node, *exprs: Expr | None) -> Node:
 
 
 def name_items(written: Sequence[syntax.SelectItem], bound: Sequence[Expr], text: Text) -> list[Item]:
-    """Names the select items: by their alias, else by the rules of GSQL.
-
-    A name that is taken, in any case, gets 1, 2, ... appended.
-    """
+    """Names the select items: by their alias, else by the rules of GSQL. A name that is taken, in any case, gets 1, 2,
+    ... appended."""
     items: list[Item] = []
     names = UniqueNames()
     for position, (item, expr) in enumerate(zip(written, bound, strict=True)):
@@ -180,11 +175,6 @@ def expand_stars(
     return expanded
 
 
-def binder(scope: Scope, item: syntax.SelectItem) -> Callable[[], Expr]:
-    """Returns a step that binds one select item, for `attempt_all`."""
-    return lambda: scope.bind(item.expression)
-
-
 # Binds windows: turns RANGE, SLIDE and WA into epochs, buckets or the band of a join. Called by `grouping` and
 # `joins`. Window w of an attribute holds the values v with w*SLIDE <= v < w*SLIDE + RANGE, counted from the epoch. If
 # RANGE equals SLIDE, the window is a plain epoch (002, sections 4.1, 5.2 and Figure A-2).
@@ -216,10 +206,8 @@ def bind_window(query: str, window: syntax.Window, source: BoundSource, scope: S
     if window.partition:
         raise text.error(window.place, "PARTITION BY goes with windows of rows", "write the columns into GROUP BY")
     if window.counted is not None:
-        place = place_of(window.counted)
-        raise text.error(
-            place, "WHERE in a window goes with windows of rows", "write the condition into the WHERE behind FROM"
-        )
+        hint = "write the condition into the WHERE behind FROM"
+        raise text.error(place_of(window.counted), "WHERE in a window goes with windows of rows", hint)
     attribute, time = bind_attribute(window, source, scope)
     reach = length(window.range, attribute, time, source, text)
     slide = length(window.slide, attribute, time, source, text) if window.slide else reach
@@ -229,11 +217,8 @@ def bind_window(query: str, window: syntax.Window, source: BoundSource, scope: S
         number = Binary(Type.INT, "/", attribute, Const(Type.INT, slide))
         return Windowed(source.node, Item(NUMBER, number), _visible(slide, reach))
     if not time.increasing:
-        raise text.unsupported(
-            window.place,
-            "a sliding window over a decreasing attribute",
-            "select its negative in a query that is read, such as -t AS u, and slide over that",
-        )
+        hint = "select its negative in a query that is read, such as -t AS u, and slide over that"
+        raise text.unsupported(window.place, "a sliding window over a decreasing attribute", hint)
     tagged = Field(NUMBER, Type.INT, numbered(time, reach, slide))
     fields = (*source.node.fields, tagged)
     node = Bucket(query, fields, source.node, attribute, reach, slide, NUMBER, place=spot(window))
@@ -241,10 +226,8 @@ def bind_window(query: str, window: syntax.Window, source: BoundSource, scope: S
 
 
 def numbered(time: Temporal, reach: int, slide: int) -> Temporal:
-    """Returns the progress of the window number: the lowest and the highest window that hold a value.
-
-    The promise of the number is the first open window. Its `last` is the end of a window, its `first` the start.
-    """
+    """Returns the progress of the window number: the lowest and the highest window that hold a value. Its promise is
+    the first open window, its `last` the end of a window, its `first` the start."""
     ahead = -(-reach // slide)
     opens = time.then(Step("add", ahead * slide - reach), Step("div", slide), Step("add", 1 - ahead))
     begins = time.then(Step("div", slide))
@@ -255,21 +238,15 @@ def numbered(time: Temporal, reach: int, slide: int) -> Temporal:
 def _visible(slide: int, reach: int) -> dict[str, Expr]:
     number = Column(Type.INT, NUMBER)
     start = Binary(Type.INT, "*", number, Const(Type.INT, slide))
-    return {
-        "wid": number,
-        "window_start": start,
-        "window_end": Binary(Type.INT, "+", start, Const(Type.INT, reach)),
-    }
+    end = Binary(Type.INT, "+", start, Const(Type.INT, reach))
+    return {"wid": number, "window_start": start, "window_end": end}
 
 
 def _rows(query: str, window: syntax.Window, source: BoundSource, scope: Scope) -> Windowed:
     text = scope.text
     if not isinstance(source.node, Source):
-        raise text.error(
-            window.place,
-            "rows are counted on links, and this is the stream of a query",
-            "put the window into the query that reads the links",
-        )
+        message = "rows are counted on links, and this is the stream of a query"
+        raise text.error(window.place, message, "put the window into the query that reads the links")
     if window.attribute is not None:
         raise text.error(window.attribute.place, "a window of rows has no WA: it counts the records of its links")
     reach, slide = _count(window.range, text), _count(window.slide or window.range, text)
@@ -311,9 +288,8 @@ def bind_attribute(window: syntax.Window, source: BoundSource, scope: Scope) -> 
             if infer(expr, times)
         ]
         hint = nearest(window.attribute.name, temporal_names) if window.attribute else ""
-        raise text.error(
-            place, "the attribute of a window must be temporal", hint or _choice(temporal_names, source.node)
-        )
+        hint = hint or _choice(temporal_names, source.node)
+        raise text.error(place, "the attribute of a window must be temporal", hint)
     return attribute, time
 
 
@@ -334,11 +310,8 @@ def length(extent: syntax.Extent, attribute: Expr, time: Temporal, source: Bound
     else:
         attribute_unit = _unit(attribute, time, source)
         if attribute_unit is None:
-            raise text.error(
-                extent.place,
-                "a duration needs an attribute whose unit is known",
-                "write the RANGE as a number in the attribute's own unit, or declare `unit 's'` in its PROTOCOL",
-            )
+            hint = "write the RANGE as a number in the attribute's own unit, or declare `unit 's'` in its PROTOCOL"
+            raise text.error(extent.place, "a duration needs an attribute whose unit is known", hint)
         value = nanoseconds(extent.value, unit) / attribute_unit
     if value != int(value) or not 0 < value < 1 << 62:
         raise text.error(extent.place, "RANGE and SLIDE are whole numbers of the attribute's unit, above 0")

@@ -232,10 +232,7 @@ def low_text(lfta: ops.Lfta) -> str:
     where = spelled(lfta.predicate, lfta.kind) if lfta.predicate is not None else None
     links = () if lfta.links == (ops.ANY_LINK,) else lfta.links
     source = gsql.SourceRef(lfta.protocol, links, bracketed=len(links) > 1)
-    partials = [
-        ops.Aggregate(p.name, p.function, spelled(p.argument, lfta.kind) if p.argument is not None else None, p.type)
-        for p in lfta.partials
-    ]
+    partials = [_aggregate_of(partial, lfta) for partial in lfta.partials]
     if lfta.aggregates:
         chosen = select_items([ops.Item(key.name, ex.Column(key.expr.type, key.name)) for key in keys])
         chosen += tuple(gsql.SelectItem(aggregate_call(partial), partial.name) for partial in partials)
@@ -245,6 +242,11 @@ def low_text(lfta: ops.Lfta) -> str:
     read = params_of(lfta.predicate, *(key.expr for key in keys), *(partial.argument for partial in partials))
     select = gsql.Select(chosen, (source,), where=condition(where), group_by=groups, params=_params(read))
     return _headed(low_name(lfta), select)
+
+
+def _aggregate_of(partial: ops.Partial, lfta: ops.Lfta) -> ops.Aggregate:
+    argument = spelled(partial.argument, lfta.kind) if partial.argument is not None else None
+    return ops.Aggregate(partial.name, partial.function, argument, partial.type)
 
 
 def _headed(name: str, statement: gsql.Statement) -> str:
@@ -347,8 +349,7 @@ class HighText:
         return replace(first, union=tuple(rest))
 
     def _sides(self, node: ops.Join | ops.FilterJoin) -> tuple[gsql.SourceRef, ...]:
-        pairs = ((node.left, node.left_alias), (node.right, node.right_alias))
-        return tuple(replace(self._source(side), alias=alias) for side, alias in pairs)
+        return tuple(replace(self._source(side), alias=alias) for alias, side in node.sides)
 
     def _join(self, node: ops.Join) -> gsql.Select:
         equalities = [equality(left, right) for left, right in node.equalities]
@@ -473,10 +474,7 @@ def _grouping(expand: ops.Expand, keys: Sequence[ops.Item]) -> tuple[gsql.Groupi
     return (gsql.Grouping("GROUPING_SETS", items, tuple(chosen)),)
 
 
-# Describes one operator of the high level. `describe` walks the plan and calls this module.
-
-
-# The description of a plan.
+# The description of a plan: of each operator of the high level, of the low level, of the queries.
 
 
 def describe_operator(
@@ -529,17 +527,13 @@ def punctuation_info(promise: ops.Punctuation) -> model.PunctuationInfo:
 
 
 def stays_high(node: ops.Node, setting: Setting) -> str:
-    """Returns why an LFTA does not run an operator directly above a selection LFTA, or runs only a part of it.
-
-    Empty for every other operator.
-    """
+    """Returns why an LFTA does not run an operator directly above a selection LFTA, or runs only a part of it; empty
+    for every other operator."""
     below = node.inputs()[0] if node.inputs() else None
-    if (
-        isinstance(node, ops.Map | ops.Bucket | ops.Expand)
-        and isinstance(below, ops.LftaInput)
-        and not below.lfta.aggregates
-    ):
-        return "; ".join(dict.fromkeys(_unsafe(node, setting))) if isinstance(node, ops.Map) else ""
+    if isinstance(node, ops.Map) and isinstance(below, ops.LftaInput) and not below.lfta.aggregates:
+        exprs = [*conjuncts(node.predicate), *(item.expr for item in node.items)]
+        reasons = (unsafe(expr, setting.threshold(node.query)) for expr in exprs)
+        return "; ".join(dict.fromkeys(reason for reason in reasons if reason))
     if not isinstance(node, ops.Aggregation):
         return ""
     while isinstance(below, ops.Bucket | ops.Expand) or (isinstance(below, ops.Map) and below is not node.input):
@@ -555,11 +549,6 @@ def stays_high(node: ops.Node, setting: Setting) -> str:
     return whole_reason(node, node.keys, setting)
 
 
-def _unsafe(node: ops.Map, setting: Setting) -> list[str]:
-    exprs = [*conjuncts(node.predicate), *(item.expr for item in node.items)]
-    return [reason for expr in exprs if (reason := unsafe(expr, setting.threshold(node.query)))]
-
-
 def _details(node: ops.Node) -> dict[str, Any]:
     """Returns attribute of OperatorInfo -> value, for the attributes of one kind of operator.
     Raises TypeError: DETAILS has no entry for an operator with expressions."""
@@ -570,21 +559,9 @@ def _details(node: ops.Node) -> dict[str, Any]:
     return {}
 
 
-def _lfta(node: ops.LftaInput) -> dict[str, Any]:
-    return {"reads": node.lfta.name, "links": node.lfta.links}
-
-
-def _map(node: ops.Map) -> dict[str, Any]:
-    return {"predicate": high(node.predicate), "items": _named(node.items)}
-
-
 def _bucket(node: ops.Bucket) -> dict[str, Any]:
     names = tuple(item.name for item in node.partition)
     return {"window": model.Sliding(high(node.attribute), node.range, node.slide, node.rows, names, high(node.counted))}
-
-
-def _expand(node: ops.Expand) -> dict[str, Any]:
-    return {"sets": node.sets}
 
 
 def _join(node: ops.Join) -> dict[str, Any]:
@@ -614,10 +591,6 @@ def _aggregation(node: ops.Aggregation) -> dict[str, Any]:
         "having": high(node.having),
         "items": _named(node.items),
     }
-
-
-def _running(node: ops.Running) -> dict[str, Any]:
-    return {**_aggregation(node), "closing": high(node.closing)}
 
 
 def _sampling(node: ops.Sampling) -> dict[str, Any]:
@@ -658,26 +631,21 @@ def _promises(window: ops.Window) -> tuple[str, str]:
     least, ahead, behind = ("min", window.above, window.below) if rising else ("max", window.below, window.above)
     left, right = high(window.left), high(window.right)
     sign = -1 if rising else 1
-    return (
-        f"{least}({left}, {_shifted(right, sign * ahead)})",
-        f"{least}({right}, {_shifted(left, sign * behind)})",
-    )
+    return f"{least}({left}, {_shifted(right, sign * ahead)})", f"{least}({right}, {_shifted(left, sign * behind)})"
 
 
 def _shifted(text: str, by: int) -> str:
-    if not by:
-        return text
-    return f"{text} {'-' if by < 0 else '+'} {abs(by)}"
+    return f"{text} {'-' if by < 0 else '+'} {abs(by)}" if by else text
 
 
 DETAILS: dict[type[ops.Node], Callable[[Any], dict[str, Any]]] = {
-    ops.LftaInput: _lfta,
-    ops.Map: _map,
+    ops.LftaInput: lambda node: {"reads": node.lfta.name, "links": node.lfta.links},
+    ops.Map: lambda node: {"predicate": high(node.predicate), "items": _named(node.items)},
     ops.Group: _aggregation,
-    ops.Running: _running,
+    ops.Running: lambda node: {**_aggregation(node), "closing": high(node.closing)},
     ops.Sampling: _sampling,
     ops.Bucket: _bucket,
-    ops.Expand: _expand,
+    ops.Expand: lambda node: {"sets": node.sets},
     ops.Join: _join,
     ops.FilterJoin: _filter_join,
     ops.WatchJoin: _watch_join,
@@ -685,13 +653,10 @@ DETAILS: dict[type[ops.Node], Callable[[Any], dict[str, Any]]] = {
 """Operator -> its details; an operator without expressions needs no entry."""
 
 
-# Describes the low level: every LFTA and every prefilter. `describe` calls this module.
-
-
 def describe_lftas(plan: Plan) -> tuple[model.LftaInfo, ...]:
     """Returns the description of every LFTA of the outputs, in order of first use."""
-    granularities = needed_granularity(*(query.high for query in plan.queries))
-    shares = low_shares([query.high for query in plan.queries])
+    highs = [query.high for query in plan.queries]
+    granularities, shares = needed_granularity(*highs), low_shares(highs)
     return tuple(
         _low_lfta(lfta, *granularities[lfta.name], plan.prefilters, shares.get(lfta.name, ((),))[0])
         for lfta in plan.lftas
@@ -715,7 +680,7 @@ def _low_lfta(
         member=low(lfta.member, lfta.kind),
         predicate=low(lfta.predicate, lfta.kind),
         keys=tuple(model.Named(key.name, low(key.expr, lfta.kind)) for key in lfta.keys),
-        partials=tuple(model.Named(partial.name, _partial(partial, lfta)) for partial in lfta.partials),
+        partials=_aggregates([_aggregate_of(partial, lfta) for partial in lfta.partials]),
         slots=lfta.slots if lfta.aggregates else 0,
         flush="when punctuation closes the epoch; a collision evicts the old group as a partial row"
         if lfta.aggregates
@@ -741,11 +706,6 @@ def _arrival(lfta: ops.Lfta) -> str:
         return "an interval takes the records that arrive in it; every record is a row, since all of them make progress"
     rows = "; a rejected record is a row of NULL, because windows count every record" if lfta.numbered else ""
     return f"an interval takes the records that arrive in it{rows}"
-
-
-def _partial(partial: ops.Partial, lfta: ops.Lfta) -> str:
-    argument = spelled(partial.argument, lfta.kind) if partial.argument is not None else None
-    return print_expression(aggregate_call(ops.Aggregate(partial.name, partial.function, argument, partial.type)))
 
 
 def _signatures(lfta: ops.Lfta, prefilters: Sequence[Prefilter]) -> tuple[model.SignatureInfo, ...]:
@@ -783,15 +743,9 @@ DEEPEST = 8
 
 def describe(plan: Plan) -> model.Description:
     """Returns the contents of EXPLAIN for a plan."""
-    setting = plan.setting
     borders = _Borders.of(plan)
-    queries = [_query(query, plan, borders, setting) for query in (*plan.queries, *plan.internal)]
-    return model.Description(
-        model.VERSION,
-        tuple(queries),
-        describe_lftas(plan),
-        describe_prefilters(plan),
-    )
+    queries = tuple(_query(query, plan, borders, plan.setting) for query in (*plan.queries, *plan.internal))
+    return model.Description(model.VERSION, queries, describe_lftas(plan), describe_prefilters(plan))
 
 
 def own_text(query: QueryPlan) -> str:
@@ -847,9 +801,8 @@ class _Borders:
     def _merged(self, query: QueryPlan, plan: Plan, seen: Mapping[str, str]) -> None:
         """Places a query whose last operator the rules merged with its reader."""
         text = own_text(query)
-        home = seen.get(query.name) or next(
-            (other.name for other in plan.queries if text in other.text.split("\n\n")[:-1]), ""
-        )
+        readers = (other.name for other in plan.queries if text in other.text.split("\n\n")[:-1])
+        home = seen.get(query.name) or next(readers, "")
         if home:
             self.within[query.name] = home
         else:

@@ -177,7 +177,8 @@ def _details(op: model.OperatorInfo) -> Iterator[str]:
             yield f"  and {equality} (NULL = NULL)"
         if op.match.residual:
             yield f"  and {op.match.residual}"
-        promises = (op.match.left_promise,) if op.match.kind == "equality" else _both(op.match)
+        match = op.match
+        promises = (match.left_promise,) if match.kind == "equality" else (match.left_promise, match.right_promise)
         yield f"{'promises' if len(promises) > 1 else 'promise'} {' and '.join(promises)}"
     if op.lookup:
         yield f"matches where {op.lookup}"
@@ -198,10 +199,6 @@ def _details(op: model.OperatorInfo) -> Iterator[str]:
         yield f"select {_names(op.items)}"
 
 
-def _both(match: model.Match) -> tuple[str, str]:
-    return match.left_promise, match.right_promise
-
-
 def _window(window: model.Sliding) -> str:
     unit = " rows" if window.rows else ""
     parts = f" per {', '.join(window.partition)}" if window.partition else ""
@@ -211,12 +208,13 @@ def _window(window: model.Sliding) -> str:
 
 def _names(items: Sequence[model.Named]) -> str:
     # In GSQL, `A.time` without AS gives a column called time.
-    plain = (item.expression.rpartition(".")[2] == item.name for item in items)
-    return ", ".join(e.expression if p else f"{e.expression} AS {e.name}" for e, p in zip(items, plain, strict=True))
+    return ", ".join(
+        e.expression if e.expression.rpartition(".")[2] == e.name else f"{e.expression} AS {e.name}" for e in items
+    )
 
 
 def _columns(columns: Sequence[model.ColumnInfo]) -> str:
-    return ", ".join(_column(column) for column in columns)
+    return ", ".join(map(_column, columns))
 
 
 def _column(column: model.ColumnInfo) -> str:
@@ -237,12 +235,7 @@ def _punctuation(promise: model.PunctuationInfo) -> str:
 
 
 def links_text(links: Sequence[str], other: bool = False) -> str:
-    """Returns links as text.
-
-    Args:
-        links: names of the links; `*` is every link.
-        other: whether other links are named beside `*`.
-    """
+    """Returns links as text; `*` is every link, or every other one where others are named beside it."""
     if tuple(links) == (ANY_LINK,):
         return "every other link" if other else "every link"
     return f"link{'s' if len(links) > 1 else ''} {', '.join(links)}"
@@ -311,13 +304,7 @@ def label(*lines: str) -> str:
 
 
 class _Chart:
-    """Numbers the nodes of a chart, so that mermaid cannot read the name of a query as a keyword.
-
-    Attributes:
-        description: the contents of EXPLAIN.
-        lftas: name of an LFTA -> its node.
-        queries: name of a query -> its node.
-    """
+    """Numbers the nodes of a chart, so that mermaid cannot read the name of a query as a keyword."""
 
     def __init__(self, description: model.Description) -> None:
         self.description = description

@@ -78,7 +78,8 @@ def backfill(
     watch: BackfillListener | None = None,
     runner: Runner | None = None,
 ) -> list[IntervalResult]:
-    """Runs intervals; a failure stops only later intervals of the same chained set.
+    """Runs intervals; a failure stops only later intervals of the same chained set. Returns their results in the order
+    in which they ended.
 
     While one is audited and published, which keeps few cores busy, the next one is evaluated. With one worker each is
     audited after the one before is published, with which it is compared.
@@ -87,21 +88,10 @@ def backfill(
     confirmed; if that has failed, it is run. While others are at work, it is waited for them. One is not published of
     which a person must approve the warnings.
 
-    Args:
-        work: intervals to run, from `due`.
-        workers: number of them that are evaluated at once.
-        order: order in which intervals start; a chained set always starts oldest first, one at a time.
-        watch: callbacks; None for none.
-        runner: does the work; None for the one that the settings name.
-
-    Returns:
-        The result of each interval, in the order in which they ended.
-
-    Raises:
-        LowwaterError: Spark cannot be started.
-        KeyboardInterrupt: the user interrupted the backfill; running intervals were finished first, or given up where
-            the user interrupted it again.
-    """
+    A chained set always starts oldest first, one at a time. `workers`: number of intervals that are evaluated at once.
+    `runner`: None for the one that the settings name.
+    Raises LowwaterError if Spark cannot be started, and KeyboardInterrupt if the user interrupted the backfill; running
+    intervals were finished first, or given up where the user interrupted it again."""
     by_name = {job.query_set: job for job in jobs}
     for job in jobs:
         job.prepare()
@@ -196,8 +186,7 @@ class _Backfill:
             with self._turn() as evaluated:
                 if self.over or self.stopped():
                     return
-                if broken or interval.blocked:
-                    reason = broken or interval.blocked
+                if reason := broken or interval.blocked:
                     tried = IntervalResult(interval, WAITING, reason)
                 else:
                     self.watch.begins(interval)
@@ -207,8 +196,8 @@ class _Backfill:
                         self.watch.leaves(interval)
                         self.busy.append((unit[number:], error.message))
                         return
-            if not tried.published and not broken:
-                broken = "an earlier interval of its chain was not published"
+            if not tried.published:
+                broken = broken or "an earlier interval of its chain was not published"
             self._ended(tried)
 
     @contextmanager

@@ -18,15 +18,7 @@ from lowwater.lake.ledgers.captures import Captures
 from lowwater.lake.ledgers.coverage import covered_share
 from lowwater.lake.ledgers.files import unread_lines
 from lowwater.lake.ledgers.intervals import gravest, set_status
-from lowwater.lake.ledgers.runs import (
-    AUDIT,
-    DONE,
-    FAILED,
-    PUBLISH,
-    late_share,
-    read_qualities,
-    read_replays,
-)
+from lowwater.lake.ledgers.runs import AUDIT, DONE, FAILED, PUBLISH, late_share, read_qualities, read_replays
 from lowwater.lake.tables import open_table
 from lowwater.quality.reports import IntervalAudit, interval_audits
 from lowwater.replay.job import Job
@@ -100,12 +92,9 @@ class Flapping:
 def flapping(lake: Lake, sets: Iterable[str], start: int, end: int) -> list[Flapping]:
     """Finds the rules of query sets that flap over the newest audits of the intervals that begin in [start, end)."""
     rows = read_qualities(lake, start, end)
-    kept = ("query_set", "expectation", "interval_start", "success", "title", "kind")
-    chosen = (
-        rows.filter(pc.is_in(rows.column("query_set"), pa.array(list(sets), pa.string())))
-        .select(list(kept))
-        .to_pylist()
-    )
+    named = rows.filter(pc.is_in(rows.column("query_set"), pa.array(list(sets), pa.string())))
+    kept = ["query_set", "expectation", "interval_start", "success", "title", "kind"]
+    chosen = named.select(kept).to_pylist()
     chosen.sort(key=lambda row: (row["query_set"], row["expectation"], row["interval_start"]))
     found = []
     for (name, _), outcomes in groupby(chosen, key=lambda row: (row["query_set"], row["expectation"])):
@@ -199,14 +188,14 @@ def day_quality(
 ) -> DayQuality:
     """Measures [start, end), ns, of which `worth` has the intervals: word and reason of `trust`, and their number."""
     words: Counter[str] = Counter()
-    whys = []
+    first = ""
     for word, why, number in worth:
         words[word] += number
-        whys += [why] if why else []
+        first = first or why
     query_sets = list(query_sets)
     return DayQuality(
         words,
-        whys[0] if whys else "",
+        first,
         [link_day(lake, config, link, captures[link], start, end) for link in sorted(captures)],
         flapping(lake, query_sets, max(0, start - WEEK), end),
         [change for name in query_sets if (change := last_change(lake, name)) is not None],
@@ -223,12 +212,8 @@ NAMED = 5
 
 
 def day_report(jobs: Iterable[Job], unplanned: Mapping[str, str], now: int) -> list[str]:
-    """Writes the lines of the report. Raises LakeError if a ledger cannot be read.
-
-    Args:
-        unplanned: query set that cannot be planned -> why.
-        now: end of the day that it is about, ns since the epoch.
-    """
+    """Writes the lines of the report on the day that ends at `now`, ns. `unplanned`: query set that cannot be planned
+    -> why. Raises LakeError if a ledger cannot be read."""
     jobs = list(jobs)
     lines: list[str] = _quality(jobs, now) if jobs else []
     unread: list[str] = []

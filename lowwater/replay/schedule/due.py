@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -85,10 +86,13 @@ def with_running(lake: Lake, rows: Sequence[StatusRow]) -> list[StatusRow]:
     held = {name: at_work(lake, name) for name in {row.query_set for row in rows}}
     shown = []
     for row in rows:
-        spans = held[row.query_set].items()
-        who = next((who for (first, last), who in spans if first < row.end and row.start < last), "")
+        who = _who(held[row.query_set], row.start, row.end)
         shown.append(replace(row, state=RUNNING, reason=who, lacking=()) if who else row)
     return shown
+
+
+def _who(held: Mapping[tuple[int, int], str], start: int, end: int) -> str:
+    return next((who for (first, last), who in held.items() if first < end and start < last), "")
 
 
 def expected(job: Job, captures: Mapping[str, Captures]) -> StatusInputs:
@@ -144,10 +148,7 @@ def times_of(job: Job, captures: Mapping[str, Captures]) -> Timetable:
 
 def end_of_rows(job: Job, captures: Mapping[str, Captures]) -> int:
     """The first instant (ns) after the last possible row of a query set whose links have all ended and are fully
-    covered.
-
-    0 where a link goes on or its end is unknown.
-    """
+    covered; 0 where a link goes on or its end is unknown."""
     ends = []
     for name in job.plan.links:
         settings = job.config.link(name)
@@ -193,10 +194,8 @@ class PacketEstimate:
 
 
 def packet_estimate(files: PacketFiles, inputs: IntervalInputs) -> PacketEstimate:
-    """Counts the packets that a run reads, from the statistics of the files.
-
-    A file that is read whole counts exactly, as nearly all files do for intervals of hours. A file that is read in part
-    counts by its share of time, and then the sum is an estimate.
+    """Counts the packets that a run reads, from the statistics of the files. One that is read whole counts exactly, as
+    nearly all do for intervals of hours; one that is read in part by its share of time, so that the sum is an estimate.
     """
     packets, exact = 0.0, True
     for link, read_from in inputs.link_starts(inputs.plan.queries).items():
@@ -272,6 +271,8 @@ VISIBLE = (DONE, INCOMPLETE, PROVISIONAL, ROLLED_BACK)
 UNAPPROVED = "held: its audit warned, and a person must approve it"
 """Why an interval does not run that was audited with warnings, where the settings ask for approval."""
 
+_INSTANT = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+Z")
+
 CHANGES = "the state of the interval before changes"
 """Reason of an interval of a chained set that becomes stale when an earlier interval runs."""
 
@@ -295,6 +296,11 @@ class Due:
     at_edge: bool = False  # whether only the begin or end of captures blocks it, so that `through_end` would run it
     intervals: int = 1  # number of the intervals: more than one in a stretch
     running: str = ""  # which process is at work on it, or on some of it; empty if none is
+
+
+def timeless(why: str) -> str:
+    """A reason without the instants in it, in which reasons of one kind differ."""
+    return _INSTANT.sub("", why)
 
 
 @dataclass(frozen=True)
@@ -328,13 +334,9 @@ def open_jobs(
     changes: TrialChanges | None = None,
 ) -> list[Job]:
     """Opens query sets by name; without names those that are configured or were ever run, otherwise those in a folder.
+    `tell`: called with each configured set that cannot be planned and the error; None raises the first error.
     Raises ConfigError if there is no such query set, or none at all, and LowwaterError if a named query set cannot be
-    planned over the lake.
-
-    Args:
-        tell: called with each configured set that cannot be planned and the error; None raises the first error.
-        changes: query files and skews to try; None for none.
-    """
+    planned over the lake."""
     if names:
         return [Job.open(root, name, queries, changes) for name in dict.fromkeys(names)]
     config, lake = load_config(root), lake_to_read(root)
@@ -363,10 +365,8 @@ def open_jobs(
 
 
 def due(job: Job, selection: DueSelection) -> list[Due]:
-    """The intervals of a query set that are due, oldest first.
-
-    In a chained set, published intervals become stale when an earlier one runs: the digest of the earlier publication
-    is an input of each (I4). They are included.
+    """The intervals of a query set that are due, oldest first. In a chained set, published ones become stale when an
+    earlier one runs, whose digest is an input of each (I4): they are included.
     Raises ConfigError if the range does not bound whole intervals."""
     _check_bounds(job, selection)
     captures = job.captures()
@@ -397,8 +397,7 @@ def due(job: Job, selection: DueSelection) -> list[Due]:
                 interval = replace(interval, blocked=behind)
             elif interval.blocked and job.chained and not behind:
                 behind = f"an earlier interval of its chain cannot, that of {format_instant(start)}"
-            running = next((who for (first, last), who in held.items() if first < end and start < last), "")
-            due_intervals.append(replace(interval, running=running) if running else interval)
+            due_intervals.append(replace(interval, running=_who(held, start, end)))
             chain.runs(inputs, interval)
     return due_intervals
 
@@ -440,10 +439,8 @@ class _Chain:
 
 
 def outdated_audits(job: Job, selection: DueSelection) -> list[tuple[int, int]]:
-    """The intervals whose newest audit used other custom suites than the present ones, oldest first.
-
-    They are not due, since a suite changes no row.
-    """
+    """The intervals whose newest audit used other custom suites than the present ones, oldest first. They are not due,
+    since a suite changes no row."""
     present = {query.name: suite_digest(job.suites.get(query.name, ())) for query in job.plan.queries}
     newest: dict[tuple[int, int], dict[str, str]] = {}
     for row in read_replays(job.lake, job.query_set, stage=AUDIT):
@@ -473,12 +470,9 @@ def _due(inputs: IntervalInputs, rows: Sequence[StatusRow], guess: Estimate, fil
     if state not in MAY_RUN or (state in TO_CONFIRM and inputs.state(inputs.gaps())[0] != DONE):
         return None
     mine = [row for row in rows if row.state in MAY_RUN and (row.state != INCOMPLETE or state == INCOMPLETE)]
-    texts = {
-        PROVISIONAL: ("every link has reported to its end and the skew since",),
-        INCOMPLETE: (NOTHING_MISSING,),
-    }
+    texts = {PROVISIONAL: "every link has reported to its end and the skew since", INCOMPLETE: NOTHING_MISSING}
     lines = [line for row in mine if row.state == state for line in row.reason.split("; ")]
-    reasons = texts.get(state, tuple(dict.fromkeys(lines)))
+    reasons = (texts[state],) if state in texts else tuple(dict.fromkeys(lines))
     gaps = [gap for gap in inputs.gaps() if not inputs.passes(gap)] if first.lacking else []
     edge = bool(gaps) and not inputs.outdated() and all(inputs.at_edge(gap) for gap in gaps)
     reads = PacketEstimate() if state in TO_CONFIRM else packet_estimate(files, inputs)

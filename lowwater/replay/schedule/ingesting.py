@@ -48,11 +48,8 @@ def ingest_readable(
     growing: bool = False,
     clock: Callable[[], int] = time.time_ns,
 ) -> tuple[list[IngestResult], dict[Path, Refusal], LowwaterError | None]:
-    """Ingests files of a link, but those that are refused. Arguments as of `ingest`.
-
-    The error, if there is one, is no fault of a file: a full disk, an absent store or Spark, or another process. What
-    was refused before it is.
-    """
+    """Ingests files of a link, but those that are refused. Arguments as of `ingest`. The error, if there is one, is no
+    fault of a file: a full disk, an absent store or Spark, or another process; what was refused before it is."""
     refused: dict[Path, LowwaterError] = {}
     results: list[IngestResult] = []
     hindered: LowwaterError | None = None
@@ -66,17 +63,7 @@ def ingest_readable(
 
 
 class Ingesting:
-    """Ingests the files that a watch finds.
-
-    Args:
-        stopped: whether to stop before the next portion.
-
-    Attributes:
-        results: the results of these files, since `take` was last called.
-        refusals: what was refused, since then.
-        hindered: an error of the disk, of Spark or of another process, since then; the next look tries again.
-        faults: link -> what is wrong with its settings, so that its files wait.
-    """
+    """Ingests the files that a watch finds. `stopped`: whether to stop before the next portion."""
 
     def __init__(
         self,
@@ -88,17 +75,14 @@ class Ingesting:
         spark: str | None = None,
     ) -> None:
         self.watch = watch
-        self.files = 0
-        self.refused = 0
+        self.files = self.refused = 0
+        # Since `take` was last called. What hindered is of the disk, of Spark or of another process; the next look
+        # tries again.
         self.results: list[IngestResult] = []
         self.refusals: list[Refusal] = []
         self.hindered: LowwaterError | None = None
-        self.faults: dict[str, str] = {}
-        self._lake = lake
-        self._tell = tell
-        self._stopped = stopped
-        self._clock = clock
-        self._spark = spark
+        self.faults: dict[str, str] = {}  # link -> what is wrong with its settings, so that its files wait
+        self._lake, self._tell, self._stopped, self._clock, self._spark = lake, tell, stopped, clock, spark
         self._complained = ""
         self._waiting: dict[str, int] = {}
         self._tasks: TaskMap | None = None

@@ -28,14 +28,15 @@ def set_names(root: PurePath, queries: Path) -> list[str]:
     return sorted(names or {path.stem for path in queries.glob("*.gsql")})
 
 
-def jobs(root: PurePath, queries: Path, tell: Callable[[str, LowwaterError], None]) -> list[Job]:
-    """Opens the query sets of a lake that can be planned."""
+def jobs(root: PurePath, queries: Path, tell: Callable[[str, LowwaterError], object] | None = None) -> list[Job]:
+    """Opens the query sets of a lake that can be planned. `tell`: called with each other one and its error."""
     found = []
     for name in set_names(root, queries):
         try:
             found.append(Job.open(root, name, queries))
         except LowwaterError as error:
-            tell(name, error)
+            if tell is not None:
+                tell(name, error)
     return found
 
 

@@ -4,7 +4,6 @@ again.
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -27,7 +26,7 @@ from lowwater.replay.interval import Outcome
 from lowwater.replay.job import Job
 from lowwater.replay.progress import Progress
 from lowwater.replay.schedule.backfill import BackfillListener, IntervalResult, Order, backfill
-from lowwater.replay.schedule.due import UNAPPROVED, Due, DueSelection, due, open_jobs
+from lowwater.replay.schedule.due import UNAPPROVED, Due, DueSelection, due, open_jobs, timeless
 from lowwater.replay.schedule.ingesting import Ingesting, Refusal
 from lowwater.replay.schedule.links import link_readiness
 from lowwater.replay.stages.runners import runner_of
@@ -60,26 +59,21 @@ class Left:
 
 @dataclass(frozen=True)
 class Findings:
-    """What a look at a query set has found.
-
-    Attributes:
-        runs: the intervals to run, in the order in which they begin.
-        waits: intervals that a later look takes up by itself: their links may still report, another process is at work
-            on them, what failed pauses, or a person must approve them.
-        stuck: intervals that only another capture, or a person, can change: they cannot start, or failed on these
-            inputs.
-    """
+    """What a look at a query set has found."""
 
     query_set: str
-    runs: tuple[Due, ...]
+    runs: tuple[Due, ...]  # the intervals to run, in the order in which they begin
+    # intervals that a later look takes up by itself: their links may still report, another process is at work on them,
+    # what failed pauses, or a person must approve them
     waits: tuple[Left, ...]
+    # intervals that only another capture, or a person, can change: they cannot start, or failed on these inputs
     stuck: tuple[Left, ...]
 
 
 def look(job: Job, now: int, by: str = "") -> Findings:
-    """Looks at a query set, and keeps in the lake when that was. What it finds is news until `keep_told`. Raises
-    LakeError if a ledger cannot be read, or the look cannot be kept. `by`: name of the look; what it told before
-    somebody tried it again is news."""
+    """Looks at a query set, and keeps in the lake when that was. What it finds is news until `keep_told`; with the name
+    of a look, `by`, so is what that told before somebody tried it again.
+    Raises LakeError if a ledger cannot be read, or the look cannot be kept."""
     job.prepare()
     tell_untold(job.lake)
     before = last_look(job.lake.root, job.query_set)
@@ -91,9 +85,8 @@ def look(job: Job, now: int, by: str = "") -> Findings:
     stuck = [left for left in stuck if not any(left.due is other.due for other in waits)]
     old = (left for left in stuck if not (left.news or left.failed))
     store_look(job.lake.root, job.query_set, LastLook(now, tuple(_told(old))))
-    return replace(
-        found, stuck=tuple(stuck), waits=tuple(sorted((*found.waits, *waits), key=lambda left: left.due.start))
-    )
+    waiting = sorted((*found.waits, *waits), key=lambda left: left.due.start)
+    return replace(found, stuck=tuple(stuck), waits=tuple(waiting))
 
 
 def keep_told(root: PurePath, query_set: str, told: Iterable[Left], by: str = "") -> None:
@@ -132,7 +125,8 @@ def _news(left: Left, told: Iterable[Told]) -> list[Left]:
     """Divides what is stuck into the part that was told before and the part that was not."""
     due = left.due
     if due.intervals == 1:
-        same = any(each.start <= due.start and due.end <= each.end and _alike(each.why, left.why) for each in told)
+        why = timeless(left.why)  # instants move with each look
+        same = any(each.start <= due.start and due.end <= each.end and timeless(each.why) == why for each in told)
         return [replace(left, news=not same)]
     known = merged((max(each.start, due.start), min(each.end, due.end)) for each in told)
     length = (due.end - due.start) // due.intervals
@@ -141,14 +135,6 @@ def _news(left: Left, told: Iterable[Told]) -> list[Left]:
         replace(left, due=replace(due, start=start, end=end, intervals=(end - start) // length), news=news)
         for (start, end), news in sorted(parts)
     ]
-
-
-def _alike(told: str, why: str) -> bool:
-    """Whether two reasons are the same but for instants, which move with each look."""
-    return _INSTANT.sub("", told) == _INSTANT.sub("", why)
-
-
-_INSTANT = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+Z")
 
 
 class _Look:
@@ -175,13 +161,11 @@ class _Look:
                 waits.append(Left(interval, BEHIND + broken))
             elif why:
                 (stuck if lasting else waits).append(Left(interval, why))
-                broken = self._chained(interval)
+                if self._job.chained:
+                    broken = range_words(interval.start, interval.end, interval.intervals)
             else:
                 runs.append(interval)
         return Findings(self._job.query_set, tuple(runs), tuple(waits), tuple(stuck))
-
-    def _chained(self, interval: Due) -> str:
-        return range_words(interval.start, interval.end, interval.intervals) if self._job.chained else ""
 
     def _due(self) -> Iterable[Due]:
         """The due intervals of the last days; a stretch is divided where the patience with its links ends."""
@@ -229,10 +213,8 @@ class _Look:
             return None
         cause = last.reason.partition("\n")[0]
         if account.get("repeats"):
-            return (
-                f"failed: {last.stage}: {cause}; it is tried again once its inputs, suites, limits or Lowwater change",
-                True,
-            )
+            until = "once its inputs, suites, limits or Lowwater change"
+            return f"failed: {last.stage}: {cause}; it is tried again {until}", True
         tries = sum(stored_object(row.accounting).get("tried") == account.get("tried") for row in failed)
         pause = min(SHORTEST_PAUSE << min(tries - 1, 40), self._job.config.schedule.longest_pause)
         if self._now >= last.finished_at + pause or last.finished_at > self._now:
@@ -241,9 +223,8 @@ class _Look:
 
 
 def edited(job: Job, start: int, end: int, edition: str) -> Outcome | None:
-    """The outcome of an interval that a look has found by other queries or settings than the present ones; None if they
-    are the same. All intervals of a look run by one edition: an edit takes effect at the next look. `edition`:
-    `Job.edition` of the look."""
+    """The outcome of an interval that a look has found by another `edition` of queries and settings than the present
+    one; None for the same. All intervals of a look run by one edition: an edit takes effect at the next look."""
     why = "its queries, suites or settings were edited after the look: the next look runs it"
     return Outcome(start, end, WAITING, why, {}, False) if job.edition != edition else None
 
@@ -297,13 +278,9 @@ class LookResult:
 
 
 class Looker:
-    """Looks at a lake.
-
-    Args:
-        names: query sets to look at; empty for those of the settings.
-        alone: whether each look is the only one of its process, which then remembers no refused file.
-        settle: time without a write after which a file is complete, ns.
-    """
+    """Looks at query sets of a lake; without names at those of the settings. `alone`: whether each look is the only one
+    of its process, which then remembers no refused file; `settle`: time without a write after which a file is complete,
+    ns."""
 
     def __init__(
         self,
@@ -348,8 +325,7 @@ class Looker:
         results: list[IntervalResult] = []
         if work and not self._stopped():
             runner = self._runner_of(config)
-            order = Order.OLDEST
-            results = backfill(jobs, work, self._workers, order, self._listener, runner)
+            results = backfill(jobs, work, self._workers, Order.OLDEST, self._listener, runner)
         more = any(len(one.runs) > MOST for one in found)
         refusals = tuple(self._ingesting.refusals)
         hindered, faults = self._ingesting.hindered, self._ingesting.faults
@@ -388,29 +364,18 @@ def pause_after(hindered: int, config: Config) -> int:
 def left_alone(
     job: Job, start: int, end: int, deadline: float, only: Sequence[str], looked: bool = False
 ) -> Outcome | None:
-    """The outcome of an interval that does not run; None if it may.
-    Raises ConfigError if it is no interval of the query set, and GapError if a link of it will not report.
-
-    Args:
-        deadline: wall clock time, s, after which only links of policy `wait` are waited for.
-        only: states in which it runs; empty for every state.
-        looked: whether whoever asks has seen that nobody is at work on the interval before it in its chain.
-    """
+    """The outcome of an interval that does not run; None if it may. After the instant `deadline`, s of the wall clock,
+    only links of policy `wait` are waited for; `only` are states in which it runs, empty for all; `looked`: whoever
+    asks has seen that nobody is at work on the interval before it in its chain.
+    Raises ConfigError if it is no interval of the query set, and GapError if a link of it will not report."""
     job.require_bounds(start, end)
     if job.chained and not looked:
         return Outcome(start, end, UNREPORTED, "its intervals run in order", {}, False)
-    if unasked := _not_asked_for(job, start, end, only):
-        return Outcome(start, end, SKIPPED, unasked, {}, False)
+    if only and not due(job, DueSelection(start, end, tuple(only))):
+        return Outcome(start, end, SKIPPED, f"skipped: the interval is not {' or '.join(only)}", {}, False)
     ready = link_readiness(job, start, end, time.time() < deadline)
     if ready.failure is not None:
         raise ready.failure
     if ready.missing:
         return Outcome(start, end, UNREPORTED, "; ".join(ready.missing), {}, False)
     return None
-
-
-def _not_asked_for(job: Job, start: int, end: int, only: Sequence[str]) -> str:
-    """Says why an interval is skipped: it is in none of the states that were asked for; empty where it is in one."""
-    if not only or due(job, DueSelection(start, end, tuple(only))):
-        return ""
-    return f"skipped: the interval is not {' or '.join(only)}"

@@ -141,10 +141,8 @@ def _total(intervals: Iterable[IntervalLateness]) -> LatenessCounts:
 def find_outlier(
     intervals: Sequence[IntervalLateness], total: LatenessCounts, loss: float, captures: Sequence[Capture] = ()
 ) -> Outlier | None:
-    """The interval, or the intervals of one capture, without which a bound OUTLIER_FACTOR times smaller would do.
-
-    At least two intervals must remain for comparison. Of several candidates, the one with the smallest remaining bound
-    is taken, then the one of fewest intervals.
+    """The interval, or the intervals of one capture, without which a bound OUTLIER_FACTOR times smaller would do, where
+    two remain for comparison. Of several, the one with the smallest remaining bound, then the one of fewest intervals.
     """
     bound = recommend(total, loss)
     if not total.records or (bound is not None and bound < OUTLIER_FACTOR * SMALL_BOUND):
@@ -261,10 +259,8 @@ def remarks(report: SkewReview) -> list[str]:
     """Explains the numbers: too few records, separate groups, the wait of queries, the latest record."""
     lines = []
     if 0 < report.others.records * report.loss < 1:
-        lines.append(
-            f"{share_text(report.loss)} of {report.others.records:,} records is less than one: "
-            "the bound has to admit all"
-        )
+        less = f"{share_text(report.loss)} of {report.others.records:,} records is less than one"
+        lines.append(f"{less}: the bound has to admit all")
     if report.outlier and report.recommended is not None:
         bound = report.outlier.bound
         needs = "no skew would do" if bound is None else f"{format_duration(bound)} would be needed"
@@ -388,7 +384,7 @@ def skew_change(root: PurePath, queries: Path, jobs: Iterable[Job], link: str, b
             f"link {link!r}: a variable of the environment sets the skew, over {path}",
             f"change LOWWATER_LINKS__{section.upper()}__SKEW where it is set",
         )
-    reading = [job for job in jobs if any(_is_of(name, section) for name in job.plan.links)]
+    reading = [job for job in jobs if any(section in (name, name.partition("/")[0]) for name in job.plan.links)]
     tried = TrialChanges(skews={section: bound})
     stale = [each for job in reading for each in _newly_stale(job, Job.open(root, job.query_set, queries, tried))]
     names = tuple(job.query_set for job in reading)
@@ -398,11 +394,7 @@ def skew_change(root: PurePath, queries: Path, jobs: Iterable[Job], link: str, b
 
 def write_skew(root: PurePath, change: SkewChange) -> None:
     """Writes the settings with the new skew.
-
-    Raises:
-        ConfigError: somebody has changed the settings meanwhile.
-        LakeError: they cannot be written.
-    """
+    Raises ConfigError if somebody has changed them meanwhile, and LakeError if they cannot be written."""
     path = root / FILE_NAME
     with lake_errors(f"{path}: cannot be written"):
         if (paths.read(path).decode() if paths.exists(path) else "") != change.written:
@@ -411,13 +403,8 @@ def write_skew(root: PurePath, change: SkewChange) -> None:
 
 
 def with_skew(text: str, link: str, bound: int, where: str) -> str:
-    """Puts a skew into the section of a link.
-
-    Args:
-        bound: the skew, ns.
-
-    Raises:
-        ConfigError: the section has another form than a header and lines, or there is none.
+    """Puts a skew, ns, into the section of a link.
+    Raises ConfigError if the section has another form than a header and lines, or there is none.
 
     Example:
         >>> with_skew('[links.a]\\nskew = "1s"  # measured\\n', "a", 2 * 10**9, "lowwater.toml")
@@ -454,10 +441,6 @@ def _parsed(text: str) -> dict[str, object] | None:
         return toml_table(text)
     except ValueError:
         return None
-
-
-def _is_of(name: str, section: str) -> bool:
-    return name == section or name.partition("/")[0] == section
 
 
 def _newly_stale(before: Job, after: Job) -> list[Due]:

@@ -21,7 +21,7 @@ from lowwater.instants import format_instant
 from lowwater.lake.layout import QUALITY, QUARANTINE, row_schema
 from lowwater.lake.ledgers import runs
 from lowwater.lake.ledgers.captures import Captures
-from lowwater.lake.ledgers.coverage import covered_share
+from lowwater.lake.ledgers.coverage import Gap, covered_share
 from lowwater.lake.packets import LinkRead
 from lowwater.lake.results.published import damage_of
 from lowwater.lake.results.streams import fingerprint, stream_files
@@ -68,7 +68,7 @@ class LinkScans:
         self._pool = ThreadPoolExecutor(thread_name_prefix="lowwater-scan")
 
     def begin(self, to_scan: Callable[[str], ToScan], links: Sequence[str]) -> None:
-        """Begins the scans that were not begun before. `to_scan`: describes the scan of a link; depends on no stage."""
+        """Begins the scans that were not begun before; `to_scan` describes that of a link, and depends on no stage."""
         if new := [link for link in links if link not in self._scans]:
             scans = self._pool.submit(lambda: [*self.tasks(_scanned, [to_scan(link) for link in new])])
             self._scans |= {link: (scans, at) for at, link in enumerate(new)}
@@ -96,19 +96,14 @@ def _scanned(to_scan: ToScan) -> LinkScan:
 
 
 def compare(scope: AuditScope, scans: Sequence[LinkScan], measured: Mapping[str, Sequence[Row]]) -> bool:
-    """Compares links and queries with earlier intervals, and stores the measures of the interval in the ledgers.
+    """Compares links and queries with earlier intervals, stores the measures of the interval in the ledgers, and adds
+    the columns of the comparison to those of links and queries. `scans` are in the order of the measures of links.
     Returns whether the interval may have been audited before, which no other ledger then has to be asked.
-    Raises LakeError if a ledger cannot be read or written.
-
-    Args:
-        scans: scans of the links, in the order of their measures.
-        measured: the rows of the measures; those of links and queries get the columns of the comparison.
-    """
+    Raises LakeError if a ledger cannot be read or written."""
     settings, bounds = scope.config.history, (scope.start, scope.end)
     length = scope.end - scope.start
-    metrics = runs.read_metrics(
-        scope.lake, scope.query_set, history_start(settings, scope.start, length), scope.start + 1
-    )
+    since = history_start(settings, scope.start, length)
+    metrics = runs.read_metrics(scope.lake, scope.query_set, since, scope.start + 1)
     again = pc.any(pc.equal(metrics.column("interval_start"), scope.start)).as_py() or False
     history, now = interval_history(settings, metrics, length), time.time_ns()
     kept: list[tuple[str, str, Items]] = []
@@ -174,8 +169,9 @@ def audit(
     scratch: Path,
 ) -> Verdict:
     """Audits an interval and stores the findings: `quality`, `quarantine`, pages of the report without the index.
+    `written`: query -> record of the high stage about its stream.
     Raises AuditError if a critical expectation failed, and LakeError if an input cannot be read, or the findings cannot
-    be stored. `written`: query -> record of the high stage about its stream."""
+    be stored."""
     from lowwater_expectations.audits import validate, verdict
 
     scope = _scope(job, inputs)
@@ -210,14 +206,11 @@ def audit(
 
 def _scope(job: Job, inputs: IntervalInputs) -> AuditScope:
     instances = sorted((lfta.name, link) for lfta in job.plan.lftas for link in lfta.links)
-    gaps = inputs.gaps()
-    passing = [gap for gap in gaps if inputs.passes(gap)]
-    failing = [gap for gap in gaps if not inputs.passes(gap)]
-    bounds = inputs.start, inputs.end
-    missing = inputs.missing()
-    return AuditScope(
-        job.lake, job.config, job.query_set, *bounds, inputs.captures, instances, failing, passing, missing
-    )
+    passing, failing = list[Gap](), list[Gap]()
+    for gap in inputs.gaps():
+        (passing if inputs.passes(gap) else failing).append(gap)
+    about = job.lake, job.config, job.query_set, inputs.start, inputs.end
+    return AuditScope(*about, inputs.captures, instances, failing, passing, inputs.missing())
 
 
 @dataclass(frozen=True)
@@ -234,7 +227,10 @@ class _Stream:
 
 def _checked(stream: _Stream) -> tuple[str, streams.StreamCheck]:
     files = locals_of(stream.files)
-    found = _fingerprint(files)
+    try:
+        found = fingerprint(files)
+    except LakeError:
+        found = ""  # the audit reports a missing file as a finding
     return found, streams.check_stream(files, stream.fields, stream.start, stream.end, found != stream.written)
 
 
@@ -270,9 +266,8 @@ def _queries(
             files = locals_of(stream.files)
             keys, broken = streams.shared_keys(files, stream.fields, key, EXAMPLE_ROWS, scratch / "keys")
         damage = damage_of(job.lake, job.query_set, name, inputs.start, inputs.end)
-        measures.append(
-            streams.QueryMeasures(name, query.links, key, written[name], print_, check, broken, keys, damage)
-        )
+        about = name, query.links, key, written[name]
+        measures.append(streams.QueryMeasures(*about, print_, check, broken, keys, damage))
     return measures
 
 
@@ -293,13 +288,6 @@ def _evidence(
     return evidence | {(CUSTOM_RULE, (query, rule.name)): rule.broken for query in rules for rule in rules[query]}
 
 
-def _fingerprint(files: Sequence[Path]) -> str:
-    try:
-        return fingerprint(files)
-    except LakeError:
-        return ""  # the audit reports a missing file as a finding
-
-
 def _keep(
     scope: AuditScope,
     validations: Sequence[Validation],
@@ -310,10 +298,7 @@ def _keep(
 ) -> None:
     """Stores the findings: tables first, so that an unwritable page loses nothing."""
     now = time.time_ns()
-    addresses = {
-        validation.suite: page_of(scope.query_set, scope.start, scope.end, validation.suite)
-        for validation in validations
-    }
+    addresses = {each.suite: page_of(scope.query_set, scope.start, scope.end, each.suite) for each in validations}
     rows, evidence_rows = [], []
     for validation in validations:
         for finding in validation.findings:
@@ -326,7 +311,7 @@ def _keep(
     runs.record_quality(*about, _table(rows, QUALITY), _table(evidence_rows, QUARANTINE), again)
     asked = pc.not_equal(tables["rows"].column("rule"), NOTHING)
     runs.record_measures(*about, {**tables, "rows": tables["rows"].filter(asked)}, now, again)
-    write_pages(scope.lake, {addresses[validation.suite]: validation for validation in validations}, scratch)
+    write_pages(scope.lake, {addresses[each.suite]: each for each in validations}, scratch)
 
 
 FINDING_COLUMNS = ("kind", "severity", "success", "evaluated", "unexpected", "title")
@@ -380,17 +365,8 @@ def _error(scope: AuditScope, failures: Sequence[Finding], report: str) -> Audit
 
 
 def _accounting(links: Sequence[Row], counts: Counts) -> dict[str, Any]:
-    names = (
-        "read",
-        "malformed",
-        "violating",
-        "duplicates",
-        "sane",
-        "outside",
-        "uncovered",
-        "copies",
-        "copies_elsewhere",
-    )
+    counted = ("read", "malformed", "violating", "duplicates", "sane")
+    names = (*counted, "outside", "uncovered", "copies", "copies_elsewhere")
     return {
         "links": {row["link"]: {name: row[name] for name in names if row[name] is not None} for row in links},
         "lftas": {f"{lfta} on {link}": dict(count) for (lfta, link), count in counts.items()},

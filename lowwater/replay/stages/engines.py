@@ -7,6 +7,7 @@ knows which of its promises no query waits for (003; SEMANTICS T2).
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -31,11 +32,7 @@ from lowwater.high.query_runs import HighResult, HighSettings, run_high
 from lowwater.high.runner import Runner
 from lowwater.instants import SECOND
 from lowwater.lake.ingestion.record_options import planned_skews
-from lowwater.lake.packets import (
-    DroppedCopies,
-    LinkRead,
-    divide,
-)
+from lowwater.lake.packets import DroppedCopies, LinkRead, divide
 from lowwater.lake.tables import safe_name
 from lowwater.limits import FRAME_BATCH_ROWS, GROUP_ROWS, SHARED_GROUP_ROWS
 from lowwater.low import Bounds, LinkResult, LowSettings, Policy, compiles, merge_results, needed_columns, run_link
@@ -94,44 +91,15 @@ class LowOutcome:
     files: dict[str, tuple[str, ...]]
 
 
-def low_tasks(
-    read: LinkRead,
-    lftas: tuple[Lfta, ...],
-    bounds: Bounds,
-    settings: LowSettings,
-    folder: PurePath,
-    keys: Mapping[str, Choices] = MappingProxyType({}),
-) -> list[LowTask]:
-    """Divides a link into tasks: one for each chunk of about `task_packets`, in order.
-    Raises LakeError if its packets cannot be read.
-
-    Args:
-        bounds: what the pass reads and owns, ns since the epoch.
-        keys: LFTA -> what divides its rows by share.
-    """
-    return [
-        LowTask(read.link, part, lftas, _chunk_bounds(bounds, part), settings, folder, number, keys=keys)
-        for number, part in enumerate(divide(read, settings.task_packets))
-    ]
-
-
-def _chunk_bounds(bounds: Bounds, part: LinkRead) -> Bounds:
-    return replace(bounds, entered=part.entered, left=part.left, before=part.before)
-
-
 def run_tasks(tasks: Sequence[LowTask], runner: TaskMap) -> list[LowOutcome]:
-    """Runs tasks in parallel; returns one outcome for each link, in the order of the tasks.
-
-    On links that shed load, the packets of every second are counted first, over all chunks (SEMANTICS O5).
-    """
+    """Runs tasks in parallel; returns one outcome for each link, in the order of the tasks. On links that shed load,
+    the packets of every second are counted first, over all chunks (SEMANTICS O5)."""
     shedding = [task for task in tasks if task.settings.shed is not None]
     loads: dict[str, dict[str, LoadCounter]] = {}
-    for task, task_loads in zip(shedding, runner(count_loads, shedding), strict=True):
-        link_loads = loads.setdefault(task.link, {})
-        loads[task.link] = {
-            name: link_loads[name].also(load) if link_loads else load for name, load in task_loads.items()
-        }
-    thinned = {link: {name: load.thinning() for name, load in lfta_loads.items()} for link, lfta_loads in loads.items()}
+    for task, of_task in zip(shedding, runner(count_loads, shedding), strict=True):
+        of_link = loads.get(task.link)
+        loads[task.link] = {name: of_link[name].also(load) if of_link else load for name, load in of_task.items()}
+    thinned = {link: {name: load.thinning() for name, load in of_link.items()} for link, of_link in loads.items()}
     whole = [replace(task, thinnings=thinned.get(task.link, {})) for task in tasks]
     links: dict[str, list[LowOutcome]] = {}
     for outcome in runner(run_low, whole):
@@ -141,20 +109,19 @@ def run_tasks(tasks: Sequence[LowTask], runner: TaskMap) -> list[LowOutcome]:
 
 def links_to_compile(tasks: Sequence[LowTask]) -> dict[str, int]:
     """The links whose kernels must be compiled first, each with its number of LFTAs."""
-    links: dict[str, list[LowTask]] = {}
+    records: Counter[str] = Counter()
     for task in tasks:
-        links.setdefault(task.link, []).append(task)
-    links_to_compile: dict[str, int] = {}
-    for link, (task, *more) in links.items():
-        records = sum(chunk.read.packets for chunk in (task, *more))
-        if compiles(task.lftas, link, task.settings, records):
-            links_to_compile[link] = len(task.lftas)
-    return links_to_compile
+        records[task.link] += task.read.packets
+    first = {task.link: task for task in reversed(tasks)}
+    return {
+        link: len(first[link].lftas)
+        for link, count in records.items()
+        if compiles(first[link].lftas, link, first[link].settings, count)
+    }
 
 
 def _merged_outcome(parts: Sequence[LowOutcome]) -> LowOutcome:
-    names = parts[0].files
-    files = {name: tuple(path for part in parts for path in part.files[name]) for name in names}
+    files = {name: tuple(path for part in parts for path in part.files[name]) for name in parts[0].files}
     return LowOutcome(merge_results([part.result for part in parts]), files)
 
 
@@ -180,38 +147,31 @@ def run_low(task: LowTask) -> LowOutcome:
         def write(name: str, batch: pa.RecordBatch) -> None:
             sinks[name].write(batch)
 
-        arguments = task.settings, write, task.thinnings, task.read.packets
-        result = run_link(task.lftas, task.link, batches, task.bounds, *arguments)
+        settings = task.settings, write, task.thinnings, task.read.packets
+        result = run_link(task.lftas, task.link, batches, task.bounds, *settings)
         for sink in sinks.values():
             sink.close()
     except OSError as error:
         reason = error.strerror or str(error)
-        raise LakeError(
-            f"link {task.link}: {task.folder} cannot be written: {reason}", "make room on the disk"
-        ) from None
-    return LowOutcome(
-        replace(result, duplicates=dropped.owned), {name: (str(sink.path),) for name, sink in sinks.items()}
-    )
+        message = f"link {task.link}: {task.folder} cannot be written: {reason}"
+        raise LakeError(message, "make room on the disk") from None
+    files: dict[str, tuple[str, ...]] = {name: (str(sink.path),) for name, sink in sinks.items()}
+    return LowOutcome(replace(result, duplicates=dropped.owned), files)
 
 
 def count_loads(task: LowTask) -> dict[str, LoadCounter]:
-    """Counts, for each LFTA, the packets of every second in a chunk of a link that sheds load (SEMANTICS O5).
-
-    Only the protocol counts: the prefilter depends on the other queries of the set.
-    """
+    """Counts, for each LFTA, the packets of every second in a chunk of a link that sheds load (SEMANTICS O5). Only the
+    protocol counts: the prefilter depends on the other queries of the set."""
     budget = task.settings.shed
     assert budget is not None
     selections = {lfta.name: (lfta.member, PacketSampling.of(lfta.sample, task.link)) for lfta in task.lftas}
     loads = {pair: LoadCounter(pair[1], budget) for pair in selections.values()}
     members = {member: Predicate(member, None) for member, _ in loads}
     tests = {member: predicate.test(task.link) for member, predicate in members.items()}
-    columns = list(
-        dict.fromkeys([*THINNED_BY, *(name for predicate in members.values() for name in predicate.columns)])
-    )
-    for batch in task.read.batches(columns, GROUP_ROWS):
-        stamps, arrivals, lengths, heads = (
-            batch.column(name).to_numpy() for name in ("timestamp", "arrival", *THINNED_BY)
-        )
+    tested = (name for predicate in members.values() for name in predicate.columns)
+    read = ("timestamp", "arrival", *THINNED_BY)
+    for batch in task.read.batches(list(dict.fromkeys([*THINNED_BY, *tested])), GROUP_ROWS):
+        stamps, arrivals, lengths, heads = (batch.column(name).to_numpy() for name in read)
         sane = ~is_late(arrivals, stamps, task.settings.skew)
         for member, test in tests.items():
             chosen = sane & test(batch)
@@ -222,13 +182,8 @@ def count_loads(task: LowTask) -> dict[str, LoadCounter]:
 
 
 class StreamWriter:
-    """Writes a stream to a parquet file, collecting small batches into row groups.
-
-    Args:
-        keys: what may divide its rows by share; empty for nothing.
-        grain: ns between two instants at which slices of its readers may begin.
-        shared: rows of so long a time from which they are divided.
-    """
+    """Writes a stream to a parquet file, collecting small batches into row groups. `keys` may divide its rows by share,
+    from so many rows as `shared` of so long a time as `grain`, ns: its readers begin slices at multiples of it."""
 
     def __init__(
         self,
@@ -331,19 +286,16 @@ class Promises:
         """Run -> first and last tick to keep, so that the last tick up to each given tick stays."""
         spans: dict[int, tuple[int, int]] = {}
         for run, tick in map(self.latest, ticks):
-            spans[run] = (min(tick, spans.get(run, (tick, tick))[0]), max(tick, spans.get(run, (tick, tick))[1]))
+            first, last = spans.get(run, (tick, tick))
+            spans[run] = min(tick, first), max(tick, last)
         return spans
 
 
 class Demand:
-    """The promises that the rows of a query wait for.
-
-    Args:
-        promises: stream -> its promises, for every stream that the query reads.
-    """
+    """The promises that the rows of a query wait for, of every stream that it reads."""
 
     def __init__(self, plan: Node, promises: Mapping[StreamName, Promises]) -> None:
-        self._plan, self._promises = plan, promises
+        self._plan, self.promises = plan, promises
         self._read: dict[str, set[int]] = {name: set() for name, _ in promises}
 
     def add(self, lfta: str, lasts: Instants) -> None:
@@ -352,13 +304,8 @@ class Demand:
     def tick_spans(self, name: StreamName) -> Iterator[tuple[int, int]]:
         """Yields, for a stream, spans of ticks (first, latest) that must contain a promise."""
         lasts = np.array([*self._lasts_waiting], np.int64)
-        return zip(
-            self._promises[name].first_ticks_past(lasts).tolist(), self._release_ticks(lasts).tolist(), strict=True
-        )
-
-    @property
-    def streams(self) -> list[StreamName]:
-        return [*self._promises]
+        firsts = self.promises[name].first_ticks_past(lasts)
+        return zip(firsts.tolist(), self._release_ticks(lasts).tolist(), strict=True)
 
     @cached_property
     def _lasts_waiting(self) -> set[int]:
@@ -375,9 +322,7 @@ class Demand:
 
     def _release_ticks(self, lasts: Instants) -> Instants:
         """The tick at which the least promise has passed each `_last`."""
-        ticks: Instants = np.maximum.reduce(
-            [stream_promises.first_ticks_past(lasts) for stream_promises in self._promises.values()]
-        )
+        ticks: Instants = np.maximum.reduce([each.first_ticks_past(lasts) for each in self.promises.values()])
         return ticks
 
     def _greatest_per_tick(self, lasts: Sequence[int] | Instants) -> set[int]:
@@ -414,31 +359,24 @@ def on_demand(outcomes: Sequence[LowOutcome], lftas: Sequence[Lfta], plans: Sequ
     Raises LakeError if a stream cannot be read or written."""
     try:
         outcomes = [_near(outcome) for outcome in outcomes]
-        files = {
-            (name, outcome.result.link): [Path(path) for path in paths]
-            for outcome in outcomes
-            for name, paths in outcome.files.items()
-        }
+        files = {name: [*map(Path, paths)] for name, paths in LowResult(tuple(outcomes)).files.items()}
         promises = {name: _promises(paths) for name, paths in files.items()}
         demands = [_demand(plan, files, promises) for plan in plans]
         spared: dict[StreamName, int] = {}
         for lfta in lftas:
             for name in files.keys() & {(lfta.name, link) for link in lfta.links}:
-                spans = [span for demand in demands if name in demand.streams for span in demand.tick_spans(name)]
+                spans = [span for demand in demands if name in demand.promises for span in demand.tick_spans(name)]
                 staying = promises[name].runs_to_keep(fewest_ticks(spans))
                 spared[name] = _thin(lfta, files[name], staying, promises[name])
     except (OSError, pa.ArrowException) as error:
-        raise LakeError(
-            f"surplus punctuation cannot be removed from the streams of the low stage: {error}", "make room on the disk"
-        ) from None
+        message = f"surplus punctuation cannot be removed from the streams of the low stage: {error}"
+        raise LakeError(message, "make room on the disk") from None
     return tuple(_counted(outcome, spared) for outcome in outcomes)
 
 
 def _near(outcome: LowOutcome) -> LowOutcome:
     """Brings the files that tasks left in the lake to this machine, where they are rewritten."""
-    files = {
-        name: tuple(map(str, locals_of(lake_path(path) for path in paths))) for name, paths in outcome.files.items()
-    }
+    files = {name: tuple(map(str, locals_of(map(lake_path, paths)))) for name, paths in outcome.files.items()}
     return replace(outcome, files=files)
 
 
@@ -461,7 +399,7 @@ def _demand(plan: Node, files: Mapping[StreamName, Sequence[Path]], promises: Ma
     leaves = {leaf.lfta.name: leaf.lfta for leaf in walk(plan) if isinstance(leaf, LftaInput)}
     read = [(lfta.name, link) for lfta in leaves.values() for link in lfta.links]
     demand = Demand(plan, {name: promises[name] for name in read} if len(read) > 1 else {})
-    for name in demand.streams:
+    for name in demand.promises:
         for batch in _batches(files[name], ["_kind", "_last"]):
             rows = batch.filter(pc.equal(batch["_kind"], schemas.ROW))
             demand.add(name[0], rows["_last"].to_numpy())
@@ -527,13 +465,9 @@ class LowResult:
     outcomes: tuple[LowOutcome, ...]
 
     @property
-    def files(self) -> dict[tuple[str, str], list[str]]:
+    def files(self) -> dict[StreamName, list[str]]:
         """(LFTA, link) -> files of its stream."""
-        return {
-            (name, outcome.result.link): list(paths)
-            for outcome in self.outcomes
-            for name, paths in outcome.files.items()
-        }
+        return {(name, each.result.link): list(paths) for each in self.outcomes for name, paths in each.files.items()}
 
 
 def low_stage(
@@ -544,49 +478,40 @@ def low_stage(
     tunings: Mapping[str, Tuning] = MappingProxyType({}),
     say: Callable[[str], None] = lambda _: None,
 ) -> LowResult:
-    """Runs every LFTA over every link that it reads: a task for each link, or for each chunk of a large one.
-
-    Args:
-        settings: settings of the kernels; each link has its own skew.
-        tunings: LFTA -> recommended settings.
-        say: called with a line for each kernel that must be compiled.
-    """
-    starts = inputs.lfta_starts
-    grains = {
-        name: grain
-        for name, (grain, _) in properties.needed_granularity(*(query.high for query in inputs.plan.queries)).items()
-    }
-    keys = low_shares([query.high for query in inputs.plan.queries])
+    """Runs every LFTA over every link that it reads: a task for each chunk of about `task_packets`, in order. `say`:
+    called with a line for each kernel that must be compiled.
+    Raises LakeError if packets cannot be read."""
+    queries = [query.high for query in inputs.plan.queries]
+    starts, grains, keys = inputs.lfta_starts, properties.needed_granularity(*queries), low_shares(queries)
     tasks: list[LowTask] = []
     for link, lftas in by_link(tuned_lftas(inputs.plan.lftas, tunings)).items():
         mine = {lfta.name: starts[lfta.name] for lfta in lftas}
-        bounds = Bounds(mine, inputs.start, inputs.end, {lfta.name: grains[lfta.name] for lfta in lftas})
+        bounds = Bounds(mine, inputs.start, inputs.end, {lfta.name: grains[lfta.name][0] for lfta in lftas})
         link_settings = inputs.config.link(link)
         arriving = any(lfta.arrival for lfta in lftas)
         read = inputs.read(link, _whole_seconds(inputs, link, min(mine.values()), arriving))
-        skews = planned_skews(inputs.config, inputs.plan, link) if link_settings.group_skew else None
         chosen = replace(
             settings,
             skew=link_settings.longest_skew,
             shed=link_settings.shed,
-            skews=skews,
+            skews=planned_skews(inputs.config, inputs.plan, link) if link_settings.group_skew else None,
             delay=link_settings.delay,
             policy=settings.policy.per_link,
         )
-        tasks += low_tasks(read, lftas, bounds, chosen, folder, keys)
+        for number, part in enumerate(divide(read, chosen.task_packets)):
+            own = replace(bounds, entered=part.entered, left=part.left, before=part.before)
+            tasks.append(LowTask(link, part, lftas, own, chosen, folder, number, keys=keys))
     for link, count in links_to_compile(tasks).items():
         say(f"  compiling the kernel of link {link}, once: {count} LFTA{'s' if count > 1 else ''}")
     outcomes = tuple(run_tasks(tasks, runner))
     if settings.policy is Policy.ON_DEMAND:
-        outcomes = on_demand(outcomes, inputs.plan.lftas, [query.high for query in inputs.plan.queries])
+        outcomes = on_demand(outcomes, inputs.plan.lftas, queries)
     return LowResult(outcomes)
 
 
 def _whole_seconds(inputs: LowInputs, link: str, start: int, arriving: bool) -> int:
     """The first timestamp to read from a link; with load shedding a whole second, since packets are counted by second
-    (O5).
-
-    Packets that arrive after the start may have an earlier timestamp.
+    (O5). Packets that arrive after the start may have an earlier timestamp.
     Raises ConfigError if the interval does not end with a second."""
     link_settings = inputs.config.link(link)
     if link_settings.shed is None:
@@ -607,20 +532,13 @@ def high_stage(
     failures: dict[str, LowwaterError] | None = None,
     published: bool = False,
 ) -> dict[str, HighResult]:
-    """Runs every output query over the streams of the low stage.
-
-    Args:
-        files: (LFTA, link) -> files of its stream.
-        folder: folder for rows, of the lake where tasks run on other machines; the caller removes it.
-        settings: fields of `HighSettings` other than the defaults.
-        states: query -> what the interval before has left.
-        failures: filled with query -> its error; queries in it are skipped. None lets the first error end the stage.
-        published: whether rows are written in published types instead of stream types.
-    """
+    """Runs every output query over the streams of the low stage, by (LFTA, link). `folder`: for rows, of the lake where
+    tasks run on other machines; the caller removes it. `settings`: fields of `HighSettings`. `failures`: filled with
+    query -> its error; queries in it are skipped. None lets the first error end the stage. `published`: whether rows
+    are written in published types instead of stream types."""
     queries = {query.name: query.high for query in inputs.plan.queries if query.name not in (failures or {})}
     carries = {query.name: _handover(inputs, query, states.get(query.name)) for query in inputs.plan.queries}
-    chosen = HighSettings(**settings)
-    bounds = inputs.start, inputs.end
+    chosen, bounds = HighSettings(**settings), (inputs.start, inputs.end)
     return run_high(runner, queries, files, *bounds, folder, chosen, carries, failures, published)
 
 
@@ -650,12 +568,9 @@ def reference_stage(
     states: Mapping[str, str | None] = MappingProxyType({}),
     failures: dict[str, LowwaterError] | None = None,
 ) -> ReferenceRows:
-    """Runs every output query on the reference engine, from the packets and the logical plan.
-
-    Args:
-        policy: heartbeat policy; on-demand makes the periodic promises, since no stream is stored.
-        states: query -> state of the interval before (SEMANTICS I4).
-    """
+    """Runs every output query on the reference engine, from the packets and the logical plan, from the states of the
+    interval before (SEMANTICS I4). Of `policy` on-demand makes the periodic promises, since no stream is stored.
+    `failures` as of `high_stage`."""
     rows: dict[str, pa.Table] = {}
     results: dict[str, ReferenceResult] = {}
     for query in (query for query in inputs.plan.queries if query.name not in (failures or {})):
@@ -679,7 +594,7 @@ def _evaluated(inputs: LowInputs, query: QueryPlan, period: int, policy: Policy,
         link: _packets(inputs, query.logical, link, start if state is None else inputs.start)
         for link, start in links.items()
     }
-    disorder = {link: disorder_of(inputs.config, link, query.lftas) for link in link_settings}
+    disorder = {link: disorder_of(inputs.config, link, query.lftas) for link in links}
     skews = {link: settings.skew for link, settings in link_settings.items()}
     budgets = {link: settings.shed for link, settings in link_settings.items() if settings.shed is not None}
     return evaluate(
@@ -692,14 +607,10 @@ def _evaluated(inputs: LowInputs, query: QueryPlan, period: int, policy: Policy,
         period,
         str(policy.per_link),
         state,
-        _over(inputs, list(links)),
+        # The first instant after the end of the links, where none goes on (SEMANTICS T5).
+        max((inputs.ends.get(link, END_OF_TIME) for link in links), default=END_OF_TIME),
         packet_samplings=packet_samplings(query.logical, packets, skews, budgets),
     )
-
-
-def _over(inputs: LowInputs, links: Sequence[str]) -> int:
-    """The first instant after the end of some links, ns; END_OF_TIME if one goes on (SEMANTICS T5)."""
-    return max((inputs.ends.get(link, END_OF_TIME) for link in links), default=END_OF_TIME)
 
 
 def _table(query: QueryPlan, result: ReferenceResult) -> pa.Table:

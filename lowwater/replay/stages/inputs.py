@@ -64,8 +64,7 @@ class LowInputs:
 
     @property
     def packets(self) -> int:
-        """The approximate number of packets that the low stage reads: all packets of captures that overlap the read
-        ranges."""
+        """The approximate number of packets that the low stage reads: all of captures that overlap the read ranges."""
         starts = self.link_starts(self.plan.queries)
         ledger = {link: Captures.of(self.captures.get(link, ())) for link in starts}
         return sum(
@@ -74,13 +73,11 @@ class LowInputs:
 
     def read(self, link: str, start: int) -> LinkRead:
         """Reads the packets of a link from a timestamp on, in canonical order, without dropped copies (D4)."""
-        settings = self.config.link(link)
-        read = self._read(link, start)
-        if settings.duplicates == "keep":
+        read, rule = self._read(link, start), self.config.link(link).duplicates
+        if rule == "keep":
             return read
-        window = settings.duplicates.window
         return replace(
-            read, copies=DuplicateRule(window, settings.duplicates.action == "drop", self._hashed(link, start, window))
+            read, copies=DuplicateRule(rule.window, rule.action == "drop", self._hashed(link, start, rule.window))
         )
 
     def _read(self, link: str, start: int) -> LinkRead:

@@ -59,7 +59,6 @@ def ingest_tasks(config: Config, progress: Progress, given: str | None = None) -
 
 def memory_of(config: Config) -> MemoryInfo:
     """Returns what bounds the memory of a run with some settings on this machine, as both runners take it."""
-
     from lowwater.plan.explain.model import MemoryInfo
 
     given, here = config.replay.bytes, memory()
