@@ -13,8 +13,15 @@ from pathlib import Path, PurePath
 from typing import Annotated, Any, Literal, NoReturn, get_args
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, ValidationError, model_validator
-from pydantic import Field as Setting
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field as Setting,
+    ValidationError,
+    model_validator,
+)
 
 from lowwater.documents import FILE_NAME, override, toml_table
 from lowwater.errors import ConfigError

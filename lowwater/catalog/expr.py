@@ -14,8 +14,7 @@ from typing import Any
 
 from lowwater.catalog.functions import Function, StateFunction
 from lowwater.catalog.records import field_name
-from lowwater.catalog.values import Type as Type
-from lowwater.catalog.values import format_ip, format_mac
+from lowwater.catalog.values import Type as Type, format_ip, format_mac
 from lowwater.precedence import POWER, shallow_tree
 
 COMPARE: dict[str, Callable[[Any, Any], bool]] = {

@@ -27,8 +27,7 @@ from lowwater.high.evaluate import Counts, Evaluation, Points
 from lowwater.high.operators import ChainedOperator, StateHandover, state_file
 from lowwater.high.timeline import Timeline, TimeSlice
 from lowwater.plan.operators import Field, Node, Running, Sampling, walk
-from lowwater.plan.properties import by_arrival as reads_by_arrival
-from lowwater.plan.properties import value_schema
+from lowwater.plan.properties import by_arrival as reads_by_arrival, value_schema
 from lowwater.plan.shares import texts
 from lowwater.plan.temporal import END_OF_TIME, INT64_MAX
 from lowwater.storage import paths

@@ -29,8 +29,7 @@ from pyarrow import fs
 from lowwater import limits
 from lowwater.errors import LakeError, OwnerError
 from lowwater.instants import HOUR, format_instant
-from lowwater.lake.open_tables import change as apply
-from lowwater.lake.open_tables import existing, forget, keep, make_table, newest, table_address
+from lowwater.lake.open_tables import change as apply, existing, forget, keep, make_table, newest, table_address
 from lowwater.limits import LIBRARY_MESSAGE_CHARACTERS
 from lowwater.storage import paths
 from lowwater.storage.failures import Door, StoreError, lake_error, store_error

@@ -11,8 +11,7 @@ from functools import cache, cached_property
 from hashlib import sha256
 from pathlib import Path
 
-from lowwater.catalog.expr import Call, Const, Expr
-from lowwater.catalog.expr import walk as parts_of
+from lowwater.catalog.expr import Call, Const, Expr, walk as parts_of
 from lowwater.catalog.localdays import local_days
 from lowwater.catalog.protocols import LATER, PROTOCOLS, Protocol
 from lowwater.errors import LowwaterError, nearest

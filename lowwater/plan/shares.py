@@ -11,8 +11,7 @@ from types import MappingProxyType
 import pyarrow as pa
 
 from lowwater.catalog import expr as ex
-from lowwater.catalog.expr import show
-from lowwater.catalog.expr import walk as parts_of
+from lowwater.catalog.expr import show, walk as parts_of
 from lowwater.catalog.functions import Columns, PartialColumn
 from lowwater.catalog.native import ADD
 from lowwater.catalog.schemas import STREAM_TYPES

@@ -23,8 +23,7 @@ from lowwater.lake.layout import MEASURES, Lake
 from lowwater.lake.results.publish import is_inside, meeting_files, rest_of
 from lowwater.lake.results.published import table_state
 from lowwater.lake.tables import interval_label, live_files, open_table, safe_name, table_dataset
-from lowwater.quality.suites import FOLDER as FOLDER_OF_SUITES
-from lowwater.quality.suites import gx_name, suite_file
+from lowwater.quality.suites import FOLDER as FOLDER_OF_SUITES, gx_name, suite_file
 from lowwater.storage import paths
 from lowwater.storage.object_paths import ObjectPath
 

@@ -21,8 +21,7 @@ from pathlib import Path, PurePath
 
 from lowwater.documents import json_value
 from lowwater.errors import LakeError
-from lowwater.storage import failures as progress
-from lowwater.storage import objects
+from lowwater.storage import failures as progress, objects
 from lowwater.storage.failures import StoreError
 from lowwater.storage.object_paths import ObjectPath
 from lowwater.storage.untrusted import require_folder

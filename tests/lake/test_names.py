@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from lowwater.lake.files.names import files_by_link, group_names
 from lowwater.lake.files.patterns import named_time, regex_of

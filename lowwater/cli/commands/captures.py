@@ -364,8 +364,7 @@ def set_aside(files: tuple[str, ...], lake: PurePath, reason: str | None, by: st
       lowwater set-aside --lake var/lake 'captures/main1/*.pcap.bak' --reason "copies of the old disk"
     """
     from lowwater.config import load_config
-    from lowwater.lake.ingestion.folders import set_aside as put_aside
-    from lowwater.lake.ingestion.folders import undo as take_back
+    from lowwater.lake.ingestion.folders import set_aside as put_aside, undo as take_back
     from lowwater.lake.layout import open_lake
 
     if undo == bool(reason and reason.strip()):

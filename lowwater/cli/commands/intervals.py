@@ -136,8 +136,7 @@ def replay(
         from lowwater.quality import judge
 
         judge.begin()
-    from lowwater.replay.interval import STAGES
-    from lowwater.replay.interval import replay as replay_intervals
+    from lowwater.replay.interval import STAGES, replay as replay_intervals
     from lowwater.replay.job import Job
     from lowwater.replay.progress import Progress
     from lowwater.replay.stages.runners import runner_of

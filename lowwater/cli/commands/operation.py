@@ -44,8 +44,7 @@ def doctor(prepare: bool, lake: PurePath | None) -> None:
 
         code = examine_lake(lake, Terminal())
     else:
-        from lowwater.cli.doctor import doctor as examine
-        from lowwater.cli.doctor import prepare as prepare_machine
+        from lowwater.cli.doctor import doctor as examine, prepare as prepare_machine
 
         if prepare:
             prepare_machine(Terminal(stderr=True))
@@ -79,8 +78,7 @@ def maintain(lake: PurePath, dry_run: bool, mend: bool, verify: bool, queries: P
 
     from lowwater.config import load_config
     from lowwater.lake.layout import lake_to_read, open_lake
-    from lowwater.lake.maintain import DOUBLED, clock_words
-    from lowwater.lake.maintain import maintain as maintain_lake
+    from lowwater.lake.maintain import DOUBLED, clock_words, maintain as maintain_lake
     from lowwater.lake.upkeep import MEND
     from lowwater.replay.versions import take_over
 

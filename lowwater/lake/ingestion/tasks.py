@@ -34,8 +34,7 @@ from lowwater.capture.records.facts import CaptureSummary, Interface, InterfaceS
 from lowwater.capture.records.sanity import Median, longest_lull
 from lowwater.capture.records.stream import REASONS, MalformedRows
 from lowwater.capture.tables.options import TableOptions
-from lowwater.capture.tables.reader import DAMAGE as RECORD_DAMAGE
-from lowwater.capture.tables.reader import RecordReader
+from lowwater.capture.tables.reader import DAMAGE as RECORD_DAMAGE, RecordReader
 from lowwater.catalog.time import arrival_times
 from lowwater.config import section_of
 from lowwater.errors import CaptureError, LakeError, LowwaterError

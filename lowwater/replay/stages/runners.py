@@ -12,8 +12,7 @@ from lowwater.errors import ConfigError
 from lowwater.extras import require
 from lowwater.high.process import InProcess, process_bounds
 from lowwater.high.runner import Runner
-from lowwater.limits import ROWS_IN_MEMORY, rows_within
-from lowwater.limits import THREAD_BYTES as MEMORY
+from lowwater.limits import ROWS_IN_MEMORY, THREAD_BYTES as MEMORY, rows_within
 from lowwater.replay.progress import Progress
 from lowwater.threads import TaskMap, memory
 
