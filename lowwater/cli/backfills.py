@@ -15,6 +15,7 @@ from threading import Lock
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from lowwater import errors, instants, processes
 from lowwater.cli.plans import (
     IntervalSelection,
     alike,
@@ -29,8 +30,6 @@ from lowwater.cli.plans import (
     total,
 )
 from lowwater.config import Config, load_config
-from lowwater.errors import LowwaterError
-from lowwater.instants import SECOND, format_duration, format_instant, spoken_duration
 from lowwater.lake.ingestion.arrivals import Watch
 from lowwater.lake.ingestion.folders import look
 from lowwater.lake.layout import Lake, open_lake
@@ -38,7 +37,6 @@ from lowwater.lake.ledgers.files import unread_lines
 from lowwater.lake.ledgers.intervals import RUNNING, range_words
 from lowwater.lake.query_sets import WAITING
 from lowwater.lake.results.pins import pin
-from lowwater.processes import pause, until_stopped
 from lowwater.replay.job import Job, TrialChanges
 from lowwater.replay.progress import Progress as ReplayProgress
 from lowwater.replay.schedule.backfill import BackfillListener, IntervalResult, Order, backfill
@@ -80,7 +78,7 @@ def watch_patterns(
         span: only files that cover some of [start, end), ns, count; None for no bound.
     """
     config, lake = load_config(root), open_lake(root, make=False)
-    with until_stopped() as stopped:
+    with processes.until_stopped() as stopped:
         watching = Ingesting(lake, Watch(lake, settle, growing, link, span), say_line, stopped, spark=spark)
         folders = _Folders(lake, watching.complain)
         arrivals = watching.watch.look(config)
@@ -90,13 +88,13 @@ def watch_patterns(
             busy = watching.take(arrivals, config)
             folders.look(config, busy)
             if not busy:
-                pause(every / SECOND, stopped)
+                processes.pause(every / instants.SECOND, stopped)
             if stopped():
                 break
             try:
                 config = load_config(root)
                 arrivals = watching.watch.look(config)
-            except LowwaterError as error:  # settings that are being edited, or a disk that comes back
+            except errors.LowwaterError as error:  # settings that are being edited, or a disk that comes back
                 watching.complain(error)
                 arrivals = []
         say(f"stopped: {watching.files:,} files ingested, {watching.refused:,} refused", err=True)
@@ -105,7 +103,7 @@ def watch_patterns(
 class _Folders:
     """What lies in the folders of the links and is not read, told while it is new."""
 
-    def __init__(self, lake: Lake, complain: Callable[[LowwaterError], None]) -> None:
+    def __init__(self, lake: Lake, complain: Callable[[errors.LowwaterError], None]) -> None:
         self._lake, self._complain = lake, complain
         self._looked_at = -LOOK
         self._told: list[str] = []
@@ -117,7 +115,7 @@ class _Folders:
         try:
             look(self._lake, config)
             lines = unread_lines(self._lake, config, hint=False)
-        except LowwaterError as error:
+        except errors.LowwaterError as error:
             self._complain(error)
             return
         self._looked_at = time.monotonic()
@@ -270,11 +268,11 @@ def watch_lake(
     the start, the settings are wrong. `names`: query sets; empty for those of the settings."""
     config = load_config(root)
     told = _Told(config.schedule.look_back)
-    with until_stopped() as stopped:
+    with processes.until_stopped() as stopped:
         listener = BackfillListener(ends=told.result, waits=told.elsewhere)
         looker = Looker(root, names, queries, say_line, listener, workers, spark, stopped, alone=once)
         if not once:
-            every = format_duration(config.schedule.every)
+            every = instants.format_duration(config.schedule.every)
             say(f"looks at {root} every {every}; ends with SIGINT or SIGTERM", err=True)
         hindered = 0
         while True:
@@ -289,12 +287,12 @@ def watch_lake(
                 if found.more and not stopped():
                     continue
                 config = load_config(root)
-            except LowwaterError as error:  # settings that are being edited, or a store that is away
+            except errors.LowwaterError as error:  # settings that are being edited, or a store that is away
                 if once:
                     raise
                 hindered += away(error)
                 told.once(f"error: {error}")
-            pause(pause_after(hindered, config) / SECOND, stopped)
+            processes.pause(pause_after(hindered, config) / instants.SECOND, stopped)
             if stopped():
                 return True
 
@@ -336,7 +334,7 @@ class _Told:
                     self.once(line, problem=False)
         ran = any(one.runs or one.waits or one.stuck for one in found.found)
         if once and not ran and not found.unplanned and found.hindered is None:
-            say(f"nothing of the last {spoken_duration(self._look_back)} is due")
+            say(f"nothing of the last {instants.spoken_duration(self._look_back)} is due")
         self._said, self._now, self._first = self._now, set(), False
 
     def result(self, result: IntervalResult) -> None:
@@ -415,7 +413,7 @@ def _set_of(options: TrialOptions) -> str | None:
 
 
 def _tell(result: IntervalResult) -> None:
-    text = f"{format_instant(result.due.start)}: {result.state}, {result.seconds:.1f} s"
+    text = f"{instants.format_instant(result.due.start)}: {result.state}, {result.seconds:.1f} s"
     details = result.reason if not result.published else ", ".join(f"{k} {v:,}" for k, v in result.rows.items())
     say(f"{text}: {details}" if details else text, err=True)
 
@@ -440,14 +438,14 @@ def _promote(trial: Trial) -> int:
         return 0
     code = 0
     for bounds in waiting:
-        start = format_instant(bounds[0])
+        start = instants.format_instant(bounds[0])
         if reasons := trial.obstacles(bounds):
             say(f"{start}: not promoted: {'; '.join(reasons)}", err=True)
             code = 1
             continue
         try:
             say(f"{start}: {trial.promote(bounds, ReplayProgress(quiet=True))}")
-        except LowwaterError as error:
+        except errors.LowwaterError as error:
             say(f"{start}: not promoted: {error}", err=True)
             code = 1
     if code:

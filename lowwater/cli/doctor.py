@@ -20,12 +20,9 @@ from pathlib import Path, PurePath
 import psutil
 from rich.table import Table
 
-from lowwater.caches import make_folder, remove_folder
+from lowwater import caches, errors, extras, instants, threads
 from lowwater.cli.main import version_of
 from lowwater.config import load_config
-from lowwater.errors import ConfigError, LakeError
-from lowwater.extras import EXTRAS, absent, checkout
-from lowwater.instants import format_instant
 from lowwater.lake.layout import Lake, is_lake, lake_to_read
 from lowwater.lake.ledgers.runs import read_replays
 from lowwater.lake.results.published import all_damages, lost_text, table_state
@@ -36,7 +33,6 @@ from lowwater.storage import paths
 from lowwater.storage.paths import lake_path, private
 from lowwater.storage.probes import FOLDER, MISSING, OK, WARNING, findings
 from lowwater.terminal import Terminal, styled
-from lowwater.threads import memory
 
 # This machine.
 
@@ -67,10 +63,10 @@ class Check:
 def checks() -> list[Check]:
     """Checks every requirement of Lowwater, in the order in which to fix problems. Returns one `Check` for each
     requirement. No check raises or needs the network."""
-    spark = [check_java(), check_jars()] if not absent("spark") else []
+    spark = [check_java(), check_jars()] if not extras.absent("spark") else []
     return [
         check_python(),
-        check_packages(checkout()),
+        check_packages(extras.checkout()),
         check_extras(),
         *spark,
         check_kernels(),
@@ -101,10 +97,12 @@ def doctor(console: Terminal) -> int:
 def check_python() -> Check:
     """Checks for the Python of the package lock in a checkout, and else for any that the package supports."""
     version = "{}.{}.{}".format(*sys.version_info[:3])
-    name, supported = ("Python 3.11", LOCKED) if checkout() else ("Python 3.11 to 3.13", PYTHONS)
+    name, supported = ("Python 3.11", LOCKED) if extras.checkout() else ("Python 3.11 to 3.13", PYTHONS)
     if sys.version_info[:2] in supported:
         return Check(name, OK, version)
-    mend = "make clean && rm -rf .venv && make PYTHON=python3.11 setup" if checkout() else "uv venv --python 3.13"
+    mend = (
+        "make clean && rm -rf .venv && make PYTHON=python3.11 setup" if extras.checkout() else "uv venv --python 3.13"
+    )
     return Check(name, MISSING, version, mend)
 
 
@@ -162,8 +160,8 @@ def check_packages(root: Path | None) -> Check:
 
 def check_extras() -> Check:
     """Says which extras are installed; none is required."""
-    present = [extra for extra in EXTRAS if not absent(extra)]
-    rest = [extra for extra in EXTRAS if extra not in present]
+    present = [extra for extra in extras.EXTRAS if not extras.absent(extra)]
+    rest = [extra for extra in extras.EXTRAS if extra not in present]
     found = ", ".join(present) or "none: the light core"
     if not rest:
         return Check("extras", OK, found)
@@ -183,7 +181,7 @@ def check_kernels() -> Check:
 def check_jars() -> Check:
     """Checks for the Delta jars. Spark needs them to read tables of a lake, and tests of a checkout do; no run does."""
     fetch = f"{sys.executable} -m lowwater.spark.jars"
-    state = MISSING if checkout() else WARNING
+    state = MISSING if extras.checkout() else WARNING
     try:
         # Imported here, because the doctor must also run without PySpark.
         from lowwater.spark.jars import delta_jars, jars_folder
@@ -191,7 +189,7 @@ def check_jars() -> Check:
         jars = delta_jars()
     except ImportError as error:
         return Check("Delta jars", MISSING, f"the session cannot be imported: {error}", "make setup")
-    except ConfigError as error:
+    except errors.ConfigError as error:
         return Check("Delta jars", state, error.message, fetch)
     return Check("Delta jars", OK, f"{len(jars)} in {jars_folder()}")
 
@@ -209,13 +207,13 @@ def check_bounds(lake: PurePath | None = None) -> Check:
     settings; None for those of the environment."""
     try:
         bounds = memory_of(load_config(lake))
-    except ConfigError as error:
+    except errors.ConfigError as error:
         return Check("memory of a run", MISSING, error.message, "env | grep ^LOWWATER_")
     found = "; ".join(memory_lines(bounds))
-    if bounds.process <= memory():
+    if bounds.process <= threads.memory():
         return Check("memory of a run", OK, found)
-    most = max(1, memory() >> 20)
-    found += f"; this machine or its container has {memory():,}"
+    most = max(1, threads.memory() >> 20)
+    found += f"; this machine or its container has {threads.memory():,}"
     return Check("memory of a run", WARNING, found, f"export LOWWATER_REPLAY__MEMORY={most}m")
 
 
@@ -253,7 +251,7 @@ def check_airflow() -> list[Check]:
     """Asks the Airflow of this environment what it lacks: pool, connections, database, executor, version, DAGs that are
     switched off; nothing without one."""
     home = Path(os.environ.get("AIRFLOW_HOME", Path.home() / "airflow"))
-    if absent("airflow") or not (home / "airflow.cfg").exists():
+    if extras.absent("airflow") or not (home / "airflow.cfg").exists():
         return []
     # Airflow reads its settings as it is imported, and only the plugin may import it.
     command = [sys.executable, "-m", "lowwater_airflow.checks"]
@@ -273,12 +271,12 @@ def prepare(console: Terminal) -> None:
     from lowwater.replay.kernels import compile_kernels
 
     console.print("compiling the kernels of every link type: about half a minute, once on this machine")
-    folder = make_folder("lowwater-kernels-")
+    folder = caches.make_folder("lowwater-kernels-")
     try:
         compile_kernels(folder)
     finally:
-        remove_folder(folder)
-    if absent("spark"):
+        caches.remove_folder(folder)
+    if extras.absent("spark"):
         return
     from lowwater.spark.jars import fetch_jars
 
@@ -297,7 +295,7 @@ def examine_lake(root: PurePath, console: Terminal) -> int:
     try:
         with private():
             found = list(findings(path))
-    except LakeError as error:
+    except errors.LakeError as error:
         if not is_lake(path):
             raise
         console.print(f"{error.message}: so it can be read only, and its disk is not tried", soft_wrap=True)
@@ -342,7 +340,7 @@ def _wrong_tables(lake: Lake) -> Iterator[str]:
             lost = () if state is None else map(lost_text, state.lost_objects().values())
             for text in sorted({*lost} - {*damages.values()}):
                 yield f"{path.name}: {text}; run `lowwater maintain`, then `lowwater backfill`"
-    except LakeError as error:
+    except errors.LakeError as error:
         yield f"{error.message}; {error.hint}"
         return
     together: dict[tuple[str, str], list[tuple[int, int, str]]] = defaultdict(list)
@@ -353,7 +351,7 @@ def _wrong_tables(lake: Lake) -> Iterator[str]:
         more = f", and {len(ranges) - 1:,} more intervals" if len(ranges) > 1 else ""
         first = "first mend what is there twice, then " if found else ""
         yield (
-            f"{query}: damaged, {format_instant(start)} to {format_instant(end)}{more}: {why}; "
-            f"{first}run `lowwater backfill` for query set {query_set}, from {format_instant(start)} to "
-            f"{format_instant(max(end for _, end, _ in ranges))}"
+            f"{query}: damaged, {instants.format_instant(start)} to {instants.format_instant(end)}{more}: {why}; "
+            f"{first}run `lowwater backfill` for query set {query_set}, from {instants.format_instant(start)} to "
+            f"{instants.format_instant(max(end for _, end, _ in ranges))}"
         )

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
+from lowwater import errors, terminal
 from lowwater.capture import inspect as inspecting
 from lowwater.capture.content.packet_hashes import CONTENT
 from lowwater.capture.headers.tunnels import NAMES
@@ -21,9 +22,7 @@ from lowwater.capture.reader import digest
 from lowwater.capture.records.duplicates import DuplicateSpool
 from lowwater.capture.records.sanity import END_OF_TIME
 from lowwater.catalog.protocols import CLOCK
-from lowwater.errors import CaptureError, LowwaterError
 from lowwater.instants import SECOND, format_duration, format_instant
-from lowwater.terminal import Terminal, open_console, say, shown, spreadsheet_cell, styled
 
 if TYPE_CHECKING:
     from lowwater.lake.files.sample import LogProposal, RecordProposal
@@ -159,8 +158,8 @@ def inspect_table(path: Path, max_jump: int, skew: int, progress: Callable[[int]
     table = sniff(path)
     try:
         proposal = propose_protocol(table, path.name.partition(".")[0])
-    except CaptureError as error:
-        raise CaptureError(f"{path}: {error.message}", error.hint) from error
+    except errors.CaptureError as error:
+        raise errors.CaptureError(f"{path}: {error.message}", error.hint) from error
     assert table.clock is not None
     found = table.disorders.get(table.clock)
     jump = max_jump if given or found is None else max_jump + found.largest
@@ -171,14 +170,14 @@ def table_sheet(table: TableFacts, skew: int) -> Table:
     """Formats a file with a line for each fact, and the protocol of its records."""
     sheet = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
     for name, text in {**_file_lines(table.facts, _form_lines(table)), **_record_lines(table.records, skew)}.items():
-        sheet.add_row(name, styled(text, fold=True))
+        sheet.add_row(name, terminal.styled(text, fold=True))
     from lowwater.lake.files.sample import LogProposal
 
     whole = Table.grid()
     whole.add_row(sheet)
     if isinstance(table.proposal, LogProposal):
         return whole
-    whole.add_row(styled(table.proposal.block, fold=True))
+    whole.add_row(terminal.styled(table.proposal.block, fold=True))
     return whole
 
 
@@ -334,7 +333,7 @@ class Inspection:
     path: Path
     facts: inspecting.CaptureFacts | None = None
     table: TableFacts | None = None
-    error: LowwaterError | None = None
+    error: errors.LowwaterError | None = None
 
 
 def inspect_files(
@@ -359,19 +358,19 @@ def inspect_files(
     max_jump = min(skew + 60 * SECOND if max_jump is None else max_jump, END_OF_TIME)
     inspected = _inspect(files, max_jump, skew, window, compared, given)
     if form == "json":
-        say(json.dumps(document(inspected, max_jump, skew), indent=2))
+        terminal.say(json.dumps(document(inspected, max_jump, skew), indent=2))
     elif form == "csv":
         out = io.StringIO()
         lines = rows(inspected, max_jump, skew)
         if spreadsheet:
-            lines = ([spreadsheet_cell(cell) for cell in line] for line in lines)
+            lines = ([terminal.spreadsheet_cell(cell) for cell in line] for line in lines)
         csv.writer(out, lineterminator="\n").writerows(lines)
-        say(out.getvalue(), nl=False)
+        terminal.say(out.getvalue(), nl=False)
     else:
         _show(inspected, skew)
         if read := [each.path for each in inspected if each.facts and each.path != inspecting.STDIN]:
-            name = shlex.quote(shown(str(read[0])))
-            say(
+            name = shlex.quote(terminal.shown(str(read[0])))
+            terminal.say(
                 "next: `lowwater cookbook` lists queries; lowwater cookbook talkers > talkers.gsql; "
                 f"lowwater run talkers.gsql --capture main1={name} --out results",
                 err=True,
@@ -391,7 +390,7 @@ def _inspect(
     """
     captures: list[Inspection] = []
     with ExitStack() as stack:
-        working = stack.enter_context(Terminal(stderr=True).working("inspecting"))
+        working = stack.enter_context(terminal.Terminal(stderr=True).working("inspecting"))
         spool = None if window is None else stack.enter_context(DuplicateSpool(window))
         for path in files:
 
@@ -417,18 +416,18 @@ def _of_file(
     """Inspects one file; see `_inspect`."""
     try:
         return Inspection(path, inspecting.inspect(path, max_jump, skew, progress, *copied))
-    except LowwaterError as error:
+    except errors.LowwaterError as error:
         if path == inspecting.STDIN:
             return Inspection(path, error=error)
         refused = error
     try:
         return Inspection(path, table=inspect_table(path, max_jump, skew, progress, given))
-    except LowwaterError as error:
+    except errors.LowwaterError as error:
         return Inspection(path, error=error if is_table(path) else refused)
 
 
 def _show(inspections: Sequence[Inspection], skew: int) -> None:
-    console = open_console()
+    console = terminal.open_console()
     if not console.is_terminal:
         console.width = _UNBOUNDED
     facts = [inspection.facts for inspection in inspections if inspection.facts]
@@ -439,22 +438,22 @@ def _show(inspections: Sequence[Inspection], skew: int) -> None:
         console.print(_list(interfaces))
     for inspection in inspections:
         for doubt in inspecting.doubts(inspection.facts) if inspection.facts else ():
-            say(f"note: {inspection.path}: {doubt.words}", err=True)
+            terminal.say(f"note: {inspection.path}: {doubt.words}", err=True)
         if inspection.table:
             console.print(table_sheet(inspection.table, skew))
         if inspection.error:
-            say(f"error: {inspection.error}", err=True)
+            terminal.say(f"error: {inspection.error}", err=True)
 
 
 def _sheet(facts: inspecting.CaptureFacts, skew: int) -> Table:
     """Formats one capture with a line for each fact and a column for each interface."""
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
     for name, text in _file_lines(facts, {}).items():
-        table.add_row(name, styled(text, fold=True))
+        table.add_row(name, terminal.styled(text, fold=True))
     columns = [_facts(interface, skew) for interface in facts.interfaces]
     body = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
     for name in columns[0]:
-        body.add_row(name, *(styled(column[name]) for column in columns))
+        body.add_row(name, *(terminal.styled(column[name]) for column in columns))
     whole = Table.grid()
     whole.add_row(table)
     whole.add_row(body)
@@ -526,7 +525,7 @@ def _list(interfaces: Sequence[tuple[inspecting.CaptureFacts, inspecting.Interfa
             counts_text(interface.malformed.items()),
             f"{facts.path.name} {interface.interface.name}".strip(),
         ]
-        table.add_row(*(styled(cell) for cell in cells))
+        table.add_row(*(terminal.styled(cell) for cell in cells))
     return table
 
 

@@ -13,7 +13,7 @@ from pathlib import Path, PurePath
 import click
 from rich.table import Table
 
-from lowwater.errors import LowwaterError
+from lowwater import errors, terminal
 from lowwater.instants import format_instant
 from lowwater.lake.ingestion.arrivals import lying
 from lowwater.lake.ingestion.replacement import LedgerFiles
@@ -23,7 +23,6 @@ from lowwater.lake.ledgers.intervals import RUNNING, range_words
 from lowwater.lake.ledgers.missing import outside_lines
 from lowwater.replay.job import Job, TrialChanges
 from lowwater.replay.schedule.due import Due, DueSelection, due, open_jobs, outdated_audits
-from lowwater.terminal import open_console, say, styled
 
 DIGITS = 3
 """Number of digits of an estimate."""
@@ -53,14 +52,14 @@ def show_plan(selection: IntervalSelection, form: str) -> None:
     jobs, work, _ = find_due(selection)
     unread = [*_lying(jobs), *_unread(jobs)]
     if form == "json":
-        say(_as_json(work, unread))
+        terminal.say(_as_json(work, unread))
         return
     if not work:
-        say(nothing_due(selection.lake, jobs))
+        terminal.say(nothing_due(selection.lake, jobs))
     else:
         _show_table(work, counted_word(jobs))
     for line in (*outside_lines(jobs[0].lake, jobs[0].config), *unread):
-        say(line)
+        terminal.say(line)
     for job in jobs:
         if others := outdated_audits(job, DueSelection(selection.start, selection.end)):
             where, first, last = (
@@ -68,7 +67,7 @@ def show_plan(selection: IntervalSelection, form: str) -> None:
                 format_instant(others[0][0]),
                 format_instant(others[-1][1]),
             )
-            say(
+            terminal.say(
                 f"{job.query_set}: {in_intervals(len(others))} audited by suites that have changed since; to audit "
                 f"the same rows again: lowwater replay {job.query_set} --lake {where} --stage audit "
                 f"--from {first} --to {last}"
@@ -134,9 +133,9 @@ def _show_table(work: Sequence[Due], counted: str) -> None:
             f"{sum(known):,.1f}" if len(known) == len(group) else "?",
             together(group, _why(first)),
         )
-        table.add_row(*(styled(cell) for cell in cells))
-    open_console().print(table)
-    say(total(work, counted))
+        table.add_row(*(terminal.styled(cell) for cell in cells))
+    terminal.open_console().print(table)
+    terminal.say(total(work, counted))
 
 
 def alike(work: Sequence[Due], why: Callable[[Due], str]) -> list[list[Due]]:
@@ -183,9 +182,9 @@ def find_due(selection: IntervalSelection) -> tuple[list[Job], list[Due], bool]:
         raise click.UsageError("--to must be after --from")
     refused: list[str] = []
 
-    def tell(name: str, error: LowwaterError) -> None:
+    def tell(name: str, error: errors.LowwaterError) -> None:
         refused.append(name)
-        say(f"query set {name}: {error}", err=True)
+        terminal.say(f"query set {name}: {error}", err=True)
 
     jobs = [
         replace(job, through_end=selection.through_end)

@@ -14,10 +14,10 @@ from pathlib import Path, PurePath
 from tempfile import TemporaryDirectory
 from types import MappingProxyType
 
+from lowwater import documents, terminal
 from lowwater.capture.inspect import doubts
 from lowwater.capture.tables.options import TextOptions
 from lowwater.config import Config, load_config, section_of
-from lowwater.documents import FILE_NAME
 from lowwater.errors import ConfigError, LakeError, LowwaterError, QueryErrors
 from lowwater.instants import format_duration, format_instant
 from lowwater.lake.files.names import LinkFiles
@@ -33,7 +33,6 @@ from lowwater.storage import paths
 from lowwater.storage.captures import StoredCapture
 from lowwater.storage.failures import hint_of
 from lowwater.storage.object_paths import ObjectPath
-from lowwater.terminal import Terminal, say, shown
 
 # Settings of a proposed link of records that are no packets, and what `init` could not decide about them. Beside
 # `proposals`, which writes all settings of a link.
@@ -95,7 +94,7 @@ def _malformed(link: LinkProposal) -> Iterator[str]:
             counts[reason] = counts.get(reason, 0) + count
     if counts:
         reasons = ", ".join(f"{reason} {count:,}" for reason, count in sorted(counts.items()))
-        yield shown(f"{sum(counts.values()):,} of its records are malformed: {reasons}").replace("\n", " ")
+        yield terminal.shown(f"{sum(counts.values()):,} of its records are malformed: {reasons}").replace("\n", " ")
 
 
 def undecided(records: RecordProposal | LogProposal) -> Iterator[str]:
@@ -112,7 +111,7 @@ def undecided(records: RecordProposal | LogProposal) -> Iterator[str]:
     if empty:
         yield f"no value in the sample tells the type of {', '.join(empty)}"
     for name, why in list(table.left_out.items())[:10]:
-        yield f"left out: {shown(name)}: {why}"
+        yield f"left out: {terminal.shown(name)}: {why}"
     if len(table.left_out) > 10:
         yield f"and {len(table.left_out) - 10:,} more columns"
     for name, count in records.refused.items():
@@ -154,13 +153,13 @@ def init_lake(given: Sequence[Path], lake: PurePath, queries: Sequence[Path], sa
     """Writes the settings of a lake, and the protocols of its links, and prints the links that it found.
     Raises ConfigError if the lake has settings already, or there are no captures, and LakeError if the lake cannot be
     written."""
-    target = lake / FILE_NAME
+    target = lake / documents.FILE_NAME
     with _made(lake):
         if paths.exists(target):
             raise ConfigError(f"{target}: already exists", "change it, or remove it and run init again")
         paths.require_writable(lake)  # before a long look at captures
     folder, names = _folder(given)
-    with Terminal(stderr=True).working("looking") as working:
+    with terminal.Terminal(stderr=True).working("looking") as working:
         proposal = propose(folder, sample, lambda name: working(f"reading {name}"), names)
     text = settings(proposal, folder, lake, queries)
     schemas = _schemas(proposal, paths.settings_folder(target))
@@ -170,7 +169,7 @@ def init_lake(given: Sequence[Path], lake: PurePath, queries: Sequence[Path], sa
         with _made(lake):
             paths.write(path, data)
     with TemporaryDirectory() as scratch:
-        proposed = Path(scratch, FILE_NAME)
+        proposed = Path(scratch, documents.FILE_NAME)
         proposed.write_text(text, encoding="utf-8")
         for path, data in schemas.items():
             Path(scratch, path.name).write_bytes(data)
@@ -182,19 +181,19 @@ def init_lake(given: Sequence[Path], lake: PurePath, queries: Sequence[Path], sa
     with _made(lake):
         paths.write(target, text.encode())
     for line in (*_several(proposal.links), *proposal.doubles):
-        say(line)
+        terminal.say(line)
     for link in proposal.links:
         read = f"{len(link.facts)} of {len(link.named.names)} files read, {_count(link)}"
-        say(f"{link.named.link}: {link.named.pattern}, skew {format_duration(link.skew)}; {read}")
+        terminal.say(f"{link.named.link}: {link.named.pattern}, skew {format_duration(link.skew)}; {read}")
         for line in (*(undecided(link.records) if link.records else ()), *link.notes, *_dates_doubted(link)):
-            say(f"  {line}")
+            terminal.say(f"  {line}")
         for line in _doubts(link):
-            say(f"  {line}")
+            terminal.say(f"  {line}")
     for line in refused:
-        say(f"note: {line}", err=True)
+        terminal.say(f"note: {line}", err=True)
     for name, why in proposal.skipped.items():
-        say(f"left out: {name}: {why}", err=True)
-    say(f"wrote {target}: read it, then lowwater ingest --lake {shlex.quote(str(lake))}")
+        terminal.say(f"left out: {name}: {why}", err=True)
+    terminal.say(f"wrote {target}: read it, then lowwater ingest --lake {shlex.quote(str(lake))}")
 
 
 @contextmanager
@@ -280,7 +279,7 @@ def settings(
     """
     parts = [HEAD.format(folder=_comment(str(folder)), interval=format_duration(proposal.interval))]
     # Of a lake in an object store, settings name local files by their whole paths.
-    schemas = f"{paths.settings_folder(lake / FILE_NAME)}/" if isinstance(lake, ObjectPath) else ""
+    schemas = f"{paths.settings_folder(lake / documents.FILE_NAME)}/" if isinstance(lake, ObjectPath) else ""
     parts += [_link(link, _from(folder, lake), schemas, kept.get(link.named.link, ())) for link in proposal.links]
     left_out = [f"# left out: {_comment(name)}: {_comment(why)}" for name, why in proposal.skipped.items()]
     if left_out:
@@ -431,4 +430,4 @@ def _joined(folder: str, pattern: str) -> str:
 
 
 def _comment(text: str) -> str:
-    return shown(text).replace("\n", " ")
+    return terminal.shown(text).replace("\n", " ")

@@ -17,11 +17,10 @@ from typing import Any
 
 from lark import Token, Transformer, v_args
 
-from lowwater.errors import QueryError, UnsupportedError
+from lowwater import errors, link_names
 from lowwater.gsql import nodes as syntax
 from lowwater.gsql.nodes import item_name
 from lowwater.gsql.words import WINDOW_FORM, spelled
-from lowwater.link_names import FORM, is_link_name
 
 # Turns literal tokens into nodes, and makes errors with a place. Errors carry only a line and a column here; `parser`
 # adds the file name and the text.
@@ -34,15 +33,15 @@ def place_of(token: Token) -> syntax.Place:
     return syntax.Place(token.line or 0, token.column or 0)
 
 
-def fault(message: str, hint: str, place: syntax.Place) -> QueryError:
+def fault(message: str, hint: str, place: syntax.Place) -> errors.QueryError:
     """Returns a QueryError with a place. `parser.parse` adds the file name and the text."""
-    return QueryError(message, hint, line=place.line, column=place.column)
+    return errors.QueryError(message, hint, line=place.line, column=place.column)
 
 
-def refusal(construct: str, hint: str, place: syntax.Place) -> UnsupportedError:
+def refusal(construct: str, hint: str, place: syntax.Place) -> errors.UnsupportedError:
     """Returns an UnsupportedError that names a construct. `parser.parse` adds the file name and the text. `construct`:
     the construct, as it ends the sentence "Lowwater does not run ..."."""
-    return UnsupportedError(f"Lowwater does not run {construct}", hint, line=place.line, column=place.column)
+    return errors.UnsupportedError(f"Lowwater does not run {construct}", hint, line=place.line, column=place.column)
 
 
 def unquoted(token: Token) -> str:
@@ -126,8 +125,8 @@ def link_name(token: Token) -> str:
     """Returns the text of a link name. In quotes it may hold `.`, `-`, and a `/` before the name of an interface.
     Raises QueryError if the name holds any other character."""
     name = str(token.value)
-    if not is_link_name(name):
-        raise fault(f'"{name[:40]}" is not a valid name of a link', FORM, place_of(token))
+    if not link_names.is_link_name(name):
+        raise fault(f'"{name[:40]}" is not a valid name of a link', link_names.FORM, place_of(token))
     return name
 
 

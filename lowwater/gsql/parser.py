@@ -16,13 +16,12 @@ from lark import Lark, Token, Transformer, UnexpectedToken
 from lark.lark import PostLex
 from lark.parsers.lalr_interactive_parser import InteractiveParser
 
-from lowwater.caches import cache_folder
+from lowwater import caches, limits
 from lowwater.errors import ConfigError, QueryError, raise_all
 from lowwater.gsql.build import TreeBuilder, fault, place_of
 from lowwater.gsql.mistakes import refused_token, syntax_error
 from lowwater.gsql.nodes import BinaryOp, Case, Place, QueryFile, Statement, begin, children, expressions_of
 from lowwater.gsql.words import Keywords
-from lowwater.limits import EXPRESSION_DEPTH, QUERY_BYTES
 from lowwater.precedence import POWER
 
 # Loads the lark grammars of this folder, and caches their parse tables on disk. Below `parser` and `declarations`.
@@ -41,14 +40,14 @@ def load_grammar(name: str, transformer: Transformer[Any, Any], postlex: PostLex
     cache: str | bool = False
     try:
         digest = hashlib.sha256(grammar.encode()).hexdigest()[:16]
-        cache = str(cache_folder() / f"{name}.{digest}.tables")
+        cache = str(caches.cache_folder() / f"{name}.{digest}.tables")
     except ConfigError:
         # Without a usable cache folder lark computes the tables again.
         pass
     return Lark(grammar, parser="lalr", lexer="basic", postlex=postlex, transformer=transformer, cache=cache)
 
 
-MAX_OPERATORS = EXPRESSION_DEPTH - 1
+MAX_OPERATORS = limits.EXPRESSION_DEPTH - 1
 """Most operators of a chain such as `a + b - c`, where each operator is one level. ANDs and ORs have no such limit."""
 
 MAX_ERRORS = 20
@@ -74,9 +73,9 @@ def parse(text: str, file: str = "", functions: tuple[str, ...] = ()) -> QueryFi
         (SelectItem(expression=Name(name='time', qualifier=''), alias=''),)
     """
     size = len(text.encode("utf-8", "surrogatepass"))
-    if size > QUERY_BYTES:
+    if size > limits.QUERY_BYTES:
         raise QueryError(
-            f"the query text has {size:,} bytes, more than {QUERY_BYTES:,}", "split it into several files", file
+            f"the query text has {size:,} bytes, more than {limits.QUERY_BYTES:,}", "split it into several files", file
         )
     source = unix_lines(text)
     tokens = _tokens_of(source, functions)
@@ -129,7 +128,7 @@ def _parse_statement(tokens: Sequence[Token], functions: tuple[str, ...]) -> Que
         if error:
             raise error
         nesting += (token.type in ("LPAR", "LSQB", "_WINDOW")) - (token.type in ("RPAR", "RSQB"))
-        if nesting > EXPRESSION_DEPTH:
+        if nesting > limits.EXPRESSION_DEPTH:
             raise _too_deep(place_of(token))
         try:
             result = parser.feed_token(token)
@@ -157,7 +156,7 @@ def _check_depth(statement: Statement) -> None:
     stack = [(root, 1) for root in expressions_of(statement)]
     while stack:
         expression, depth = stack.pop()
-        if depth > EXPRESSION_DEPTH:
+        if depth > limits.EXPRESSION_DEPTH:
             raise _too_long(statement) or _too_deep(begin(expression))
         # A CASE counts twice: its branches are pairs in a tuple, so comparing trees recurses twice per CASE.
         below = depth + (2 if isinstance(expression, Case) else 1)
@@ -187,7 +186,7 @@ def _too_long(statement: Statement) -> QueryError | None:
 
 def _too_deep(place: Place) -> QueryError:
     return fault(
-        f"the expression is more than {EXPRESSION_DEPTH} levels deep",
+        f"the expression is more than {limits.EXPRESSION_DEPTH} levels deep",
         "a parenthesis or an operator is one level, a CASE two: compute a part of it in a query of its own",
         place,
     )

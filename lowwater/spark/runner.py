@@ -9,10 +9,9 @@ from uuid import uuid4
 
 from pyspark.errors import PySparkException
 
-from lowwater.errors import LowwaterError
+from lowwater import errors, limits
 from lowwater.high.runner import Promises, Source
 from lowwater.high.streams import StoredStream
-from lowwater.limits import rows_within
 from lowwater.spark.punctuation import Punctuation
 from lowwater.spark.session import Sessions
 from lowwater.spark.tasks import SparkTasks, lost, translate
@@ -30,13 +29,13 @@ class OnSpark:
 
     def __init__(self, sessions: Sessions, memory: int = 0) -> None:
         self._sessions = sessions
-        self.most = rows_within(memory)
+        self.most = limits.rows_within(memory)
         self.far = not sessions.master.startswith("local")
 
     def begin(self) -> None:
         self._sessions.begin()
 
-    def broken(self, error: LowwaterError) -> bool:
+    def broken(self, error: errors.LowwaterError) -> bool:
         return self._sessions.broken(error)
 
     def tasks(self, what: str) -> SparkTasks:

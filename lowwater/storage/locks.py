@@ -19,8 +19,7 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path, PurePath
 
-from lowwater.documents import json_value
-from lowwater.errors import LakeError
+from lowwater import documents, errors
 from lowwater.storage import failures as progress, objects
 from lowwater.storage.failures import StoreError
 from lowwater.storage.object_paths import ObjectPath
@@ -238,8 +237,8 @@ def _open(path: Path) -> int:
     return handle
 
 
-def _no_lock(path: Path) -> LakeError:
-    return LakeError(f"{path}: is no plain file, so it cannot be a lock", "remove it; the next command makes it")
+def _no_lock(path: Path) -> errors.LakeError:
+    return errors.LakeError(f"{path}: is no plain file, so it cannot be a lock", "remove it; the next command makes it")
 
 
 def _free(handle: int, kind: int = fcntl.LOCK_EX) -> bool:
@@ -324,7 +323,7 @@ class Claims:
 
     @staticmethod
     def of(data: bytes) -> Claims:
-        values = json_value(data)
+        values = documents.json_value(data)
         return Claims(int(values["fence"]), tuple(Claim(**claim) for claim in values["claims"]))
 
     def meeting(self, first: int, end: int) -> list[Claim]:
@@ -564,7 +563,7 @@ def _read(path: ObjectPath) -> _Stored:
         return Claims.of(data), version
     except (ValueError, KeyError, TypeError) as error:
         hint = "another program wrote it; remove it once no process works on the lake"
-        raise LakeError(f"{path}: holds no claims on ranges", hint) from error
+        raise errors.LakeError(f"{path}: holds no claims on ranges", hint) from error
 
 
 # Either kind, by the path.

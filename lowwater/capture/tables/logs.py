@@ -23,14 +23,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from lowwater import errors, limits
 from lowwater.capture.formats.sources import Source
 from lowwater.capture.tables import blocks
 from lowwater.capture.tables.delimited import Section, SectionedParser, Splitter, type_name, with_ends
 from lowwater.catalog.protocols import READY
 from lowwater.catalog.records import INSTANT, ISO, LIST, PROTOCOL_NAME, SECONDS, RecordField, RecordLayout
 from lowwater.catalog.values import Type
-from lowwater.errors import CaptureError, ConfigError
-from lowwater.limits import EVENT_TYPES, JSON_OBJECT_BYTES
 
 
 class _Decimal(str):
@@ -80,7 +79,7 @@ class JsonParser:
     def __init__(self, source: Source, layout: RecordLayout, damaged: Callable[[], bool]) -> None:
         for field in layout.fields:
             if field.position is not None:
-                raise ConfigError(
+                raise errors.ConfigError(
                     f"{field.name} of {layout.protocol} reads column {field.position}, and JSON lines have names",
                     f"write a name: {field.name} get_csv_{field.type} (name '{field.name}')",
                 )
@@ -115,12 +114,12 @@ class JsonParser:
                 unread.append(index)
             elif kind is not None:
                 overhead += int(places.lengths[index])
-                left_out[kind if kind in left_out or len(left_out) < EVENT_TYPES else "others"] += 1
+                left_out[kind if kind in left_out or len(left_out) < limits.EVENT_TYPES else "others"] += 1
             else:
                 parsed.append(index)
                 objects.append(found)
                 size += int(places.lengths[index])
-                if size > JSON_OBJECT_BYTES:
+                if size > limits.JSON_OBJECT_BYTES:
                     self._extend(values, objects)
                     sample = sample or objects[:_SAMPLED]
                     objects, size = [], 0
@@ -320,14 +319,14 @@ class NfdumpParser(SectionedParser):
             return False
         return not totals
 
-    def no_header(self, line: bytes) -> CaptureError:
-        return CaptureError(
+    def no_header(self, line: bytes) -> errors.CaptureError:
+        return errors.CaptureError(
             f"{self._path}: begins with {line[:60]!r}, and the CSV of nfdump begins with the names of its columns",
             "write it with nfdump -o csv, without -q",
         )
 
-    def other_log(self, name: str) -> CaptureError:
-        return CaptureError(
+    def other_log(self, name: str) -> errors.CaptureError:
+        return errors.CaptureError(
             f"{self._path}: has {name} of nfdump, and {self._layout.protocol} reads flows",
             "write it with nfdump -o csv, without -s",
         )
@@ -376,13 +375,13 @@ class ZeekParser(SectionedParser):
             self._said[word] = value
         if word == "fields":
             if "\ufffd" in text:
-                raise CaptureError(f"{self._path}: its line #fields is not UTF-8", "check kind of the link")
+                raise errors.CaptureError(f"{self._path}: its line #fields is not UTF-8", "check kind of the link")
             self._begin(value.split(self._separator))
         return False
 
-    def no_header(self, line: bytes) -> CaptureError:
+    def no_header(self, line: bytes) -> errors.CaptureError:
         """Returns the error for a log without `#fields`; `line` is its first record."""
-        return CaptureError(
+        return errors.CaptureError(
             f"{self._path}: has no line #fields, and is no JSON: its first record is {line[:60]!r}",
             'give the log as Zeek wrote it, or describe its columns in a PROTOCOL block and write kind = "csv"',
         )
@@ -390,7 +389,7 @@ class ZeekParser(SectionedParser):
     def _one_character(self, text: str) -> str:
         value = _unescaped(text.encode())
         if len(value) != 1 or value in b"\n\r\0#" or value[0] > 0x7E:
-            raise CaptureError(
+            raise errors.CaptureError(
                 f"{self._path}: its line #separator says {text[:40]!r}, and a separator is one character of ASCII",
                 "write the log with Zeek's own separator, or as JSON",
             )
@@ -406,7 +405,7 @@ class ZeekParser(SectionedParser):
         section = Section(Splitter(self._separator, "", (unset,), 0, ()), (), lists, empty, left_out)
         self.begin_section(names, key, section)
 
-    def other_log(self, name: str) -> CaptureError:
+    def other_log(self, name: str) -> errors.CaptureError:
         """Returns the error for a file without records of the protocol; `name` is the type that it has."""
         named = [
             protocol.name
@@ -417,7 +416,7 @@ class ZeekParser(SectionedParser):
         ]
         hint = f"name {named[0]} in FROM" if named else 'describe it in a PROTOCOL block, and write kind = "csv"'
         message = f"{self._path}: is the log {name!r} of Zeek, and {self._layout.protocol} reads"
-        return CaptureError(f"{message} {self._layout.member!r}", hint)
+        return errors.CaptureError(f"{message} {self._layout.member!r}", hint)
 
     def values(self, section: Section, fields: tuple[RecordField, ...], raw: list[pa.Array]) -> list[pa.Array]:
         """Returns the texts without Zeek's signs: `(empty)` is the empty text, `\\x09` a tab.

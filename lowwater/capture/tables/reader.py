@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from lowwater import errors, threads
 from lowwater.capture.formats.sources import DecompressedSource, PeekableSource, Source, compression_of, open_source
 from lowwater.capture.inspect import CaptureFacts, InterfaceFacts, Lateness
 from lowwater.capture.records.facts import CaptureSummary, Interface
@@ -26,10 +27,8 @@ from lowwater.capture.tables.delimited import DelimitedParser
 from lowwater.capture.tables.logs import JsonParser, NfdumpParser, ZeekParser
 from lowwater.capture.tables.options import TableOptions
 from lowwater.catalog.time import arrival_times
-from lowwater.errors import CaptureError
 from lowwater.limits import LEFT_OUT_TYPES, MALFORMED_ROWS
 from lowwater.storage.failures import hint_of
-from lowwater.threads import in_order
 
 IDENTITY = pa.schema(
     [
@@ -145,7 +144,7 @@ class RecordReader:
             else:
                 yield from self._text()
         except OSError as error:
-            raise CaptureError(
+            raise errors.CaptureError(
                 f"{self._path}: cannot be read: {error.strerror}", hint_of(error, "check the path")
             ) from error
         finally:
@@ -185,7 +184,7 @@ class RecordReader:
         self._finish(blocks.size, compression, unpacked, overhead, blocks.open_end)
 
     def _batches(self, parser: TextParser | ParquetParser) -> Iterator[pa.RecordBatch]:
-        for piece in in_order(parser):
+        for piece in threads.in_order(parser):
             self._take(piece)
             yield from self._settled(final=False)
         yield from self._settled(final=True)
@@ -229,7 +228,7 @@ class RecordReader:
         self._bad.append(rows)
         self._malformed += len(rows)
         if self._malformed > MALFORMED_ROWS:
-            raise CaptureError(
+            raise errors.CaptureError(
                 f"{self._path}: more than {MALFORMED_ROWS:,} malformed records, the last for "
                 f"{self._reasons[int(rows['reason'][-1])]!r} at byte {int(rows['offset'][-1]):,}",
                 "check kind, separator and header of the link, and the PROTOCOL",

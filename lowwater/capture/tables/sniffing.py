@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from lowwater import limits
+from lowwater import instants, limits
 from lowwater.capture.formats import sources
 from lowwater.capture.tables.blocks import Flags, nanoseconds, typed
 from lowwater.capture.tables.columnar import column_at, longest_text, open_parquet
@@ -29,7 +29,6 @@ from lowwater.catalog.protocols import READY
 from lowwater.catalog.records import ISO, SECONDS, RecordField, RecordLayout
 from lowwater.catalog.values import Type
 from lowwater.errors import CaptureError
-from lowwater.instants import HOUR
 from lowwater.storage.failures import hint_of
 
 # Columns of a sample of a file of records: their types, and the clock among them. First steps of a proposal. The
@@ -289,7 +288,7 @@ class SniffedColumns:
 NEARLY = 0.999
 """Share of the records whose lateness is compared."""
 
-_DAY = 24 * HOUR
+_DAY = 24 * instants.HOUR
 
 FALLING = 0.9
 """Share of the steps that go back in a column that falls."""

@@ -12,10 +12,9 @@ from typing import IO, TYPE_CHECKING
 import click
 from rich.table import Table
 
+from lowwater import instants, terminal
 from lowwater.cli import options
 from lowwater.errors import LowwaterError
-from lowwater.instants import format_instant
-from lowwater.terminal import Terminal, open_console, say, styled
 
 if TYPE_CHECKING:
     from lowwater.config import Config
@@ -253,7 +252,7 @@ def _ingest_patterns(lake: PurePath, link: str | None, start: int | None, end: i
         for missing in files.missing:
             sound = False
             said.add(missing.folder)
-            say(f"error: {missing.error(name)}", err=True)
+            terminal.say(f"error: {missing.error(name)}", err=True)
         counts = (len(files.unchanged), "known"), (files.aside, "set aside")
         ingested = ", ".join(f"{count:,} {what}" for count, what in counts if count)
         if not files.new and files.missing and not ingested:
@@ -267,7 +266,7 @@ def _ingest_patterns(lake: PurePath, link: str | None, start: int | None, end: i
                 results += ingest_files(opened, name, files.new, config, None, tasks, tell=tell)
         except LowwaterError as error:
             sound = False
-            say(f"error: {error}", err=True)
+            terminal.say(f"error: {error}", err=True)
             if of_every_link(error):
                 break
     if results:
@@ -284,7 +283,7 @@ def tell_unread(lake: Lake, config: Config, said: Collection[str] = ()) -> None:
 
     look(lake, config)
     for line in unread_lines(lake, config, said=said):
-        say(line, err=True)
+        terminal.say(line, err=True)
 
 
 def _tell_idle_keys(lake: Lake, config: Config, *links: str) -> None:
@@ -297,7 +296,7 @@ def _tell_idle_keys(lake: Lake, config: Config, *links: str) -> None:
         if config.link(link).covers:
             paths = [capture_path(file.row.path) for file in LedgerFiles(lake, link, config.link(link)).all]
             for line in idle_keys(link, config.link(link), paths):
-                say(f"note: {line}", err=True)
+                terminal.say(f"note: {line}", err=True)
 
 
 def _show(results: Sequence[IngestResult], lake: Lake, config: Config, whole: bool = True) -> None:
@@ -323,7 +322,7 @@ def _show(results: Sequence[IngestResult], lake: Lake, config: Config, whole: bo
     plain: dict[tuple[str, str], list[tuple[str, Capture]]] = {}
     for result, name in zip(results, names, strict=True):
         for row in result.captures:
-            covered = f"{format_instant(row.covers_from)}/{format_instant(row.covers_to)}"
+            covered = f"{instants.format_instant(row.covers_from)}/{instants.format_instant(row.covers_to)}"
             count = outside.get((row.link, row.attempt))
             outside_text = "" if count is None else outside_words(row, count, config.link(row.link))
             numbers = f"{row.packets:,}", f"{row.malformed:,}", f"{count.all if count else 0:,}"
@@ -333,18 +332,18 @@ def _show(results: Sequence[IngestResult], lake: Lake, config: Config, whole: bo
                 plain.setdefault((row.link, result.state), []).append((name[len(shared) :], row))
                 continue
             cells = name[len(shared) :], row.link, result.state, *numbers, covered, notes
-            table.add_row(*(styled(cell) for cell in cells))
+            table.add_row(*(terminal.styled(cell) for cell in cells))
     for (link, state), files in plain.items():
         (first, _), (last, _) = files[0], files[-1]
         rows = [row for _, row in files]
-        covered = f"{format_instant(min(row.covers_from for row in rows))}/"
-        covered += format_instant(max(row.covers_to for row in rows))
+        covered = f"{instants.format_instant(min(row.covers_from for row in rows))}/"
+        covered += instants.format_instant(max(row.covers_to for row in rows))
         name = first if len(files) == 1 else f"{first} ... {last} ({len(files):,} files)"
         numbers = f"{sum(row.packets for row in rows):,}", "0", "0"
-        table.add_row(*(styled(cell) for cell in (name, link, state, *numbers, covered, "")))
+        table.add_row(*(terminal.styled(cell) for cell in (name, link, state, *numbers, covered, "")))
     if shared:
-        say(f"all captures begin with {shared}")
-    open_console().print(table)
+        terminal.say(f"all captures begin with {shared}")
+    terminal.open_console().print(table)
 
 
 @click.command("set-aside")
@@ -375,8 +374,8 @@ def set_aside(files: tuple[str, ...], lake: PurePath, reason: str | None, by: st
     else:
         rows = put_aside(opened, config, files, str(reason).strip(), by or getpass.getuser())
     for row in rows:
-        say(f"{row.name}: {'counts again' if undo else 'set aside'}")
-    say("`lowwater plan` says which intervals are due now")
+        terminal.say(f"{row.name}: {'counts again' if undo else 'set aside'}")
+    terminal.say("`lowwater plan` says which intervals are due now")
 
 
 CAPTURES, TABLES = ("pcap", "pcapng"), ("csv", "json", "parquet")
@@ -441,7 +440,7 @@ def export(
     if form in TABLES:
         raise LowwaterError(f"--format {form}: link {names[0]!r} has packets", "give --format pcap or pcapng")
     predicate = read_predicate(where, protocol or "ETH")
-    with Terminal(stderr=True).working("selecting packets") as working:
+    with terminal.Terminal(stderr=True).working("selecting packets") as working:
 
         def progress(count: int) -> None:
             working(f"selecting packets: {count:,}")
@@ -450,12 +449,12 @@ def export(
         working(f"writing {selection.packets:,} packets")
         _write(out, _capture_writer(selection, form or _format(selection, out)))
     packets = "1 packet" if selection.packets == 1 else f"{selection.packets:,} packets"
-    say(f"{packets} to {_shown(out)}", err=True)
+    terminal.say(f"{packets} to {_shown(out)}", err=True)
     if selection.cut:
         message = (
             f"{selection.cut:,} of {packets} are truncated: the lake keeps at most {selection.kept:,} bytes of them"
         )
-        say(message, err=True)
+        terminal.say(message, err=True)
 
 
 def _check_target(out: Path, force: bool) -> None:
@@ -508,7 +507,7 @@ def _export_records(
     if spreadsheet and chosen != "csv":
         raise click.UsageError("--spreadsheet goes with --format csv")
     count = 0
-    with Terminal(stderr=True).working("writing records") as working:
+    with terminal.Terminal(stderr=True).working("writing records") as working:
 
         def write(file: IO[bytes]) -> None:
             nonlocal count
@@ -517,7 +516,7 @@ def _export_records(
             )
 
         _write(out, write)
-    say(f"{'1 record' if count == 1 else f'{count:,} records'} to {_shown(out)}", err=True)
+    terminal.say(f"{'1 record' if count == 1 else f'{count:,} records'} to {_shown(out)}", err=True)
 
 
 def _shown(out: Path) -> str:

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from lowwater import errors, processes
 from lowwater.cli import options
-from lowwater.errors import LakeError, LowwaterError
-from lowwater.processes import pause, until_stopped
 from lowwater.terminal import Terminal, open_console, say
 
 if TYPE_CHECKING:
@@ -95,7 +94,7 @@ def maintain(lake: PurePath, dry_run: bool, mend: bool, verify: bool, queries: P
         table.add_row(action.what, action.where, f"{action.files:,}", f"{action.bytes:,}", action.why)
     open_console().print(table if actions else "nothing to do")
     if twice := [action for action in actions if action.what == DOUBLED]:
-        raise LakeError("; ".join(f"{each.where} {each.why}" for each in twice), MEND)
+        raise errors.LakeError("; ".join(f"{each.where} {each.why}" for each in twice), MEND)
 
 
 def _verify(lake: Lake) -> None:
@@ -106,7 +105,7 @@ def _verify(lake: Lake) -> None:
         count += 1
         say(claim)
     if count:
-        raise LakeError(
+        raise errors.LakeError(
             f"{lake.root}: the logs say something wrong {count:,} times",
             "damage or somebody else did this: do not use these tables; make them again from the captures",
         )
@@ -141,9 +140,9 @@ def metrics(lake: PurePath, queries: Path, textfile: Path | None, listen: str | 
     if listen is not None:
         host, port = _address(listen)
         metrics_text(lake, queries)  # an error now is one of the user's
-        with serving(lake, queries, host, port) as at, until_stopped() as stopped:
+        with serving(lake, queries, host, port) as at, processes.until_stopped() as stopped:
             say(f"http://{host}:{at}/metrics", err=True)
-            pause(inf, stopped)
+            processes.pause(inf, stopped)
     elif textfile is None:
         say(metrics_text(lake, queries), nl=False)
     else:
@@ -155,12 +154,12 @@ def _write(lake: PurePath, queries: Path, textfile: Path, every: int | None) -> 
 
     if textfile.suffix != ".prom":
         raise click.BadParameter(f"--textfile {textfile}: the node exporter reads files whose names end with .prom")
-    with until_stopped() as stopped:
+    with processes.until_stopped() as stopped:
         while not stopped():
             write_textfile(lake, queries, textfile)
             if every is None:
                 return
-            pause(every / 1e9, stopped)
+            processes.pause(every / 1e9, stopped)
 
 
 def _address(text: str) -> tuple[str, int]:
@@ -193,21 +192,21 @@ def traces(lake: PurePath, queries: Path, address: str, since: int | None, follo
     from lowwater.replay.schedule.links import jobs
     from lowwater.replay.telemetry import TraceSender, traces_since
 
-    def tell(name: str, error: LowwaterError) -> None:
+    def tell(name: str, error: errors.LowwaterError) -> None:
         say(f"query set {name}: {error}; its runs have no heartbeats", err=True)
 
     if every <= 0:
         raise click.BadParameter("--every must be above 0")
     opened, at, sent = lake_to_read(lake), since or 0, 0
     sender = TraceSender(address)
-    with until_stopped() as stopped:
+    with processes.until_stopped() as stopped:
         while not stopped():
             for run, spans in traces_since(opened, jobs(lake, queries, tell), at):
                 sender.send(spans)
                 at, sent = max(at, run.finished), sent + 1
             if not follow:
                 break
-            pause(every / 1e9, stopped)
+            processes.pause(every / 1e9, stopped)
     sender.close()
     say(f"{sent:,} {'run' if sent == 1 else 'runs'} sent to {address}", err=True)
 
