@@ -16,6 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lowwater import errors, limits
 from lowwater.catalog.expr import Column, Expr, columns_of
 from lowwater.catalog.functions import Columns, Fold
 from lowwater.catalog.schemas import LAST, STREAM_TYPES
@@ -33,8 +34,6 @@ from lowwater.columns.values import (
     repeated,
     window_end,
 )
-from lowwater.errors import LowwaterError
-from lowwater.limits import ROW_BLOCK_ROWS
 from lowwater.plan import operators as ops
 from lowwater.plan.shares import ROWS, SubGroup, SuperGroup, partial_columns
 from lowwater.plan.temporal import END_OF_TIME, INT64_MAX
@@ -140,9 +139,9 @@ class StoredState:
         error says how to make it again."""
         try:
             return read(self.files.get(state_file(query), b""))
-        except (ValueError, LowwaterError) as error:
-            cause = error.message if isinstance(error, LowwaterError) else str(error)
-            raise LowwaterError(
+        except (ValueError, errors.LowwaterError) as error:
+            cause = error.message if isinstance(error, errors.LowwaterError) else str(error)
+            raise errors.LowwaterError(
                 f"{self.folder}/{state_file(query)}: {cause}",
                 f"remove the folder {self.folder}, and `lowwater backfill` makes it again",
             ) from error
@@ -211,9 +210,9 @@ def sub_grouped(node: SubGroup, blocks: Iterable[Frame]) -> Iterator[Frame]:
     waiting: list[Frame] = []
     for frame in blocks:
         waiting.append(_merged(_partials(node, frame, aggregates), names, folds))
-        if sum(each.rows for each in waiting) > ROW_BLOCK_ROWS:
+        if sum(each.rows for each in waiting) > limits.ROW_BLOCK_ROWS:
             waiting = [_merged(concat_frames(waiting), names, folds)]
-            if waiting[0].rows > ROW_BLOCK_ROWS // 2:  # the groups are too many to be held
+            if waiting[0].rows > limits.ROW_BLOCK_ROWS // 2:  # the groups are too many to be held
                 yield _ending(node, waiting.pop())
     if waiting:
         yield _ending(node, _merged(concat_frames(waiting), names, folds))
@@ -352,7 +351,7 @@ def _arguments(aggregate: ops.Aggregate, frame: Frame) -> Iterable[tuple[Value, 
 def _results(aggregates: Aggregates, group: Sequence[Accumulator], is_whole: bool) -> Sequence[Value]:
     if is_whole:
         return list(aggregates.results(group))
-    with suppress(LowwaterError):
+    with suppress(errors.LowwaterError):
         return list(aggregates.results(group))
     return [None] * len(group)
 
@@ -431,8 +430,8 @@ def join_rows(node: ops.Join, left: Frame, right: Frame) -> Iterator[tuple[Frame
     for at, (keeps, side, frame, other, pairs) in enumerate(sides):
         missing = {name: kinds[name] for name in needed if name in other.columns}
         alone = np.flatnonzero(~met[at]) if keeps else np.zeros(0, np.int64)
-        for begin in range(0, len(alone), ROW_BLOCK_ROWS):
-            rows = alone[begin : begin + ROW_BLOCK_ROWS]
+        for begin in range(0, len(alone), limits.ROW_BLOCK_ROWS):
+            rows = alone[begin : begin + limits.ROW_BLOCK_ROWS]
             present = frame.take(rows)
             columns = present.columns | _tied(pairs, present, missing)
             value = values[at].take(pa.array(rows))

@@ -13,10 +13,9 @@ from pathlib import PurePath
 
 import pyarrow as pa
 
+from lowwater import documents, errors
 from lowwater.catalog.expr import Type
 from lowwater.catalog.schemas import IDENTITY, READABLE
-from lowwater.documents import FILE_NAME
-from lowwater.errors import LakeError
 from lowwater.lake import open_tables
 from lowwater.lake.tables import create, safe_name
 from lowwater.plan import properties
@@ -494,7 +493,7 @@ def is_lake(root: PurePath) -> bool:
     without them; or it is a trial.
     Raises OSError if it may not be looked into."""
     names = paths.names_in(root)
-    return not names.isdisjoint((FILE_NAME, TRIAL)) or {"captures", "packets"} <= names
+    return not names.isdisjoint((documents.FILE_NAME, TRIAL)) or {"captures", "packets"} <= names
 
 
 def lake_to_read(root: str | PurePath) -> Lake:
@@ -505,9 +504,9 @@ def lake_to_read(root: str | PurePath) -> Lake:
         found = is_lake(path)
     except OSError as error:
         hint = hint_of(error, "ask its owner for the right to read it, or read it as the user who wrote it")
-        raise LakeError(f"{path}: cannot be read: {error.strerror}", hint) from error
+        raise errors.LakeError(f"{path}: cannot be read: {error.strerror}", hint) from error
     if not found:
-        raise LakeError(f"{path}: there is no lake", NO_LAKE.format(lake=shlex.quote(str(root))))
+        raise errors.LakeError(f"{path}: there is no lake", NO_LAKE.format(lake=shlex.quote(str(root))))
     lake = Lake(path)
     untrusted.require_plain_folder(path)
     return lake
@@ -524,9 +523,9 @@ def make_ledgers(lake: Lake) -> None:
     try:
         unwritable = paths.make_folders(root, lake.work, lake.locks)
     except OSError as error:
-        raise LakeError(f"{root}: cannot be written: {error.strerror}", hint_of(error, UNWRITABLE)) from error
+        raise errors.LakeError(f"{root}: cannot be written: {error.strerror}", hint_of(error, UNWRITABLE)) from error
     for folder in unwritable:
-        raise LakeError(f"{folder}: cannot be written: permission denied", UNWRITABLE)
+        raise errors.LakeError(f"{folder}: cannot be written: permission denied", UNWRITABLE)
     for path, schema, partition in _missing(lake):
         create(path, schema, partition)
     _note_layout(lake)

@@ -25,7 +25,6 @@ from urllib.parse import unquote
 from lowwater import limits
 from lowwater.documents import json_value
 from lowwater.errors import LakeError
-from lowwater.limits import OPEN_TABLES
 from lowwater.storage import objects, paths
 from lowwater.storage.object_paths import ObjectPath
 from lowwater.storage.objects import LOOK, FileCache, file_cache, is_recent
@@ -719,7 +718,7 @@ class ValuesByState:
 
 
 _OPEN = _Open()
-_VALUES = ValuesByState(OPEN_TABLES)
+_VALUES = ValuesByState(limits.OPEN_TABLES)
 
 
 def _open(path: PurePath, version: int | None = None, mirror: Mirror | None = None) -> DeltaTable:
@@ -895,7 +894,7 @@ def keep(path: PurePath, table: DeltaTable) -> None:
 
 def _put(path: PurePath, opened: _Opened) -> None:
     _OPEN.tables[path] = opened
-    while len(_OPEN.tables) > OPEN_TABLES:
+    while len(_OPEN.tables) > limits.OPEN_TABLES:
         _OPEN.tables.popitem(last=False)
 
 

@@ -26,11 +26,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import fs
 
-from lowwater import limits
+from lowwater import instants, limits
 from lowwater.errors import LakeError, OwnerError
-from lowwater.instants import HOUR, format_instant
 from lowwater.lake.open_tables import change as apply, existing, forget, keep, make_table, newest, table_address
-from lowwater.limits import LIBRARY_MESSAGE_CHARACTERS
 from lowwater.storage import paths
 from lowwater.storage.failures import Door, StoreError, lake_error, store_error
 from lowwater.storage.locks import Fence, LostError
@@ -114,12 +112,12 @@ def interval_label(start: int, end: int) -> str:
         >>> interval_label(0, 3600 * 10**9)
         '1970-01-01T000000Z_1970-01-01T010000Z'
     """
-    return "_".join(format_instant(bound).replace(":", "") for bound in (start, end))
+    return "_".join(instants.format_instant(bound).replace(":", "") for bound in (start, end))
 
 
 def hours(start: int, end: int) -> tuple[int, int]:
     """Returns the first and the last hour partition that meet [start, end), ns."""
-    return start // HOUR, max(start, end - 1) // HOUR
+    return start // instants.HOUR, max(start, end - 1) // instants.HOUR
 
 
 def lake_errors(what: str) -> Door:
@@ -161,8 +159,8 @@ def _one_line(error: BaseException) -> str:
         found[0]
         if found
         else text
-        if len(text) <= LIBRARY_MESSAGE_CHARACTERS
-        else f"{text[:LIBRARY_MESSAGE_CHARACTERS]}..."
+        if len(text) <= limits.LIBRARY_MESSAGE_CHARACTERS
+        else f"{text[: limits.LIBRARY_MESSAGE_CHARACTERS]}..."
     )
 
 
@@ -405,7 +403,7 @@ def _options(path: PurePath, table: DeltaTable, token: str, fence: Fence | None)
 def _clock_agrees(path: PurePath) -> bool:
     """Whether the clock of this machine is that of the store: Delta judges by it which entries of a log are old."""
     try:
-        return abs(time.time_ns() - paths.clock(path)) < HOUR
+        return abs(time.time_ns() - paths.clock(path)) < instants.HOUR
     except OSError:
         return False
 

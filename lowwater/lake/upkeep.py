@@ -17,10 +17,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lowwater import limits
-from lowwater.documents import json_value
-from lowwater.errors import LakeError
-from lowwater.instants import HOUR
+from lowwater import documents, errors, instants, limits
 from lowwater.lake import tables
 from lowwater.lake.layout import Lake
 from lowwater.lake.open_tables import existing, pack_logs, was_opened
@@ -61,7 +58,7 @@ def tidy_ledgers(root: PurePath, ledgers: Iterable[PurePath], unread: Container[
     def need(path: PurePath) -> float:
         return max(_fragments(path).values(), default=0) / (SELDOM if path in unread else 1)
 
-    with suppress(LakeError):
+    with suppress(errors.LakeError):
         # What this process never looked at it did not write to, and a look at a store takes requests.
         for path in sorted(filter(was_opened, ledgers), key=need, reverse=True)[:AT_ONCE]:
             compact(path)
@@ -251,7 +248,7 @@ def _change(file: PurePath, at: int, data: bytes) -> Change:
     rows, info, named = False, {}, list[str]()
     try:
         for line in data.splitlines():
-            action = json_value(line) if line.strip() else {}
+            action = documents.json_value(line) if line.strip() else {}
             if "add" in action:
                 added[unquote(action["add"]["path"])] = action["add"]
                 named.append(action["add"]["path"])
@@ -264,7 +261,7 @@ def _change(file: PurePath, at: int, data: bytes) -> Change:
                 info = action["commitInfo"]
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         hint = "check that the lake can be read and is whole"
-        raise LakeError(f"{file}: is no commit of a Delta table", hint) from error
+        raise errors.LakeError(f"{file}: is no commit of a Delta table", hint) from error
     require_names(file.parent.parent, named)
     return Change(int(file.stem), at, added, tuple(removed), rows, info)
 
@@ -335,7 +332,7 @@ def mend(lake: Lake, path: PurePath, found: Doubled) -> None:
     """Takes doubled rows out of a table, in one commit.
     Raises LakeError if the log does not say what is right, files are gone, or the table cannot be written."""
     if found.unclear is not None and path not in lake.ledgers():
-        raise LakeError(
+        raise errors.LakeError(
             f"{path}: version {found.unclear.version} changed rows that were there twice since version "
             f"{found.causes[0].version}, so its log does not say any more which are right",
             f"remove {path}, and make its rows again with `lowwater backfill`",
@@ -362,7 +359,7 @@ def _again(path: PurePath, name: str, action: dict[str, Any]) -> tables.DataFile
         paths.copy(path / name, target)
     except FileNotFoundError:
         hint = f"remove {path}, and make its rows again with `lowwater backfill`"
-        raise LakeError(f"{path / name}: the only file with some rows is gone", hint) from None
+        raise errors.LakeError(f"{path / name}: the only file with some rows is gone", hint) from None
     stored = json.loads(action.get("stats") or "{}")
     return tables.DataFile(
         target.relative_to(path).as_posix(),
@@ -405,7 +402,7 @@ def wrong_claims(lake: Lake) -> Iterator[str]:
             with tables.lake_errors(f"{folder}: the table cannot be read"):
                 table = tables.open_table(folder)
                 rows = tables.live_files(table) if table is not None else []
-        except LakeError as error:
+        except errors.LakeError as error:
             yield error.message
             continue
         for row in rows:
@@ -425,8 +422,8 @@ def _wrong(folder: PurePath, row: Mapping[str, Any]) -> Iterator[str]:
     except FileNotFoundError:
         yield f"{place}: the log names it, and it is not there"
         return
-    except (LakeError, OSError, pa.ArrowException) as error:
-        yield error.message if isinstance(error, LakeError) else f"{place}: {str(error).splitlines()[0][:200]}"
+    except (errors.LakeError, OSError, pa.ArrowException) as error:
+        yield error.message if isinstance(error, errors.LakeError) else f"{place}: {str(error).splitlines()[0][:200]}"
         return
     if metadata.num_rows != row["num_records"]:
         yield f"{place}: the log says {row['num_records']:,} rows, and it has {metadata.num_rows:,}"
@@ -437,8 +434,8 @@ def _wrong(folder: PurePath, row: Mapping[str, Any]) -> Iterator[str]:
             yield f"{place}: the log says that {name} is in {low} to {high}, and it is in {least} to {most}"
     for partition, name in HOURS.items():
         hour = row.get(f"partition.{partition}")
-        if hour is not None and name in bounds and {int(hour)} != {bound // HOUR for bound in bounds[name]}:
-            yield f"{place}: the log puts it into hour {hour}, and its {name} is in {bounds[name][0] // HOUR}"
+        if hour is not None and name in bounds and {int(hour)} != {bound // instants.HOUR for bound in bounds[name]}:
+            yield f"{place}: the log puts it into hour {hour}, and its {name} is in {bounds[name][0] // instants.HOUR}"
 
 
 def _bounds(metadata: Any) -> dict[str, tuple[int, int]]:

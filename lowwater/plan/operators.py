@@ -10,12 +10,11 @@ from enum import StrEnum
 from math import gcd
 from typing import ClassVar, Self
 
+from lowwater import errors, limits
 from lowwater.catalog.expr import Binary, Column, Const, Expr, Type, Unary, columns_of, rewrite, with_children
 from lowwater.catalog.functions import AggregateFunction, Native, StateFunction
 from lowwater.catalog.native import NATIVE
 from lowwater.catalog.records import RecordLayout
-from lowwater.errors import LawError
-from lowwater.limits import EXPRESSION_NODES
 from lowwater.plan.temporal import Step, Temporal, grid, infer
 
 # Columns and named expressions, the parts of every operator.
@@ -1335,7 +1334,7 @@ def walk(*roots: Node, done: Container[int] = ()) -> Iterator[Node]:
 def outgrows(after: Iterable[Expr], before: Iterable[Expr]) -> bool:
     """Whether expressions are larger than those of which a rule made them, and than EXPRESSION_NODES."""
     nodes = sum(expr.size for expr in after)
-    return nodes > EXPRESSION_NODES and nodes > sum(expr.size for expr in before)
+    return nodes > limits.EXPRESSION_NODES and nodes > sum(expr.size for expr in before)
 
 
 def substitute(expr: Expr, items: Sequence[Item]) -> Expr:
@@ -1371,5 +1370,5 @@ def lftas_of(*nodes: Node) -> list[Lfta]:
     lftas: dict[str, Lfta] = {}
     for node in walk(*nodes):
         if isinstance(node, LftaInput) and lftas.setdefault(node.lfta.name, node.lfta) != node.lfta:
-            raise LawError(f"two LFTAs are called {node.lfta.name}")
+            raise errors.LawError(f"two LFTAs are called {node.lfta.name}")
     return list(lftas.values())

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
+from lowwater import errors, limits
 from lowwater.catalog import expr as ex
 from lowwater.catalog.builtin import CATALOG
 from lowwater.catalog.expr import Column, Expr, Type, columns_of, conjunction, conjuncts, rewrite
@@ -19,8 +20,6 @@ from lowwater.catalog.native import NATIVE, type_of
 from lowwater.catalog.protocols import ALIASES
 from lowwater.catalog.records import field_name
 from lowwater.catalog.schemas import RECORD_NUMBER
-from lowwater.errors import LawError
-from lowwater.limits import GROUP_TABLE_SLOTS
 from lowwater.plan import operators as ops
 from lowwater.plan.operators import MOST_COLUMNS
 from lowwater.plan.properties import ROW, TIMESTAMP, safe, unkeepable, unsafe
@@ -61,7 +60,7 @@ class Setting:
         return self.thresholds.get(query, Cost.HIGH)
 
     def size(self, query: str) -> int:
-        return self.slots.get(query, GROUP_TABLE_SLOTS)
+        return self.slots.get(query, limits.GROUP_TABLE_SLOTS)
 
     def one(self, above: ops.Node, below: ops.Node) -> bool:
         """Returns whether rules may rewrite two operators together: of one query, or the lower one of a private query.
@@ -786,7 +785,7 @@ class Rewriter:
                 result = rule(node, self.setting)
                 if result is not None:
                     if [(f.name, f.type) for f in result.fields] != [(f.name, f.type) for f in node.fields]:
-                        raise LawError(f"rule {rule.__name__} changes the columns of query {node.query}")
+                        raise errors.LawError(f"rule {rule.__name__} changes the columns of query {node.query}")
                     # An expression that a rule moved down may move further.
                     node = ops.with_inputs(result, [self.rewrite(below) for below in result.inputs()])
                     again = True

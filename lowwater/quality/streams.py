@@ -15,18 +15,16 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from lowwater import errors, instants, processes
 from lowwater.capture.digests import row_digests
 from lowwater.catalog.expr import Type
 from lowwater.catalog.schemas import CONTROL, LAST, PUNCTUATION, ROW
 from lowwater.config import SuiteLimits
-from lowwater.errors import LakeError
-from lowwater.instants import SECOND, format_duration
 from lowwater.lake.tables import quote
 from lowwater.limits import EXAMPLE_ROWS, KEY_DIGESTS
 from lowwater.plan.operators import Field
 from lowwater.plan.properties import published_schema, result_schema
 from lowwater.plan.temporal import INT64_MAX
-from lowwater.processes import Answers, EndedError
 from lowwater.quality import judge
 from lowwater.quality.suites import CustomExpectation
 
@@ -212,7 +210,7 @@ def shared_keys(
             found = database.sql(f"SELECT {columns} FROM mine SEMI JOIN shared ON {same} ORDER BY {order} LIMIT {most}")
             return keys, BrokenRows(total, found.to_arrow_table().cast(schema).to_pylist())
     except (OSError, duckdb.Error, pa.ArrowException) as error:
-        raise LakeError(f"a stream cannot be read: {error}", "run the high stage again") from error
+        raise errors.LakeError(f"a stream cannot be read: {error}", "run the high stage again") from error
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -324,7 +322,7 @@ def check_rows(
     schema: pa.Schema,
     suite: Sequence[CustomExpectation],
     limits: SuiteLimits,
-    ask: Callable[[dict[str, Any]], Answers] | None = None,
+    ask: Callable[[dict[str, Any]], processes.Answers] | None = None,
 ) -> list[RuleResult]:
     """Judges the rows of a stream over an interval."""
     if not suite:
@@ -335,15 +333,15 @@ def check_rows(
         "schema": schema.serialize().to_pybytes().hex(),
         "entries": [each.entry() for each in suite],
         "megabytes": limits.megabytes,
-        "seconds": limits.time / SECOND,
+        "seconds": limits.time / instants.SECOND,
     }
     answers: dict[int, dict[str, Any]] = {}
     why = ""
     try:
         for answer in (ask or judge.request)(request):
             answers[answer["number"]] = answer
-    except EndedError as error:
-        late = f"the suite took longer than [suites] time = {format_duration(limits.time)}"
+    except processes.EndedError as error:
+        late = f"the suite took longer than [suites] time = {instants.format_duration(limits.time)}"
         why = late if error.alarm else f"the process that judges rows ended: {error}"
     positions = sorted({place for answer in answers.values() for place in answer["places"]})
     found = ({name: row[name] for name in schema.names} for row in rows_at(files, positions, ROW))

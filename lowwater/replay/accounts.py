@@ -12,9 +12,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lowwater import errors, instants
 from lowwater.config import Config
-from lowwater.errors import LawError
-from lowwater.instants import format_instant
 from lowwater.lake.layout import HEARTBEATS, OUTCOMES
 from lowwater.lake.ledgers.captures import Capture
 from lowwater.low import LinkResult
@@ -88,7 +87,7 @@ class Accounts:
         for (lfta, link), counts in self.lftas.items():
             named = sum(counts[name] for name in OUTCOMES)
             if counts["sane"] != named:
-                raise LawError(
+                raise errors.LawError(
                     f"LFTA {lfta} on {link}: {counts['sane']} sane records, but its outcomes add up to {named}"
                 )
 
@@ -101,7 +100,7 @@ class Accounts:
             packets = sum(row.packets for row in rows)
             if packets != counts.sane + counts.violating + counts.duplicates:
                 dropped = f", {counts.duplicates} duplicates" if counts.duplicates else ""
-                raise LawError(
+                raise errors.LawError(
                     f"link {name}: {packets} records, {counts.sane} sane and {counts.violating} violating{dropped}"
                 )
 
@@ -127,7 +126,7 @@ def link_summary(
     """The entry of a link in the summary: captures, ends of cut captures, record counts, largest lateness (ns).
     `latest`: largest lateness of its records, ns."""
     skew = config.link(name).skew
-    cut = {row.path: format_instant(row.covers_to) for row in captures if not row.ended_cleanly}
+    cut = {row.path: instants.format_instant(row.covers_to) for row in captures if not row.ended_cleanly}
     shared = {"captures": [row.path for row in captures], "cut": cut, "skew_ns": skew}
     if name not in accounts.links:  # no query reads the link: its records are only counted
         malformed = sum(row.malformed for row in captures)

@@ -17,9 +17,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from lowwater import __version__
-from lowwater.documents import stored_object
-from lowwater.errors import AuditError, AwayError, BusyError, LakeError, LowwaterError, OwnerError
+from lowwater import __version__, documents, errors
 from lowwater.high.operators import StoredState
 from lowwater.high.runner import Runner
 from lowwater.instants import format_instant
@@ -123,12 +121,12 @@ def replay(
     job.prepare()
     runner = runner or runner_of("lowwater replay", job.config, progress)
     stages = (stage,) if stage else STAGES[:-1] if hold else STAGES
-    outcomes, failed = list[Outcome](), list[LowwaterError]()
+    outcomes, failed = list[Outcome](), list[errors.LowwaterError]()
     for at, until in [(start, end)] if ask else job.intervals(start, end):
         try:
             outcomes.append(run_interval(job, at, until, progress, runner, stages, ask))
-        except LowwaterError as error:
-            if stage != AUDIT or isinstance(error, BusyError | AwayError | OwnerError):
+        except errors.LowwaterError as error:
+            if stage != AUDIT or isinstance(error, errors.BusyError | errors.AwayError | errors.OwnerError):
                 raise
             failed.append(error)
     if failed:
@@ -228,7 +226,7 @@ class _Journal:
         if not rows or rows[-1].state == FAILED or rows[-1].digest != digest:
             cause = "failed" if rows and rows[-1].state == FAILED else "has not run"
             interval = format_instant(self.start)
-            raise LakeError(
+            raise errors.LakeError(
                 f"interval {interval}: stage {stage} {cause}", f"run `lowwater replay` with --stage {stage}"
             )
         return rows[-1]
@@ -256,27 +254,27 @@ class _Journal:
     def write(self, *rows: ReplayRow) -> None:
         record_replays(self.job.lake, [*rows])
 
-    def failed(self, error: LowwaterError) -> None:
+    def failed(self, error: errors.LowwaterError) -> None:
         """Writes a failure. What went wrong first is what is said, also where that fails."""
         self.told, lake = True, self.job.lake
         try:
             with outages():
                 self.write(self._failure(error))
-            with suppress(LowwaterError):
+            with suppress(errors.LowwaterError):
                 tidy_ledgers(lake.root, lake.run_ledgers(), lake.all_measures())
-        except AwayError:
+        except errors.AwayError:
             self.keep(error)
-        except LowwaterError:
+        except errors.LowwaterError:
             pass  # its lease is lost: another run tells
 
-    def keep(self, error: LowwaterError) -> None:
+    def keep(self, error: errors.LowwaterError) -> None:
         """Keeps a failure that cannot be written."""
         self.latest = max(self.latest, time.time_ns())  # the ledger cannot be read either
         keep_untold(self.job.lake, self._failure(error))
 
-    def _failure(self, error: LowwaterError) -> ReplayRow:
+    def _failure(self, error: errors.LowwaterError) -> ReplayRow:
         """The row of a failure: what it was tried on, and whether the same inputs would repeat it."""
-        account = error.accounting if isinstance(error, AuditError) else {}
+        account = error.accounting if isinstance(error, errors.AuditError) else {}
         account = {**account, "tried": self.job.attempted(self.tried), "repeats": error.repeats}
         return self.row("", "", None, account, state=FAILED, reason=error.message)
 
@@ -311,12 +309,12 @@ def _attempt(job: Job, start: int, end: int, progress: Progress, runner: Runner,
             try:
                 with outages():
                     yield _Attempt(journal.job, start, end, progress, runner, journal, folder, shared, scans)
-            except (BusyError, OwnerError):
+            except (errors.BusyError, errors.OwnerError):
                 raise  # says nothing about this interval: another run, or another query set, is at it
-            except LowwaterError as error:
+            except errors.LowwaterError as error:
                 journal.failed(error)
                 raise
-    except AwayError as error:
+    except errors.AwayError as error:
         if not journal.told:
             journal.keep(error)
         raise
@@ -386,7 +384,7 @@ def _is_published(journal: _Journal, digests: dict[str, str]) -> bool:
     for last in publications:
         if last is not None and (why := journal.damage(last.query)):
             if last.state == ROLLED_BACK and last.digest == digests[last.query]:
-                raise LakeError(f"query {last.query}: {ROLLED_BACK}, and damaged since: {why}", AGAIN_OR_LIFT)
+                raise errors.LakeError(f"query {last.query}: {ROLLED_BACK}, and damaged since: {why}", AGAIN_OR_LIFT)
             whole = False
     return whole
 
@@ -421,7 +419,7 @@ def _confirm(attempt: _Attempt, plan: _Plan) -> Outcome:
             state, reason = ROLLED_BACK, last.reason
         elif last.state != plan.state and not (last.state == DONE and plan.state == PROVISIONAL):
             now = {"state": plan.state, "reason": plan.reason, "publication": last.publication}
-            journal.write(journal.row(query, digest, last.rows, stored_object(last.accounting), **now))
+            journal.write(journal.row(query, digest, last.rows, documents.stored_object(last.accounting), **now))
     for row in journal.rows():
         if row.stage == AUDIT and row.query in plan.digests:
             audited = _Audited.of(row)
@@ -507,7 +505,7 @@ def _audit(attempt: _Attempt, plan: _Plan, outcome: Outcome) -> Outcome:
     journal, written = attempt.journal, {}
     for query, digest in plan.digests.items():
         row = journal.require(HIGH, query, digest)
-        written[query] = WrittenStream(row.rows or 0, stored_object(row.accounting).get("fingerprint", ""))
+        written[query] = WrittenStream(row.rows or 0, documents.stored_object(row.accounting).get("fingerprint", ""))
     verdict = audit(attempt.job, plan.inputs, written, attempt.scans, attempt.folder / "audit")
     journal.took()
     made = []
@@ -528,7 +526,7 @@ class _Audited(NamedTuple):
 
     @classmethod
     def of(cls, row: ReplayRow) -> _Audited:
-        account = stored_object(row.accounting)
+        account = documents.stored_object(row.accounting)
         return cls(*(str(account.get(name, "")) for name in cls._fields))
 
 

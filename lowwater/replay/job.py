@@ -12,11 +12,10 @@ from pathlib import Path, PurePath
 from types import MappingProxyType
 from typing import Any
 
-from lowwater import __version__
+from lowwater import __version__, documents, link_names
 from lowwater.capture.content.retention import ContentOptions
 from lowwater.catalog.watchlists import watchlist_digest
 from lowwater.config import LONGEST_SKEW, Config, Link, load_config, section_of
-from lowwater.documents import FILE_NAME
 from lowwater.errors import ConfigError, LakeError, nearest
 from lowwater.extras import absent
 from lowwater.instants import format_duration, format_instant
@@ -38,7 +37,6 @@ from lowwater.lake.ledgers.runs import (
 from lowwater.lake.query_sets import last_look, store_chained
 from lowwater.lake.results.streams import FORM, state_folder
 from lowwater.lake.run_inputs import OLDER, InputSummary, inputs_digest, inputs_summary, link_inputs, outdated
-from lowwater.link_names import family_of
 from lowwater.low import Policy
 from lowwater.low.settings import Flush, LowSettings
 from lowwater.plan.context import Links
@@ -291,8 +289,8 @@ class Job:
 
 def _with_records(links: Sequence[str], loud: Collection[str]) -> list[str]:
     """The links with records, and those of which no interface has any."""
-    heard = {family_of(link) for link in links if link in loud}
-    silent = {family_of(link) for link in links} - heard
+    heard = {link_names.family_of(link) for link in links if link in loud}
+    silent = {link_names.family_of(link) for link in links} - heard
     return sorted({*(link for link in links if link in loud), *silent})
 
 
@@ -315,7 +313,7 @@ def lake_links(config: Config, lake: Lake) -> Links:
     ingested = ingested_links(lake)
     standing = interface_links(ingested)
     chosen = set(config.links) or {*ingested, *standing}
-    chosen |= {link for link in ingested if family_of(link) in chosen}
+    chosen |= {link for link in ingested if link_names.family_of(link) in chosen}
     links = config_links(config, sorted(chosen))
     return replace(links, interfaces=standing)
 
@@ -330,7 +328,7 @@ def query_files(config: Config, query_set: str, folder: Path) -> list[Path]:
                 raise ConfigError(
                     f"the query file {file} is not there",
                     "put it there, as after a move of the lake, or write where it lies now: files = [...] in "
-                    f"{section_of(query_set, of='query_sets')} of {FILE_NAME}",
+                    f"{section_of(query_set, of='query_sets')} of {documents.FILE_NAME}",
                 )
         return files
     path = folder / f"{query_set}.gsql"
@@ -439,11 +437,11 @@ class IntervalInputs(LowInputs):
             for link, start in self.link_starts([query]).items()
         ]
         told = [entry for entry in inputs if entry["captures"]]
-        heard = {family_of(entry["link"]) for entry in told}
+        heard = {link_names.family_of(entry["link"]) for entry in told}
         for entry in (entry for entry in inputs if not entry["captures"]):
-            family = family_of(entry["link"])
+            family = link_names.family_of(entry["link"])
             named = entry if family in heard else {**entry, "link": family}
-            if all(family_of(each["link"]) != family or each["gaps"] != entry["gaps"] for each in told):
+            if all(link_names.family_of(each["link"]) != family or each["gaps"] != entry["gaps"] for each in told):
                 told.append(named)
         return told
 
@@ -556,7 +554,7 @@ class IntervalInputs(LowInputs):
     def _absent_folders(self, gaps: Sequence[Gap]) -> list[str]:
         """Names the folders that are not there for files that would go on behind the last capture of a link."""
         ends = {gap.link: Captures.of(self.captures.get(gap.link, ())).end for gap in gaps}
-        open_links = sorted({family_of(gap.link) for gap in gaps if gap.until > (ends[gap.link] or 0)})
+        open_links = sorted({link_names.family_of(gap.link) for gap in gaps if gap.until > (ends[gap.link] or 0)})
         absent = self.known.absent_folders if open_links and self.known is not None else {}
         return [f"link {link!r}: {absent[link]}" for link in open_links if link in absent]
 

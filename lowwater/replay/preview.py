@@ -14,10 +14,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from lowwater import errors, instants, processes
 from lowwater.columns.addresses import published
 from lowwater.config import Config, load_config
-from lowwater.errors import LakeError, LowwaterError
-from lowwater.instants import SECOND
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.captures import Captures, read_captures
 from lowwater.lake.packets import PacketFiles, packet_files
@@ -26,7 +25,6 @@ from lowwater.plan.context import Context
 from lowwater.plan.operators import Field
 from lowwater.plan.queryset import Plan, plan_texts
 from lowwater.plan.temporal import END_OF_TIME
-from lowwater.processes import EndedError, Process, serve
 from lowwater.replay.checks import require_affordable, require_lowered
 from lowwater.replay.job import lake_links
 from lowwater.replay.names import set_context
@@ -122,7 +120,7 @@ def preview_text(request: PreviewRequest, most: int = MOST_PACKETS) -> Preview:
     alone = _living(config, plan.links, request.start, end)
     begun = {link: Captures(row for row in rows if (row.smallest or 0) < end) for link, rows in captures.items()}
     inputs = LowInputs(lake, plan, alone, request.start, END_OF_TIME, begun, dict.fromkeys(plan.links, end))
-    outcome = reference_stage(inputs, SECOND, Policy.PERIODIC)
+    outcome = reference_stage(inputs, instants.SECOND, Policy.PERIODIC)
     late = sum(scan.violations.num_rows for scan in outcome.scans)
     tried = tuple(_tried(query.name, outcome.rows[query.name], query.logical.fields) for query in plan.queries)
     return Preview(request.start, end, end < request.end, count, late, tried)
@@ -154,13 +152,13 @@ def _bounded(
                 break
     every = np.sort(np.concatenate(stamps)) if stamps else np.empty(0, np.int64)
     if not len(every):
-        raise LakeError(
+        raise errors.LakeError(
             f"no packets of {', '.join(plan.links)} lie in the range", "choose another hour or another link"
         )
     if len(every) <= most:
         return request.end, len(every)
     limit = int(every[most])
-    whole = limit // SECOND * SECOND
+    whole = limit // instants.SECOND * instants.SECOND
     end = whole if whole > request.start else max(limit, request.start + 1)
     return end, int(np.searchsorted(every, end))
 
@@ -220,19 +218,19 @@ def run_preview(request: PreviewRequest, limits: Limits | None = None) -> Previe
     """Tries a query text in a process of its own.
     Raises LowwaterError if the text, the range or the lake is wrong, or the preview exceeds a bound."""
     bounds = limits or Limits()
-    child = Process(__name__, bounds.megabytes, "://" in request.lake)
+    child = processes.Process(__name__, bounds.megabytes, "://" in request.lake)
     asked = {"request": asdict(request), "cpu": bounds.seconds, "megabytes": bounds.megabytes}
     try:
         (document,) = child.ask({**asked, "seconds": 2 * bounds.seconds}, bounds.seconds)  # should this one be gone
-    except EndedError as ended:
+    except processes.EndedError as ended:
         said = str(ended) if str(ended).startswith("it took ") else "it ended without a result"
-        raise LowwaterError(
+        raise errors.LowwaterError(
             f"the preview was ended: {said}", "choose a shorter range, or make the query smaller"
         ) from None
     finally:
         child.end()
     if "error" in document:
-        raise LowwaterError(document["error"], document["hint"])
+        raise errors.LowwaterError(document["error"], document["hint"])
     return from_json(document["preview"])
 
 
@@ -244,11 +242,11 @@ def _answers(asked: dict[str, Any]) -> Iterator[dict[str, Any]]:
     try:
         request = PreviewRequest(**{**asked["request"], "links": tuple(asked["request"]["links"])})
         yield {"preview": as_json(preview_text(request))}
-    except LowwaterError as error:
+    except errors.LowwaterError as error:
         yield {"error": error.message, "hint": error.hint}
     except MemoryError:
         yield {"error": "the preview needs more memory than it may have", "hint": "choose a shorter range"}
 
 
 if __name__ == "__main__":
-    serve(_answers)
+    processes.serve(_answers)

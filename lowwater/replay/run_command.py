@@ -19,11 +19,10 @@ import pyarrow.compute as pc
 import pyarrow.dataset as pads
 import pyarrow.parquet as pq
 
-from lowwater.caches import make_folder, remove_folder
+from lowwater import caches, errors, limits, link_names, threads
 from lowwater.catalog.schemas import FRAME, HEAD, PUNCTUATION, ROW
 from lowwater.catalog.time import ticks_up_to
 from lowwater.config import Config
-from lowwater.errors import ConfigError, LowwaterError, PartialError, error_of_query
 from lowwater.high.operators import StoredState
 from lowwater.high.process import InProcess
 from lowwater.high.runner import Runner
@@ -36,8 +35,6 @@ from lowwater.lake.ledgers.captures import Capture, Captures, ingested_links, in
 from lowwater.lake.ledgers.missing import absent_texts, fields_read, record_ranges
 from lowwater.lake.packets import PacketFiles, read_packets
 from lowwater.lake.tables import read_rows
-from lowwater.limits import RUN_INTERVALS
-from lowwater.link_names import family_of
 from lowwater.low import LowSettings, Policy
 from lowwater.plan.bind import queries as reserved
 from lowwater.plan.operators import Field
@@ -50,7 +47,6 @@ from lowwater.replay.progress import Progress
 from lowwater.replay.row_files import write_csv, write_rows
 from lowwater.replay.stages.engines import LowResult, high_stage, low_stage, reference_stage
 from lowwater.replay.stages.inputs import LowInputs, last_instant
-from lowwater.threads import TaskMap
 
 # Malformed records of links that are no packets: file, line, offset and reason.
 
@@ -185,7 +181,9 @@ class RunResults:
     latest: dict[str, int] = field(default_factory=dict)  # link -> largest lateness of its packets, ns
     # malformed records of the links whose records are no packets; None without such links
     malformed: pa.Table | None = None
-    failures: dict[str, LowwaterError] = field(default_factory=dict)  # query -> its error; these queries have no result
+    failures: dict[str, errors.LowwaterError] = field(
+        default_factory=dict
+    )  # query -> its error; these queries have no result
 
 
 def run(request: RunRequest, progress: Progress, runner: Runner | None = None) -> dict[str, Any]:
@@ -209,8 +207,8 @@ def run(request: RunRequest, progress: Progress, runner: Runner | None = None) -
     try:
         request.out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise LowwaterError(f"--out {request.out} cannot be made: {error.strerror}") from None
-    folder = make_folder("lowwater-run-")
+        raise errors.LowwaterError(f"--out {request.out} cannot be made: {error.strerror}") from None
+    folder = caches.make_folder("lowwater-run-")
     try:
         lake = open_lake(folder / "lake")
         given = request.config.replay
@@ -227,7 +225,7 @@ def run(request: RunRequest, progress: Progress, runner: Runner | None = None) -
                 request.out.rmdir()
         raise
     finally:
-        remove_folder(folder)
+        caches.remove_folder(folder)
     kept = _keeping_what_is_read(request, request.plan.links)
     found.notes.update({f"note: query {note.query}: {note}": None for note in unkept_notes(request.plan, kept)})
     for link, rows in captures.items():
@@ -239,7 +237,7 @@ def run(request: RunRequest, progress: Progress, runner: Runner | None = None) -
     summary = _write(request, found, captures, engine, progress)
     if found.failures:
         hint = f"the results of the other queries are in {request.out}"
-        raise PartialError(_told(found), "; ".join([*_hints(found), hint]), summary)
+        raise errors.PartialError(_told(found), "; ".join([*_hints(found), hint]), summary)
     return summary
 
 
@@ -258,7 +256,7 @@ def _require_captures(request: RunRequest) -> None:
     if missing:
         options = " ".join(f"--capture {name}=FILE" for name in missing)
         message = f"no capture of {', '.join(missing)}, which a query reads"
-        raise ConfigError(message, f"give {options}, or name other links in FROM")
+        raise errors.ConfigError(message, f"give {options}, or name other links in FROM")
 
 
 def _ingest(request: RunRequest, lake: Lake, progress: Progress) -> tuple[dict[str, Captures], list[str]]:
@@ -294,7 +292,7 @@ def _refuse_same_content(link: str, ingested: Sequence[IngestResult]) -> None:
                 f"--capture {link}={ingested_file.path}: has the same records as {first}, "
                 "and a link reads a capture once"
             )
-            raise ConfigError(message, "leave one of them out, or give it to another link")
+            raise errors.ConfigError(message, "leave one of them out, or give it to another link")
 
 
 def _keeping_what_is_read(request: RunRequest, links: Sequence[str]) -> Config:
@@ -323,7 +321,7 @@ def _planned_anew(request: RunRequest, captures: Mapping[str, Sequence[Capture]]
     if missing:
         readers = ", ".join(query.name for query in request.plan.queries if not captures.keys() >= set(query.links))
         message = f"query {readers}: no capture has {', '.join(missing)}, which it reads"
-        raise ConfigError(message, f"there are: {', '.join(captures)}; name one of them in FROM")
+        raise errors.ConfigError(message, f"there are: {', '.join(captures)}; name one of them in FROM")
     return request
 
 
@@ -342,14 +340,14 @@ def _intervals(request: RunRequest, lake: Lake, captures: dict[str, Captures]) -
         return []
     spans = _spans(request, ranges)
     chosen = _numbers(spans, length)
-    if (number := _count(chosen)) > RUN_INTERVALS:
+    if (number := _count(chosen)) > limits.RUN_INTERVALS:
         first = next(
             candidate
             for candidate in _lengths()
-            if candidate > length and _count(_numbers(spans, candidate)) <= RUN_INTERVALS
+            if candidate > length and _count(_numbers(spans, candidate)) <= limits.RUN_INTERVALS
         )
-        raise ConfigError(
-            f"--interval {format_duration(length)} makes {number:,} intervals, more than {RUN_INTERVALS:,}",
+        raise errors.ConfigError(
+            f"--interval {format_duration(length)} makes {number:,} intervals, more than {limits.RUN_INTERVALS:,}",
             f"write --interval {format_duration(first)} or a longer one",
         )
     return [(at * length, (at + 1) * length) for lo, hi in chosen for at in range(lo, hi + 1)]
@@ -398,7 +396,7 @@ def _end(link: str, captures: Mapping[str, Captures]) -> int:
     own = (
         rows.numbers("largest", -1).max(initial=-1)
         for name, rows in captures.items()
-        if family_of(name) == family_of(link)
+        if link_names.family_of(name) == link_names.family_of(link)
     )
     return int(max(own, default=-1)) + 1
 
@@ -456,7 +454,7 @@ class _Low:
 
 
 def _low(
-    request: RunRequest, inputs: LowInputs, folder: Path, tasks: TaskMap, progress: Progress, found: RunResults
+    request: RunRequest, inputs: LowInputs, folder: Path, tasks: threads.TaskMap, progress: Progress, found: RunResults
 ) -> _Low:
     """Runs the low stage. One kernel runs all queries of a link, so where it fails each is tried alone."""
     settings = LowSettings(0, request.period, request.policy, **request.low)
@@ -473,7 +471,7 @@ def _low(
             try:
                 attempt(inputs.plan.only(query.name), folder / str(number))
             except Exception as error:  # noqa: BLE001 - whatever a query does is its own failure
-                found.failures.setdefault(query.name, error_of_query(query.name, error))
+                found.failures.setdefault(query.name, errors.error_of_query(query.name, error))
                 failed.add(query.name)
         if not failed:
             raise
@@ -516,7 +514,7 @@ def _account(request: RunRequest, plan: Plan, lake: Lake, captures: dict[str, Ca
 def _require_a_result(found: RunResults) -> None:
     if found.failures.keys() == found.rows.keys() and found.failures:
         first, *others = found.failures.values()
-        raise LowwaterError(_told(found), "; ".join(_hints(found))) if others else first
+        raise errors.LowwaterError(_told(found), "; ".join(_hints(found))) if others else first
 
 
 def _add_reference(request: RunRequest, inputs: LowInputs, found: RunResults) -> None:
@@ -576,7 +574,7 @@ def _write(
                 try:
                     queries[query.name] = _write_query(request, found, query, file)
                 except Exception as error:  # noqa: BLE001 - whatever a query does is its own failure
-                    found.failures[query.name] = error_of_query(query.name, error)
+                    found.failures[query.name] = errors.error_of_query(query.name, error)
             if query.name in found.failures:
                 file.unlink(missing_ok=True)  # of an earlier run
                 queries[query.name] = {"error": found.failures[query.name].message}

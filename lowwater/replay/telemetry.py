@@ -25,10 +25,9 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 import lowwater
+from lowwater import documents, hosts, terminal
 from lowwater.catalog.schemas import PUNCTUATION
-from lowwater.documents import stored_object
 from lowwater.errors import LakeError, LowwaterError
-from lowwater.hosts import is_known, known_names
 from lowwater.instants import SECOND, format_instant
 from lowwater.lake.layout import OUTCOMES, Lake, lake_to_read
 from lowwater.lake.ledgers import runs
@@ -45,7 +44,6 @@ from lowwater.replay.registry import StreamInfo, list_streams
 from lowwater.replay.schedule.links import jobs
 from lowwater.storage import paths
 from lowwater.storage.paths import local
-from lowwater.terminal import say
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan
@@ -162,7 +160,7 @@ App = Callable[[Mapping[str, Any], Callable[..., Any]], Any]
 class _Answer(ServerHandler):
     def log_exception(self, exc_info: Any) -> None:
         if not isinstance(exc_info[1], OSError):  # else the client is gone
-            say(f"error: {type(exc_info[1]).__name__}: {exc_info[1]}", err=True)
+            terminal.say(f"error: {type(exc_info[1]).__name__}: {exc_info[1]}", err=True)
 
 
 class _Request(WSGIRequestHandler):
@@ -269,7 +267,7 @@ def _guarded(app: App, names: frozenset[str] | None) -> App:
     turn = threading.Lock()
 
     def answer(environ: Mapping[str, Any], start_response: Callable[..., Any]) -> Any:
-        if not is_known(environ.get("HTTP_HOST", ""), names):
+        if not hosts.is_known(environ.get("HTTP_HOST", ""), names):
             start_response("421 Misdirected Request", PLAIN)
             return [b"This server has another name.\n"]
         if environ["REQUEST_METHOD"] != "GET":
@@ -313,7 +311,7 @@ class LakeCollector:
         except LowwaterError as error:
             if not self._lenient:
                 raise
-            say(f"error: {error}", err=True)
+            terminal.say(f"error: {error}", err=True)
             samples = [("lowwater_up", (), 0.0)]
         for name, labels, value in samples:
             families[name].add_metric(labels, value)
@@ -420,11 +418,11 @@ def _runs(replays: list[runs.ReplayRow], damaged: Mapping[tuple[str, str, int, i
     for row in replays:
         newest[row.query_set, row.interval_start, row.interval_end] = row
         finished[row.query_set] = max(row.finished_at, finished.get(row.query_set, 0))
-        seconds = stored_object(row.timings).get(row.stage)
+        seconds = documents.stored_object(row.timings).get(row.stage)
         if seconds is not None:
             stages[row.query_set, row.stage] = row.finished_at, seconds
         if row.stage == runs.LOW and row.state != runs.FAILED:
-            account = stored_object(row.accounting)
+            account = documents.stored_object(row.accounting)
             if "tasks" in account:
                 spread[row.query_set] = sum(task["tries"] > 1 for task in account["tasks"])
     counts = Counter((key[0], _state(row, key in harmed)) for key, row in newest.items())
@@ -500,7 +498,7 @@ def serving(root: PurePath, queries: Path, host: str, port: int) -> Iterator[int
 
     app = make_wsgi_app(registry_of(root, queries, lenient=True))
     try:
-        server = Endpoint(host, port, app, known_names(host))
+        server = Endpoint(host, port, app, hosts.known_names(host))
     except OSError as error:
         raise LakeError(
             f"{host}:{port}: cannot listen: {error.strerror}", "name another port, or end the process that has it"
@@ -694,7 +692,7 @@ class _Maker:
     def stage(self, stage: str, rows: Sequence[ReplayRow]) -> Span:
         """Makes the span of a stage from its rows; a stage that failed before it was timed has no length."""
         end = max(row.finished_at for row in rows)
-        seconds = max(stored_object(row.timings).get(stage, 0.0) for row in rows)
+        seconds = max(documents.stored_object(row.timings).get(stage, 0.0) for row in rows)
         failed = next((row for row in rows if row.state == FAILED), None)
         counted = [row.rows for row in rows if row.rows is not None]
         attributes: dict[str, Value] = {"stage": stage, "state": rows[-1].state}
@@ -733,7 +731,7 @@ def _lfta_spans(lake: Lake, run: RunRows, maker: _Maker, stage: Span) -> Iterato
 
 def _query(row: ReplayRow, maker: _Maker, stage: Span) -> Iterator[Span]:
     """Yields the span of a query in the high stage, and its operators below it."""
-    account = stored_object(row.accounting)
+    account = documents.stored_object(row.accounting)
     length = round(float(account.get("seconds", 0.0)) * SECOND)
     bounds = max(stage.start, row.finished_at - length), row.finished_at
     facts: dict[str, Value] = {"query": row.query, "rows": row.rows or 0}

@@ -16,9 +16,8 @@ from pathlib import Path, PurePath
 
 import pyarrow as pa
 
-from lowwater.documents import json_value, stored_object
+from lowwater import documents, instants, limits
 from lowwater.errors import LakeError, nearest
-from lowwater.instants import format_duration
 from lowwater.lake.layout import TRIAL, Lake, lake_to_read, open_lake, result_schema
 from lowwater.lake.ledgers import runs
 from lowwater.lake.locks import run_attempt
@@ -26,7 +25,6 @@ from lowwater.lake.results.exploring import ResultTable, RowQuery, TableDiff, co
 from lowwater.lake.results.streams import keep_state, kept_state, state_folder, stream_files, write_stream
 from lowwater.lake.run_inputs import changes
 from lowwater.lake.tables import fence_off, open_table
-from lowwater.limits import STATE_BYTES
 from lowwater.plan.properties import hands_over, unique_key
 from lowwater.replay.interval import replay
 from lowwater.replay.job import Job, TrialChanges
@@ -124,7 +122,7 @@ class Trial:
             if name not in present:
                 lines.append(f"query {name} is not in the query set")
             elif last is not None and last.digest != inputs.digest(present[name]):
-                before = stored_object(last.accounting).get("inputs", {})
+                before = documents.stored_object(last.accounting).get("inputs", {})
                 lines += changes(before, inputs.summary(present[name]), captures)
         return list(dict.fromkeys(lines))
 
@@ -238,7 +236,7 @@ def _require_given(lake: Lake, name: str, queries: Path, tried: TrialChanges) ->
     for file in tried.files:
         if not any(file.resolve().is_relative_to(place) for place in inside):
             options = " ".join(f"--with {shlex.quote(str(each))}" for each in tried.files)
-            skews = "".join(f" --skew {link}={format_duration(skew)}" for link, skew in tried.skews.items())
+            skews = "".join(f" --skew {link}={instants.format_duration(skew)}" for link, skew in tried.skews.items())
             raise LakeError(
                 f"trial {name!r} names {file}, outside of the lake and of {queries}: nothing is read there",
                 f"if this trial is yours, name what it tries again: {options}{skews}",
@@ -261,7 +259,7 @@ def describe_trial(lake: Lake, name: str) -> str:
 
 def _words(query_set: str, tried: TrialChanges) -> str:
     parts = [f"--with {file}" for file in tried.files]
-    parts += [f"--skew {link}={format_duration(skew)}" for link, skew in tried.skews.items()]
+    parts += [f"--skew {link}={instants.format_duration(skew)}" for link, skew in tried.skews.items()]
     return " ".join([f"query set {query_set}", *parts])
 
 
@@ -273,7 +271,7 @@ def _text(query_set: str, tried: TrialChanges) -> str:
 def _read(folder: PurePath) -> tuple[str, TrialChanges] | None:
     file = folder / TRIAL
     try:
-        values = json_value(paths.read(file, STATE_BYTES))
+        values = documents.json_value(paths.read(file, limits.STATE_BYTES))
         skews = {str(link): int(skew) for link, skew in values["skews"].items()}
         files = tuple(Path(each) for each in values["files"])
         if any("\0" in str(file) for file in files):

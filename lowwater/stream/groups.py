@@ -13,12 +13,11 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
+from lowwater import errors, limits
 from lowwater.catalog.builtin.supergroups import STATE_CLASSES, SamplingState
 from lowwater.catalog.calls import checked_call
 from lowwater.catalog.expr import Column, Expr, StateCall, conjunction, conjuncts, walk
 from lowwater.catalog.functions import StateFunction
-from lowwater.errors import LowwaterError
-from lowwater.limits import IDLE_EPOCHS
 from lowwater.plan.operators import Aggregation, Field, Group, Running, Sampling
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.stream.aggregates import Accumulator, Aggregates, compile_keys, kept_values, results_of
@@ -304,9 +303,9 @@ class RunningOperator(EpochOperator):
             self._aggregates.add(group, self._aggregates.arguments(values), order)
         self._before, self._idle = epoch, 0 if rows else self._idle + 1
         self._filled = epoch if rows else self._filled
-        if self._idle > IDLE_EPOCHS:
-            raise LowwaterError(
-                f"query {self._query}: groups stay open over more than {IDLE_EPOCHS:,} epochs without rows",
+        if self._idle > limits.IDLE_EPOCHS:
+            raise errors.LowwaterError(
+                f"query {self._query}: groups stay open over more than {limits.IDLE_EPOCHS:,} epochs without rows",
                 "close them: CLOSING_WHEN count(*) = 0, or `OR count(*) = 0` behind the condition",
             )
         self.counts.update(rows_in=len(rows), groups=len(self._groups))

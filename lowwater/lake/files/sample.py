@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 
+from lowwater import instants, terminal
 from lowwater.capture.formats.classic import STAMP
 from lowwater.capture.inspect import CaptureFacts, doubts, inspect_times
 from lowwater.capture.reader import open_capture, read
@@ -26,9 +27,7 @@ from lowwater.catalog.values import Type
 from lowwater.config import Link
 from lowwater.errors import CaptureError, QueryError
 from lowwater.gsql.parser import parse
-from lowwater.instants import format_duration
 from lowwater.plan.bind.names import UNITS, declare
-from lowwater.terminal import shown
 
 # Logs that a ready protocol reads.
 
@@ -214,7 +213,7 @@ def _notes(table: SniffedTable, index: int, kind: Kind) -> list[str]:
         if table.guessed:
             notes.append("the clock by its name; its unit is a guess: its values are near no instant of today")
     elif disorder is not None and not disorder.falls and disorder.absent <= BEARABLE * table.records:
-        behind = format_duration(disorder.largest)
+        behind = instants.format_duration(disorder.largest)
         notes.append(f"a time as well: it runs behind by at most {behind} in the sample")
         steps = -(-disorder.largest // UNITS[kind.unit])
         notes[-1] += f"; (increasing, banded {steps}) lets queries close groups by it"
@@ -273,7 +272,7 @@ def _quoted(text: str) -> str:
 
 
 def _comment(text: str) -> str:
-    return shown(text).replace("\n", " ")[:200]
+    return terminal.shown(text).replace("\n", " ")[:200]
 
 
 # The sample.

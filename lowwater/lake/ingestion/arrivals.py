@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
+from lowwater import errors, limits, link_names
 from lowwater.capture.content.retention import ContentOptions
 from lowwater.capture.tables.options import TableOptions
 from lowwater.config import Config, Link, section_of
 from lowwater.documents import FILE_NAME
-from lowwater.errors import ConfigError
 from lowwater.lake.files.patterns import declared_coverage, files_of
 from lowwater.lake.ingestion.record_options import record_options
 from lowwater.lake.ingestion.replacement import LedgerFile, LedgerFiles
@@ -31,8 +31,6 @@ from lowwater.lake.ledgers.files import (
     read_seen,
     told_files,
 )
-from lowwater.limits import WATCH_BYTES, WATCH_FILES
-from lowwater.link_names import family_of
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.storage import paths
 from lowwater.storage.captures import is_address
@@ -52,9 +50,9 @@ class MissingFolder:
     folder: str
     why: str
 
-    def error(self, link: str) -> ConfigError:
+    def error(self, link: str) -> errors.ConfigError:
         """Makes the error that names link, folder and setting."""
-        return ConfigError(
+        return errors.ConfigError(
             f"link {link!r}: the folder {self.folder} {self.why}, so that no file of it is found: captures = "
             f"{self.pattern!r} in {section_of(link)}",
             f"mount or make the folder, or write where the captures lie now in {FILE_NAME}: files that were ingested "
@@ -90,7 +88,7 @@ def _of_patterns(config: Config, link: str | None, start: int | None, end: int |
     files = pattern_files(config, link, start, end)
     if not files:
         which = "no link has" if link is None else f"link {link!r} does not have"
-        raise ConfigError(
+        raise errors.ConfigError(
             f"{which} a pattern of its files",
             f'write captures = "..." in [links.NAME] of {FILE_NAME}, let `lowwater init` propose it, or name the files',
         )
@@ -250,7 +248,7 @@ class Found:
     growing: tuple[tuple[Path, FileState], ...] = ()  # files that are still being written, if they are asked for
     waiting: int = 0  # number of other files that are still being written
     # what is wrong with the settings of the link, so that its files wait and those of others do not
-    fault: ConfigError | None = None
+    fault: errors.ConfigError | None = None
 
 
 class Watch:
@@ -288,11 +286,11 @@ class Watch:
         if config != self._config:
             self._config, self._tried = config, {}
         new: dict[str, Arrivals] = {}
-        faults: dict[str, ConfigError] = {}
+        faults: dict[str, errors.ConfigError] = {}
         for name, files in _of_patterns(config, self._link, *self._span).items():
             try:
                 new[name] = _of_link(self._lake, config, name, files)
-            except ConfigError as error:
+            except errors.ConfigError as error:
                 if self._link is not None:
                     raise
                 faults[name] = error
@@ -336,7 +334,7 @@ def portions(files: Iterable[tuple[Path, FileState]]) -> Iterator[list[tuple[Pat
     portion: list[tuple[Path, FileState]] = []
     size = 0
     for file in files:
-        if portion and (len(portion) >= WATCH_FILES or size + file[1].size > WATCH_BYTES):
+        if portion and (len(portion) >= limits.WATCH_FILES or size + file[1].size > limits.WATCH_BYTES):
             yield portion
             portion, size = [], 0
         portion.append(file)
@@ -347,8 +345,8 @@ def portions(files: Iterable[tuple[Path, FileState]]) -> Iterator[list[tuple[Pat
 
 def lying(lake: Lake, config: Config, links: Iterable[str], now: int) -> list[tuple[str, Path]]:
     """Complete files (link, path) in the folders of some links that the next ingest takes in, as they are now."""
-    families = {family_of(link) for link in links}
-    names = [name for name, link in config.links.items() if family_of(name) in families and link.captures]
+    families = {link_names.family_of(link) for link in links}
+    names = [name for name, link in config.links.items() if link_names.family_of(name) in families and link.captures]
     watches = [Watch(lake, 0, link=name, clock=lambda: now) for name in names]
     found = not_refused(lake, [each for watch in watches for each in watch.look(config)])
     return [(each.link, path) for each in found for path, _ in each.complete]

@@ -15,6 +15,7 @@ from pathlib import Path, PurePath
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lowwater import errors, threads
 from lowwater.capture.content.retention import ContentOptions
 from lowwater.capture.inspect import subsecond_words
 from lowwater.capture.reader import CaptureChunk
@@ -22,7 +23,6 @@ from lowwater.capture.records.facts import CaptureSummary, InterfaceSummary
 from lowwater.capture.tables.options import TableOptions
 from lowwater.catalog.protocols import RECORD_KINDS
 from lowwater.config import Link
-from lowwater.errors import LowwaterError
 from lowwater.instants import format_instant
 from lowwater.lake.files.patterns import by_rotation
 from lowwater.lake.ingestion import replacement
@@ -46,7 +46,6 @@ from lowwater.lake.packets import PacketFiles
 from lowwater.lake.tables import DataFile, append_rows, swap_files
 from lowwater.limits import COMMIT_BYTES, COMMIT_CAPTURES, FILE_ROWS, INGEST_CHUNK_BYTES
 from lowwater.storage.paths import exists, locals_of
-from lowwater.threads import TaskMap, each_on_threads
 
 TASK_ROWS = FILE_ROWS // 2
 """Approximate number of records of a task."""
@@ -121,8 +120,8 @@ class Batch:
         shared: PurePath | None = None,
     ) -> None:
         self.results: dict[int, IngestResult] = {}
-        self.errors: list[LowwaterError] = []
-        self.refused: dict[int, LowwaterError] = {}
+        self.errors: list[errors.LowwaterError] = []
+        self.refused: dict[int, errors.LowwaterError] = {}
         self._ledger = ledger
         self._settings = settings
         self._content = records or ContentOptions.of(settings)
@@ -138,7 +137,7 @@ class Batch:
         self._portion = _Portion()
         self._duplicates: list[tuple[int, Survey]] = []
 
-    def tasks(self, runner: TaskMap) -> Iterator[PackTask]:
+    def tasks(self, runner: threads.TaskMap) -> Iterator[PackTask]:
         """Yields the tasks of all files to pack, as their surveys become complete."""
         in_chunks = isinstance(self._content, ContentOptions)
         # Spark begins when all tasks are known: there a survey beside them gains nothing, and is a task of its own.
@@ -147,7 +146,7 @@ class Batch:
             for number in range(len(self._paths)):
                 yield from self._pack_while_surveying(number)
             return
-        surveyor = runner if self._shared is None else each_on_threads
+        surveyor = runner if self._shared is None else threads.each_on_threads
         tasks = [self._survey_of(number) for number in range(len(self._paths))]
         for number, result in enumerate(surveyor(survey, tasks)):
             if isinstance(result, FailedTask):
@@ -312,12 +311,12 @@ class Batch:
         del self._works[number]
         try:
             self._add(number, work, work.survey)
-        except LowwaterError as error:
+        except errors.LowwaterError as error:
             self._refuse(number, error)
         if self._portion.is_full:
             self.commit()
 
-    def _refuse(self, number: int, error: LowwaterError) -> None:
+    def _refuse(self, number: int, error: errors.LowwaterError) -> None:
         self.errors.append(error)
         self.refused[number] = error
 
@@ -337,7 +336,7 @@ class Batch:
             if damage:
                 append_rows(lake.malformed, pa.concat_tables(damage), lake.fence)
             self._ledger.commit()
-        except LowwaterError as error:
+        except errors.LowwaterError as error:
             self._ledger.undo()
             for number in portion.results:
                 self._refuse(number, error)
@@ -400,7 +399,7 @@ class Batch:
             new = replacement.LedgerFile(tuple(_counted(row, attempt_paths(packets, row)) for row in new.rows))
         try:
             self._ledger.put(new, self._settings, 0)
-        except LowwaterError as error:
+        except errors.LowwaterError as error:
             self._refuse(number, error)
             return
         self._portion.results[number] = replace(result, captures=new.rows)

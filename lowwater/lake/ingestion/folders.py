@@ -17,6 +17,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from lowwater import documents, instants
 from lowwater.capture.formats.classic import STAMP
 from lowwater.capture.formats.sources import DecompressedSource, open_source
 from lowwater.capture.inspect import CaptureFacts, inspect_times
@@ -25,9 +26,7 @@ from lowwater.capture.tables.options import TableOptions
 from lowwater.capture.tables.reader import first_timestamp, inspect_records
 from lowwater.catalog.protocols import LOG_KINDS
 from lowwater.config import Config
-from lowwater.documents import stored_object
 from lowwater.errors import CaptureError, ConfigError, LakeError, LowwaterError
-from lowwater.instants import SECOND
 from lowwater.lake.files.patterns import date_shape, dated_parts, declared_coverage, files_of, wildcard
 from lowwater.lake.ingestion.batch import IngestResult
 from lowwater.lake.ingestion.record_options import record_options
@@ -207,10 +206,10 @@ def _beside(part: str) -> Callable[[str], bool]:
 # unread file falls. A file is opened only where its name, size and last write say that it is new.
 
 
-SETTLED = 10 * SECOND
+SETTLED = 10 * instants.SECOND
 """Time without a write after which a file counts as complete, ns."""
 
-SILENCE = 3600 * SECOND
+SILENCE = 3600 * instants.SECOND
 """Shortest silence of a file, ns, for which it does not fall into the intervals within it."""
 
 _BEGINNING = 1 << 16
@@ -478,7 +477,7 @@ class _Look:
         ):
             own = CopiedFile(sha256 or capture, size, at)
             places = dict.fromkeys(ledger.places_of(self._lake, path, stored), own)
-            others = stored_object(copies or "{}").items()
+            others = documents.stored_object(copies or "{}").items()
             places |= {ledger.location(self._lake, other): CopiedFile(*copy) for other, copy in others}
             for place, copy in places.items():
                 taken = _Taken(family, copy.bytes, copy.seen_at, capture, bool(growing))

@@ -15,9 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as pads
 
+from lowwater import documents, link_names, threads
 from lowwater.capture.tables.options import TableOptions
 from lowwater.config import Config, section_of
-from lowwater.documents import FILE_NAME
 from lowwater.errors import ConfigError, LakeError, LowwaterError, OverlapError
 from lowwater.lake.files.patterns import declared_coverage
 from lowwater.lake.ingestion.batch import Batch, IngestResult
@@ -31,11 +31,9 @@ from lowwater.lake.locks import folder_of, handed_over, hold
 from lowwater.lake.tables import commit, fence_off, live_files, quote, read_rows, safe_name, swap_files
 from lowwater.lake.upkeep import tidy_ledgers
 from lowwater.limits import INGEST_WAIT
-from lowwater.link_names import FORM, family_of, is_link_name
 from lowwater.storage import paths
 from lowwater.storage.captures import capture_path
 from lowwater.storage.object_paths import ObjectPath
-from lowwater.threads import TaskMap, each_on_threads
 
 # What dead attempts and replaced captures left. Removed under the lock of an ingest, after it has read or changed the
 # ledger: no reader uses files outside of the ledger.
@@ -137,7 +135,7 @@ def ingest(
     files: Iterable[Path],
     config: Config,
     covers: Coverage | None = None,
-    runner: TaskMap = each_on_threads,
+    runner: threads.TaskMap = threads.each_on_threads,
     growing: bool = False,
     clock: Callable[[], int] = time.time_ns,
     records: TableOptions | None = None,
@@ -171,17 +169,17 @@ def ingest(
         OverlapError: if a capture overlaps another by more than the skew of the link (T1).
         LakeError: if the lake cannot be written.
     """
-    if not is_link_name(link):
-        raise ConfigError(f"{link!r} is not a valid name of a link", f"write {FORM}")
+    if not link_names.is_link_name(link):
+        raise ConfigError(f"{link!r} is not a valid name of a link", f"write {link_names.FORM}")
     paths = [capture_path(path) for path in files]
     settings = config.link(link)
     records = records or record_options(config, link)
     if covers is not None and (len(paths) != 1 or covers[1] <= covers[0]):
         raise ConfigError(
             "--covers FROM/TO declares what one file covers, and TO is after FROM",
-            f"write a line for each of several files in {section_of(link, 'covers')} of {FILE_NAME}",
+            f"write a line for each of several files in {section_of(link, 'covers')} of {documents.FILE_NAME}",
         )
-    family = family_of(link)
+    family = link_names.family_of(link)
     # The lock is held while decoding: a file that the ledger does not name is then the leftover of a dead attempt.
     name = f"ingest of {family}"
     home = folder_of(lake, name)

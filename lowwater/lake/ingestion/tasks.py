@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from lowwater import limits
+from lowwater import errors, instants, limits
 from lowwater.capture.content.retention import NOTHING, ContentOptions
 from lowwater.capture.formats.capture_file import FILE_HEADER
 from lowwater.capture.formats.sources import compression_of
@@ -37,11 +37,8 @@ from lowwater.capture.tables.options import TableOptions
 from lowwater.capture.tables.reader import DAMAGE as RECORD_DAMAGE, RecordReader
 from lowwater.catalog.time import arrival_times
 from lowwater.config import section_of
-from lowwater.errors import CaptureError, LakeError, LowwaterError
-from lowwater.instants import HOUR
 from lowwater.lake.parquet import FileWriter, PageBuffers, UnfinishedFile
 from lowwater.lake.tables import DataFile, safe_name
-from lowwater.limits import MEDIAN_INTERFACES
 from lowwater.link_names import below, family_of
 from lowwater.storage import paths
 from lowwater.storage.failures import hint_of, lake_error, passing
@@ -60,7 +57,7 @@ DAMAGE = RECORD_DAMAGE.remove(RECORD_DAMAGE.get_field_index("line"))
 class FailedTask:
     """Error of a task about a file or the disk, returned so that the work on other files goes on."""
 
-    error: LowwaterError
+    error: errors.LowwaterError
     file: int = -1  # number of the file in this ingest; -1 if the task has none
 
 
@@ -110,8 +107,8 @@ class SurveyRun:
             self.result = yield from _survey(self._task)
         except OSError as error:
             text = f"{self._task.path}: cannot be read: {error.strerror}"
-            self.result = FailedTask(passing(CaptureError(text, hint_of(error, "check the path")), error))
-        except LowwaterError as error:
+            self.result = FailedTask(passing(errors.CaptureError(text, hint_of(error, "check the path")), error))
+        except errors.LowwaterError as error:
             self.result = FailedTask(passing(error))
 
 
@@ -142,12 +139,12 @@ def _size(path: Path) -> int:
     try:
         str(path).encode()
     except UnicodeEncodeError:
-        raise CaptureError(
+        raise errors.CaptureError(
             f"{str(path)!a}: the file name is not UTF-8 text, which the ledger requires", "rename it"
         ) from None
     status = path.stat()
     if not stat.S_ISREG(status.st_mode):
-        raise CaptureError(
+        raise errors.CaptureError(
             f"{path}: is not a regular file, and ingest reads a capture more than once", "write it to a file first"
         )
     return status.st_size
@@ -170,7 +167,7 @@ def damage_table(rows: MalformedRows) -> pa.Table:
 # An interface with a name is the link `link/name`, also if it is the only one of its file; the link has the others.
 # Interfaces of one name are one link, as all are with `interfaces = "one"`.
 
-MOST_INTERFACES = MEDIAN_INTERFACES
+MOST_INTERFACES = limits.MEDIAN_INTERFACES
 """Most interfaces of a capture that become links: each has a partition of its own in every table."""
 
 
@@ -198,7 +195,7 @@ def link_names(link: str, names: Sequence[str], path: Path, one: bool) -> list[s
             remedy = (
                 f'set interfaces = "one" in {section_of(family)} of lowwater.toml, and ingest it for link {family!r}'
             )
-        raise CaptureError(f"{path}: has {several} interfaces, {why}", remedy)
+        raise errors.CaptureError(f"{path}: has {several} interfaces, {why}", remedy)
     return [below(link, name) for name in names]
 
 
@@ -318,8 +315,8 @@ def by_hour(batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
     arrivals = batch.column("arrival").to_numpy()
     start = 0
     while start < len(arrivals):
-        hour = int(arrivals[start]) // HOUR
-        stop = int(arrivals.searchsorted((hour + 1) * HOUR))
+        hour = int(arrivals[start]) // instants.HOUR
+        stop = int(arrivals.searchsorted((hour + 1) * instants.HOUR))
         yield hour, batch.slice(start, stop - start)
         start = stop
 
@@ -507,7 +504,7 @@ def received(task: PackTask) -> tuple[PackTask, Path | None]:
     return replace(task, chunks=chunks), file
 
 
-def renamed(error: LowwaterError, file: Path, capture: Path) -> LowwaterError:
+def renamed(error: errors.LowwaterError, file: Path, capture: Path) -> errors.LowwaterError:
     """Lets an error name the capture as its user knows it."""
     error.message = error.message.replace(str(file), str(capture))
     error.args = tuple(text.replace(str(file), str(capture)) if isinstance(text, str) else text for text in error.args)
@@ -607,7 +604,7 @@ def pack(task: PackTask) -> PackResult | FailedTask:
     """Decodes chunks, or a compressed capture, and writes their packets."""
     try:
         return _pack(task) if task.sent is None else _pack_sent(task)
-    except LowwaterError as error:
+    except errors.LowwaterError as error:
         return FailedTask(passing(error), task.file)
     except OSError as error:
         return FailedTask(not_written(task.packets, task.path, error), task.file)
@@ -618,7 +615,7 @@ def _pack_sent(task: PackTask) -> PackResult:
     near, file = received(task)
     try:
         result = _pack(near)
-    except LowwaterError as error:
+    except errors.LowwaterError as error:
         raise error if file is None else renamed(error, file, task.path) from None
     finally:
         if file is not None:
@@ -628,7 +625,7 @@ def _pack_sent(task: PackTask) -> PackResult:
     return replace(result, files=whole)
 
 
-def not_written(packets: PurePath, capture: Path, error: OSError) -> LakeError:
+def not_written(packets: PurePath, capture: Path, error: OSError) -> errors.LakeError:
     """Makes the error for packets of a capture that cannot be written."""
     text = f"{packets}: packets of {capture} cannot be written: {error.strerror or error}"
     return lake_error(error, text, "check rights and room on its disk")
@@ -651,7 +648,7 @@ def _pack(task: PackTask) -> PackResult:
     if task.chunks is not None:
         return PackResult(task.file, files, undecoded)
     if reader.summary is None or reader.summary.bytes != task.bytes:
-        raise CaptureError(f"{task.path}: changed while it was read", "ingest it again")
+        raise errors.CaptureError(f"{task.path}: changed while it was read", "ingest it again")
     return PackResult(task.file, files, undecoded, reader.summary, damage_table(reader.malformed))
 
 
@@ -660,7 +657,7 @@ def _pack_records(task: PackTask, options: TableOptions) -> PackResult:
     digests = task.sha256, task.identity
     written = write_records(task.path, options, task.max_jump, digests, task.packets, name, task.growing)
     if written.summary.bytes != task.bytes:
-        raise CaptureError(f"{task.path}: changed while it was read", "ingest it again")
+        raise errors.CaptureError(f"{task.path}: changed while it was read", "ingest it again")
     return PackResult(task.file, tuple(("", file) for file in written.files), {}, written.summary, written.damage)
 
 
@@ -754,7 +751,7 @@ class _TaskWriter:
     ) -> Iterator[tuple[Interface, pa.RecordBatch]]:
         for interface, batch in batches:
             if interface.index >= MOST_INTERFACES and not self._task.one:
-                raise CaptureError(
+                raise errors.CaptureError(
                     f"{self._task.path}: has more than {MOST_INTERFACES} interfaces",
                     f'set interfaces = "one" in {section_of(self._task.link)}',
                 )

@@ -18,9 +18,8 @@ import pyarrow.compute as pc
 import pyarrow.dataset as pads
 from numpy.typing import NDArray
 
+from lowwater import errors, instants
 from lowwater.caches import cache_folder
-from lowwater.errors import LowwaterError
-from lowwater.instants import HOUR, format_instant
 from lowwater.lake import layout, tables
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.captures import files_by_link
@@ -311,7 +310,7 @@ def _of_interval(query_set: str, start: int, end: int) -> pads.Expression:
 
 # Measures and lateness grow with every audit. The newest row of a key counts.
 
-DAY = 24 * HOUR
+DAY = 24 * instants.HOUR
 LONG = 400 * DAY
 """Shorter ranges are read by naming their months, so that no other partition is opened."""
 
@@ -429,7 +428,7 @@ def lateness_files(lake: layout.Lake, link: str) -> tuple[str, ...]:
 
 
 def _month(at: int) -> str:
-    return format_instant(at)[:7]
+    return instants.format_instant(at)[:7]
 
 
 def late_share(lake: layout.Lake, link: str, start: int, end: int) -> float | None:
@@ -507,7 +506,7 @@ def _untold_row(data: bytes) -> ReplayRow | None:
 def _untold_folder(lake: Lake) -> Path:
     try:
         home = cache_folder()
-    except LowwaterError:
+    except errors.LowwaterError:
         home = Path("/nonexistent")  # in memory only
     absolute = lake.root.absolute() if isinstance(lake.root, Path) else lake.root
     return home / "untold" / sha256(str(absolute).encode()).hexdigest()[:24]

@@ -17,9 +17,9 @@ import pyarrow as pa
 import pyarrow.dataset as pads
 import pyarrow.parquet as pq
 
+from lowwater import errors, limits
 from lowwater.catalog.schemas import PUNCTUATION, ROW
 from lowwater.columns.files import HourFiles, instants
-from lowwater.errors import LakeError, LawError
 from lowwater.instants import HOUR, format_instant
 from lowwater.lake import tables
 from lowwater.lake.layout import Lake, table_schema
@@ -28,7 +28,6 @@ from lowwater.lake.ledgers.runs import last_published
 from lowwater.lake.results import published
 from lowwater.lake.results.exploring import result_table
 from lowwater.lake.results.streams import fingerprint, stream_files
-from lowwater.limits import COMMIT_FILES
 from lowwater.plan.operators import Field
 from lowwater.plan.properties import INSTANT, InstantColumn, instant_columns, result_schema
 from lowwater.storage import paths
@@ -94,8 +93,8 @@ def _fill(lake: Lake, path: PurePath, columns: Sequence[InstantColumn]) -> tuple
         table = tables.open_table(path)
         assert table is not None
         waiting = list(_waiting(path, table, columns))
-        for at in range(0, len(waiting), COMMIT_FILES):
-            chosen = waiting[at : at + COMMIT_FILES]
+        for at in range(0, len(waiting), limits.COMMIT_FILES):
+            chosen = waiting[at : at + limits.COMMIT_FILES]
             try:
                 _rewrite(lake, path, chosen, columns)
             except _ChangedError:
@@ -204,7 +203,7 @@ def check_unchanged(lake: Lake, query: str, start: int, end: int, audited: str) 
     Raises LawError if they have changed since the audit."""
     files = stream_files(lake.stream(query), start, end)
     if fingerprint(files) != audited:
-        raise LawError(
+        raise errors.LawError(
             f"interval {format_instant(start)} to {format_instant(end)}: the stream of query {query} has changed since "
             "its audit",
             "run the interval again with --stage high, then audit and publish",
@@ -355,11 +354,11 @@ def _row_files(
             (column.name, column.type) for column in schema
         ]
         if not same_columns or kinds != {ROW}:
-            raise LawError(f"{file} is not a file of published rows: another version of Lowwater wrote it", hint)
+            raise errors.LawError(f"{file} is not a file of published rows: another version of Lowwater wrote it", hint)
         as_stored = tables.describe(file.parent, file, {})
         least, most = as_stored.smallest["_last"], as_stored.largest["_last"]
         if least < start or most >= end or least // HOUR != most // HOUR:
-            raise LawError(f"{file} has rows outside of the interval, or of several hours", hint)
+            raise errors.LawError(f"{file} has rows outside of the interval, or of several hours", hint)
         yield file, as_stored
 
 
@@ -443,7 +442,7 @@ def _refuse_changes(path: PurePath, old: pa.Schema, new: pa.Schema) -> None:
         index = old.get_field_index(column.name)
         if index >= 0 and tables.plain_type(old.field(index).type) != tables.plain_type(column.type):
             before = old.field(index).type
-            raise LakeError(
+            raise errors.LakeError(
                 f"table {path.name!r}: column {column.name!r} was {before}, the query now gives {column.type}",
                 f"name the column otherwise, or remove {path} and replay every interval",
             )
@@ -476,13 +475,13 @@ def restore(
     path = lake.table(query)
     earlier = result_table(lake, query, version)
     if version == earlier.newest:
-        raise LakeError(f"table {query}: version {version} is the newest one", "name an earlier version")
+        raise errors.LakeError(f"table {query}: version {version} is the newest one", "name an earlier version")
     note = published.last_note(path, version)
     files = meeting_files(earlier.opened(), start, end)
     # An older version of Lowwater wrote no notes: an interval without rows is then taken for one that is not there.
     present = bool(files) if note is None else any(first <= start and end <= last for first, last in note.ranges)
     if not present:
-        raise LakeError(
+        raise errors.LakeError(
             f"table {query}: in version {version} the interval of {format_instant(start)} is not published",
             "name a later version: `lowwater history` lists them",
         )

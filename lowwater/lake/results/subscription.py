@@ -18,17 +18,15 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pyarrow.dataset as pads
 
+from lowwater import documents, instants, limits
 from lowwater.catalog.schemas import LAST
-from lowwater.documents import json_value
 from lowwater.errors import BehindError, BusyError, LakeError, nearest
-from lowwater.instants import HOUR, parse_instant
 from lowwater.lake.layout import Lake, lake_to_read
 from lowwater.lake.locks import hold
 from lowwater.lake.open_tables import at_version
 from lowwater.lake.results.published import LogEntry, commit_digest, last_note, read_entry, table_state
 from lowwater.lake.results.published_rows import of_query
 from lowwater.lake.tables import lake_errors, live_files, open_table, plain_type, safe_name
-from lowwater.limits import BATCH_ROWS, STATE_BYTES
 from lowwater.storage import paths
 from lowwater.storage.locks import Fence, HeldError, LostError, hold_lock
 from lowwater.storage.untrusted import require_names
@@ -74,7 +72,7 @@ class Position:
             LakeError: it is no position.
         """
         try:
-            values = json_value(text)
+            values = documents.json_value(text)
             within, since = values["within"], values["since"]
             return Position(
                 str(values["table"]),
@@ -119,7 +117,7 @@ class Keeper:
         try:
             text = paths.read(self.file).decode()
             if self.file == self.consumer:
-                text = json.dumps(json_value(text)["position"])
+                text = json.dumps(documents.json_value(text)["position"])
         except FileNotFoundError:
             return None
         except (OSError, ValueError, KeyError, TypeError) as error:
@@ -141,7 +139,7 @@ class Keeper:
             if self.file is not None and self.file != self.consumer:
                 _write_whole(Path(self.file), position + "\n")
             if self.consumer is not None:
-                entry = {"name": self.name, "stream": self.stream, "position": json_value(position)}
+                entry = {"name": self.name, "stream": self.stream, "position": documents.json_value(position)}
                 entry |= {"version": version, "until": end, "seen": time.time_ns()}
                 paths.write(self.consumer, json.dumps(entry).encode(), fence=self._fence)
         except LostError:
@@ -221,7 +219,7 @@ def consumers_of(lake: Lake, stream: str) -> list[Consumer]:
     consumers = []
     for path in paths.children(consumers_folder(lake, stream)):
         try:
-            entry = json_value(paths.read(path, STATE_BYTES))
+            entry = documents.json_value(paths.read(path, limits.STATE_BYTES))
             values = int(entry["version"]), int(entry["until"]), int(entry["seen"])
             digest = str(entry.get("position", {}).get("digest", ""))
             consumers.append(Consumer(path.name.removesuffix(".json"), *values, digest))
@@ -481,10 +479,10 @@ class Subscription:
         assert within is not None
         if self._parts is None:
             self._parts = self._files_by_hour(within)
-        while self._parts and (self._parts[0][0] + 1) * HOUR <= within:
+        while self._parts and (self._parts[0][0] + 1) * instants.HOUR <= within:
             self._parts.pop(0)
         hour, files = self._parts.pop(0) if self._parts else (None, [])
-        end, promise = within if hour is None else (hour + 1) * HOUR, dict[str, int]()
+        end, promise = within if hour is None else (hour + 1) * instants.HOUR, dict[str, int]()
         last = not self._parts
         note = last_note(self._path, version) if last else None
         if note is not None and note.ranges[-1][1] > within:
@@ -510,7 +508,7 @@ class Subscription:
         """Returns the hours with rows from an instant (ns) on, and the files of each, in order."""
         files: dict[int, list[PurePath]] = {}
         for row in sorted(live_files(self._snapshot()), key=lambda row: (row.get("min._last") or 0, row["path"])):
-            if (int(row["partition._hour"]) + 1) * HOUR > within:
+            if (int(row["partition._hour"]) + 1) * instants.HOUR > within:
                 path = self._path / unquote(row["path"])
                 files.setdefault(int(row["partition._hour"]), []).append(path)
         return sorted(files.items())
@@ -537,7 +535,7 @@ class Subscription:
                 for file in files:
                     dataset = pads.dataset(str(paths.local(file)), columns, format="parquet", partitioning=None)
                     scan = dataset.to_batches(
-                        filter=(last >= start) & (last < end), batch_size=BATCH_ROWS, batch_readahead=2
+                        filter=(last >= start) & (last < end), batch_size=limits.BATCH_ROWS, batch_readahead=2
                     )
                     yield from (batch for batch in scan if batch.num_rows)
             except FileNotFoundError:
@@ -583,7 +581,7 @@ def subscribe(
     """
     opened = lake_to_read(lake)
     try:
-        first = parse_instant(since) if isinstance(since, str) else since
+        first = instants.parse_instant(since) if isinstance(since, str) else since
     except ValueError as error:
         raise LakeError(f"since: {error}", "write an instant, or ns since the epoch") from None
     keeper = hold_keeper(opened, stream, position, name, after)

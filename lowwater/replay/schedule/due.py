@@ -9,10 +9,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
 from statistics import median
 
+from lowwater import documents, instants
 from lowwater.config import load_config
-from lowwater.documents import FILE_NAME, stored_object
 from lowwater.errors import ConfigError, LowwaterError, QueryError
-from lowwater.instants import format_instant
 from lowwater.lake.layout import Lake, lake_to_read
 from lowwater.lake.ledgers.captures import Capture, Captures
 from lowwater.lake.ledgers.coverage import gap_texts
@@ -102,7 +101,7 @@ def expected(job: Job, captures: Mapping[str, Captures]) -> StatusInputs:
         return job.inputs(start, end, captures, known, past)
 
     def changed(query: str, start: int, end: int, accounting: str) -> str:
-        before = stored_object(accounting).get("inputs", {})
+        before = documents.stored_object(accounting).get("inputs", {})
         return "; ".join(changes(before, inputs(start, end).summary(queries[query]), captures))
 
     def gaps(start: int, end: int) -> list[str]:
@@ -228,10 +227,10 @@ def estimate(job: Job, captures: Mapping[str, Sequence[Capture]], replays: Itera
     sizes: dict[tuple[int, int], dict[tuple[str, str], int]] = {}
     for row in replays:
         if row.state != FAILED:
-            if (size := stored_object(row.accounting).get("stored")) is not None:
+            if (size := documents.stored_object(row.accounting).get("stored")) is not None:
                 sizes.setdefault((row.interval_start, row.interval_end), {})[row.stage, row.query] = size
             spent = seconds.setdefault((row.interval_start, row.interval_end), {})
-            spent[row.stage] = float(stored_object(row.timings).get(row.stage, spent.get(row.stage, 0.0)))
+            spent[row.stage] = float(documents.stored_object(row.timings).get(row.stage, spent.get(row.stage, 0.0)))
     newest, files = list(seconds.items())[-NEWEST:], PacketFiles.of(job.lake)
     runs, stored = [], []
     for interval, spent in newest:
@@ -350,7 +349,7 @@ def open_jobs(
         raise next(iter(errors.values()))
     if not jobs:
         causes = "\n".join(f"query set {name}: {cause}" for name, cause in errors.items())
-        hint = f"write [query_sets.NAME] with files = [...] in {FILE_NAME}, or name a folder: --queries"
+        hint = f"write [query_sets.NAME] with files = [...] in {documents.FILE_NAME}, or name a folder: --queries"
         if errors:
             wrong = (name for name, cause in errors.items() if isinstance(cause, QueryError))
             files = " ".join(shlex.quote(str(file)) for name in wrong for file in query_files(config, name, queries))
@@ -396,7 +395,7 @@ def due(job: Job, selection: DueSelection) -> list[Due]:
             if behind and not interval.blocked:
                 interval = replace(interval, blocked=behind)
             elif interval.blocked and job.chained and not behind:
-                behind = f"an earlier interval of its chain cannot, that of {format_instant(start)}"
+                behind = f"an earlier interval of its chain cannot, that of {instants.format_instant(start)}"
             running = next((who for (first, last), who in held.items() if first < end and start < last), "")
             due_intervals.append(replace(interval, running=running) if running else interval)
             chain.runs(inputs, interval)
@@ -451,7 +450,7 @@ def outdated_audits(job: Job, selection: DueSelection) -> list[tuple[int, int]]:
         if row.state == FAILED:
             judged.clear()  # it is due
         else:
-            judged[row.query] = stored_object(row.accounting).get("suite", "")
+            judged[row.query] = documents.stored_object(row.accounting).get("suite", "")
     return sorted(
         interval
         for interval, judged in newest.items()

@@ -9,9 +9,8 @@ from typing import Protocol
 
 import numpy as np
 
+from lowwater import errors, instants
 from lowwater.config import load_config
-from lowwater.errors import GapError, LowwaterError
-from lowwater.instants import SECOND
 from lowwater.lake.layout import lake_to_read
 from lowwater.lake.ledgers.captures import NEVER, Capture, Captures
 from lowwater.lake.ledgers.coverage import Gap, gap_error, gap_texts
@@ -28,13 +27,13 @@ def set_names(root: PurePath, queries: Path) -> list[str]:
     return sorted(names or {path.stem for path in queries.glob("*.gsql")})
 
 
-def jobs(root: PurePath, queries: Path, tell: Callable[[str, LowwaterError], None]) -> list[Job]:
+def jobs(root: PurePath, queries: Path, tell: Callable[[str, errors.LowwaterError], None]) -> list[Job]:
     """Opens the query sets of a lake that can be planned."""
     found = []
     for name in set_names(root, queries):
         try:
             found.append(Job.open(root, name, queries))
-        except LowwaterError as error:
+        except errors.LowwaterError as error:
             tell(name, error)
     return found
 
@@ -93,7 +92,7 @@ def row_rates(replays: Iterable[Row], start: int, end: int) -> dict[tuple[str, s
     for (query_set, query, _), (rows, span) in newest.items():
         rows_and_span = totals.get((query_set, query), (0, 0))
         totals[query_set, query] = rows_and_span[0] + rows, rows_and_span[1] + span
-    return {key: rows * SECOND / span for key, (rows, span) in totals.items()}
+    return {key: rows * instants.SECOND / span for key, (rows, span) in totals.items()}
 
 
 # May an interval start? Links that have not reported yet, and gaps that will not close (SEMANTICS T5, T6). The sensor
@@ -107,7 +106,7 @@ class LinkReadiness:
     missing: tuple[str, ...]  # one line for each gap that captures may still close
     # error of a gap that no run can pass: its link has policy `fail`, and either the capture of that time is cut, or
     # the patience is over
-    failure: GapError | None
+    failure: errors.GapError | None
 
     @property
     def ready(self) -> bool:

@@ -15,9 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from lowwater import documents, errors
 from lowwater.config import load_config, section_of
-from lowwater.documents import FILE_NAME, toml_table
-from lowwater.errors import ConfigError
 from lowwater.instants import SECOND, format_duration, format_instant
 from lowwater.lake.ledgers.captures import Capture, Captures
 from lowwater.lake.ledgers.intervals import STALE
@@ -375,7 +374,7 @@ def skew_change(root: PurePath, queries: Path, jobs: Iterable[Job], link: str, b
     """Computes what a new skew would do. Writes nothing.
     Raises ConfigError if the settings cannot be changed by a program, or a variable of the environment overrides them,
     and LowwaterError if a query set cannot be planned with the new skew."""
-    path = root / FILE_NAME
+    path = root / documents.FILE_NAME
     with lake_errors(f"{path}: cannot be read"):
         written = paths.read(path).decode() if paths.exists(path) else ""
     config = load_config(root, text=written)
@@ -384,7 +383,7 @@ def skew_change(root: PurePath, queries: Path, jobs: Iterable[Job], link: str, b
     text = with_skew(written, section, bound, str(path))
     changed = load_config(root, text=text)
     if changed.link(link).skew != bound:
-        raise ConfigError(
+        raise errors.ConfigError(
             f"link {link!r}: a variable of the environment sets the skew, over {path}",
             f"change LOWWATER_LINKS__{section.upper()}__SKEW where it is set",
         )
@@ -403,10 +402,10 @@ def write_skew(root: PurePath, change: SkewChange) -> None:
         ConfigError: somebody has changed the settings meanwhile.
         LakeError: they cannot be written.
     """
-    path = root / FILE_NAME
+    path = root / documents.FILE_NAME
     with lake_errors(f"{path}: cannot be written"):
         if (paths.read(path).decode() if paths.exists(path) else "") != change.written:
-            raise ConfigError(f"{path}: was changed meanwhile", "look at the change again")
+            raise errors.ConfigError(f"{path}: was changed meanwhile", "look at the change again")
         paths.write(path, change.text.encode())
 
 
@@ -439,10 +438,10 @@ def with_skew(text: str, link: str, bound: int, where: str) -> str:
     elif header is not None:
         lines[header] = lines[header].rstrip("\n") + "\n"
         lines.insert(header + 1, f"skew = {value}\n")
-    changed, expected = "".join(lines), deepcopy(toml_table(text))
+    changed, expected = "".join(lines), deepcopy(documents.toml_table(text))
     expected.get("links", {}).get(link, {})["skew"] = value.strip('"')
     if header is None or _parsed(changed) != expected:
-        raise ConfigError(
+        raise errors.ConfigError(
             f"{where}: the skew of link {link!r} is not in lines of a section {section_of(link)}",
             f"write skew = {value} into its section by hand",
         )
@@ -451,7 +450,7 @@ def with_skew(text: str, link: str, bound: int, where: str) -> str:
 
 def _parsed(text: str) -> dict[str, object] | None:
     try:
-        return toml_table(text)
+        return documents.toml_table(text)
     except ValueError:
         return None
 

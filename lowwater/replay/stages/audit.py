@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lowwater import errors, instants, limits
 from lowwater.catalog.time import Skews
-from lowwater.errors import AuditError, LakeError
-from lowwater.instants import format_instant
 from lowwater.lake.layout import QUALITY, QUARANTINE, row_schema
 from lowwater.lake.ledgers import runs
 from lowwater.lake.ledgers.captures import Captures
@@ -25,7 +24,6 @@ from lowwater.lake.ledgers.coverage import covered_share
 from lowwater.lake.packets import LinkRead
 from lowwater.lake.results.published import damage_of
 from lowwater.lake.results.streams import fingerprint, stream_files
-from lowwater.limits import EXAMPLE_ROWS
 from lowwater.plan.operators import Field
 from lowwater.quality import judge, streams
 from lowwater.quality.history import (
@@ -187,7 +185,7 @@ def audit(
     measured = frames(scope, scanned, counts, queries, rules)
     again = compare(scope, scanned, measured)
     tables = {name: pa.Table.from_pylist(rows) for name, rows in measured.items()}
-    run = f"{job.query_set} {format_instant(inputs.start)}"
+    run = f"{job.query_set} {instants.format_instant(inputs.start)}"
     validations = validate(tables, run, judge.ask)
     findings = [finding for validation in validations for finding in validation.findings]
     _keep(scope, validations, tables, _evidence(queries, rules), scratch, again)
@@ -268,7 +266,7 @@ def _queries(
         keys, broken = 0, streams.BrokenRows()
         if key and stream.files and not check.columns and not distinct:
             files = locals_of(stream.files)
-            keys, broken = streams.shared_keys(files, stream.fields, key, EXAMPLE_ROWS, scratch / "keys")
+            keys, broken = streams.shared_keys(files, stream.fields, key, limits.EXAMPLE_ROWS, scratch / "keys")
         damage = damage_of(job.lake, job.query_set, name, inputs.start, inputs.end)
         measures.append(
             streams.QueryMeasures(name, query.links, key, written[name], print_, check, broken, keys, damage)
@@ -296,7 +294,7 @@ def _evidence(
 def _fingerprint(files: Sequence[Path]) -> str:
     try:
         return fingerprint(files)
-    except LakeError:
+    except errors.LakeError:
         return ""  # the audit reports a missing file as a finding
 
 
@@ -350,7 +348,7 @@ def _rows(
     """Yields the rows that break an expectation: subject, total number for it, row as JSON."""
     from lowwater_expectations.audits import read_suite
 
-    room, subjects = EXAMPLE_ROWS, read_suite(finding.suite).meta["subjects"]
+    room, subjects = limits.EXAMPLE_ROWS, read_suite(finding.suite).meta["subjects"]
     for position in finding.rows:
         measures = frame[position]
         about = tuple(str(measures[name]) for name in subjects)
@@ -370,9 +368,9 @@ def _table(rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> pa.Table:
     return pa.Table.from_pylist([dict(row) for row in rows], schema=pa.schema(columns))
 
 
-def _error(scope: AuditScope, failures: Sequence[Finding], report: str) -> AuditError:
+def _error(scope: AuditScope, failures: Sequence[Finding], report: str) -> errors.AuditError:
     messages = [message for failure in failures if failure.severity == CRITICAL for message in failure.messages]
-    return AuditError(
+    return errors.AuditError(
         f"the audit of {scope.query_set}, {scope.interval}, failed: " + "\n  ".join(messages),
         f"nothing of this run is published, its rows are in streams/; the report: {report}",
         report,

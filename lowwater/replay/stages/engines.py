@@ -20,12 +20,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from lowwater import errors, threads
 from lowwater.catalog import schemas
 from lowwater.catalog.expr import columns_of
 from lowwater.catalog.schemas import FRAME, LAST, THINNED_BY, stored
 from lowwater.catalog.time import is_late, ticks_up_to
 from lowwater.columns.files import FEWEST, Choices, DividedWriter
-from lowwater.errors import ConfigError, LakeError, LowwaterError, error_of_query
 from lowwater.high.operators import StateHandover, StoredState
 from lowwater.high.query_runs import HighResult, HighSettings, run_high
 from lowwater.high.runner import Runner
@@ -54,7 +54,6 @@ from lowwater.replay.tuning import Tuning, tuned_lftas
 from lowwater.storage import paths
 from lowwater.storage.paths import lake_path, locals_of
 from lowwater.stream.records import packet_samplings
-from lowwater.threads import TaskMap
 
 # A task for each chunk of a link, with a file of rows for each LFTA, in this process or on Spark (docs/adr/0012).
 
@@ -125,7 +124,7 @@ def _chunk_bounds(bounds: Bounds, part: LinkRead) -> Bounds:
     return replace(bounds, entered=part.entered, left=part.left, before=part.before)
 
 
-def run_tasks(tasks: Sequence[LowTask], runner: TaskMap) -> list[LowOutcome]:
+def run_tasks(tasks: Sequence[LowTask], runner: threads.TaskMap) -> list[LowOutcome]:
     """Runs tasks in parallel; returns one outcome for each link, in the order of the tasks.
 
     On links that shed load, the packets of every second are counted first, over all chunks (SEMANTICS O5).
@@ -192,7 +191,7 @@ def run_low(task: LowTask) -> LowOutcome:
             sink.close()
     except OSError as error:
         reason = error.strerror or str(error)
-        raise LakeError(
+        raise errors.LakeError(
             f"link {task.link}: {task.folder} cannot be written: {reason}", "make room on the disk"
         ) from None
     return LowOutcome(
@@ -434,7 +433,7 @@ def on_demand(outcomes: Sequence[LowOutcome], lftas: Sequence[Lfta], plans: Sequ
                 staying = promises[name].runs_to_keep(fewest_ticks(spans))
                 spared[name] = _thin(lfta, files[name], staying, promises[name])
     except (OSError, pa.ArrowException) as error:
-        raise LakeError(
+        raise errors.LakeError(
             f"surplus punctuation cannot be removed from the streams of the low stage: {error}", "make room on the disk"
         ) from None
     return tuple(_counted(outcome, spared) for outcome in outcomes)
@@ -546,7 +545,7 @@ def low_stage(
     inputs: LowInputs,
     settings: LowSettings,
     folder: PurePath,
-    runner: TaskMap,
+    runner: threads.TaskMap,
     tunings: Mapping[str, Tuning] = MappingProxyType({}),
     say: Callable[[str], None] = lambda _: None,
 ) -> LowResult:
@@ -599,7 +598,7 @@ def _whole_seconds(inputs: LowInputs, link: str, start: int, arriving: bool) -> 
         return start
     if inputs.end < END_OF_TIME and inputs.end % SECOND:
         message = f"link {link} sheds load by whole seconds, and the interval ends within a second"
-        raise ConfigError(message, "use intervals of whole seconds")
+        raise errors.ConfigError(message, "use intervals of whole seconds")
     return max(0, start - link_settings.longest_skew * arriving) // SECOND * SECOND
 
 
@@ -610,7 +609,7 @@ def high_stage(
     folder: PurePath,
     settings: Mapping[str, Any],
     states: Mapping[str, StoredState] = MappingProxyType({}),
-    failures: dict[str, LowwaterError] | None = None,
+    failures: dict[str, errors.LowwaterError] | None = None,
     published: bool = False,
 ) -> dict[str, HighResult]:
     """Runs every output query over the streams of the low stage.
@@ -654,7 +653,7 @@ def reference_stage(
     period: int,
     policy: Policy,
     states: Mapping[str, str | None] = MappingProxyType({}),
-    failures: dict[str, LowwaterError] | None = None,
+    failures: dict[str, errors.LowwaterError] | None = None,
 ) -> ReferenceRows:
     """Runs every output query on the reference engine, from the packets and the logical plan.
 
@@ -671,7 +670,7 @@ def reference_stage(
         except Exception as error:
             if failures is None:
                 raise
-            failures[query.name] = error_of_query(query.name, error)
+            failures[query.name] = errors.error_of_query(query.name, error)
             results.pop(query.name, None)
     scans = tuple(inputs.scan(link) for link in inputs.plan.links)
     return ReferenceRows(rows, results, scans)
