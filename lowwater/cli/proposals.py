@@ -25,8 +25,7 @@ from lowwater.lake.files.patterns import literal
 from lowwater.lake.files.proposal import LinkProposal, Proposal, files_below, propose
 from lowwater.lake.files.sample import LogProposal, RecordProposal
 from lowwater.lake.ingestion.record_options import record_options
-from lowwater.plan.definitions import make_context
-from lowwater.plan.queryset import plan_files
+from lowwater.plan import definitions, queryset
 from lowwater.replay.checks import lines_to_add
 from lowwater.replay.names import config_links
 from lowwater.storage import paths
@@ -212,8 +211,8 @@ def _kept(queries: Sequence[Path], config: Config) -> tuple[dict[str, list[str]]
     links = config_links(config, sorted(config.links))
     for path in queries:
         try:
-            context = make_context(links, config.link_schemas, folders=config.files.folders)
-            plans.append(plan_files([path], links, context=context))
+            context = definitions.make_context(links, config.link_schemas, folders=config.files.folders)
+            plans.append(queryset.plan_files([path], links, context=context))
         except LowwaterError as error:
             errors = error.errors if isinstance(error, QueryErrors) else (error,)
             for each in errors:

@@ -17,9 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lowwater import errors, limits
-from lowwater.catalog.expr import Column, Expr, columns_of
-from lowwater.catalog.functions import Columns, Fold
-from lowwater.catalog.schemas import LAST, STREAM_TYPES
+from lowwater.catalog import expr as ex, functions, schemas
 from lowwater.catalog.state_json import read_state, write_state
 from lowwater.columns.files import LINK_BITS, PLACE
 from lowwater.columns.values import (
@@ -102,7 +100,7 @@ def with_order(node: ops.Node, frame: Frame) -> Frame:
 
 def order_of(frame: Frame) -> list[str]:
     """The columns that define the order of rows for an order-dependent reader."""
-    return [name for name in frame.columns if name.startswith(ORDER)] or [LAST, PLACE]
+    return [name for name in frame.columns if name.startswith(ORDER)] or [schemas.LAST, PLACE]
 
 
 def orders(frame: Frame) -> Iterator[tuple[Any, ...]]:
@@ -173,7 +171,7 @@ class StateHandover:
 # Groups by epochs, block by block. `catalog.functions.Native` states the partial aggregates of an aggregate and their
 # folds.
 
-Partials = Sequence[tuple[ops.Aggregate, Columns]]
+Partials = Sequence[tuple[ops.Aggregate, functions.Columns]]
 """Each aggregate of an operator, with its form in Arrow."""
 
 
@@ -218,7 +216,7 @@ def sub_grouped(node: SubGroup, blocks: Iterable[Frame]) -> Iterator[Frame]:
         yield _ending(node, _merged(concat_frames(waiting), names, folds))
 
 
-def _form(node: ops.Group) -> tuple[list[str], Partials, dict[str, Fold]]:
+def _form(node: ops.Group) -> tuple[list[str], Partials, dict[str, functions.Fold]]:
     """Names of the keys, the aggregates, and name of a column of partial aggregates -> what merges its values."""
     aggregates, folds = [(each, partial_columns(each)) for each in node.aggregates], {ROWS.suffix: ROWS.fold}
     for aggregate, form in aggregates:
@@ -229,15 +227,15 @@ def _form(node: ops.Group) -> tuple[list[str], Partials, dict[str, Fold]]:
 def _ending(node: ops.Group, groups: Frame) -> Frame:
     """Adds `_last` to groups."""
     ends = group_end(node.key_fields, [groups[item.name] for item in node.keys], groups.rows)
-    return Frame(groups.columns | {LAST: pa.array(ends)}, groups.rows)
+    return Frame(groups.columns | {schemas.LAST: pa.array(ends)}, groups.rows)
 
 
 def _finished(node: ops.Group, aggregates: Partials, groups: Frame, slice_: tuple[int, int]) -> Frame:
     """Adds `_last` and the values. Only that of an incomplete group may exceed 64 bits."""
     groups = _ending(node, groups)
-    ends = groups[LAST].to_numpy()
+    ends = groups[schemas.LAST].to_numpy()
     inside = (ends >= slice_[0]) & (ends < slice_[1])
-    columns = {name: groups[name] for name in (*(item.name for item in node.keys), LAST, ROWS.suffix)}
+    columns = {name: groups[name] for name in (*(item.name for item in node.keys), schemas.LAST, ROWS.suffix)}
     for aggregate, form in aggregates:
         partials = [groups[aggregate.name + column.suffix] for column in form.partials]
         if form.beyond is not None and (form.beyond(*partials).to_numpy(zero_copy_only=False) & inside).any():
@@ -257,7 +255,7 @@ def _partials(node: ops.Group, frame: Frame, aggregates: Partials) -> Frame:
     return Frame(columns, frame.rows)
 
 
-def _merged(frame: Frame, names: Sequence[str], folds: Mapping[str, Fold]) -> Frame:
+def _merged(frame: Frame, names: Sequence[str], folds: Mapping[str, functions.Fold]) -> Frame:
     """Merges the partial aggregates of every key. Returns one row per key."""
     if not all(isinstance(fold.arrow, str) for fold in folds.values()):
         return _by_sorting(frame, names, folds)
@@ -272,7 +270,7 @@ def _merged(frame: Frame, names: Sequence[str], folds: Mapping[str, Fold]) -> Fr
     return Frame(columns, merged.rows)
 
 
-def _by_sorting(frame: Frame, names: Sequence[str], folds: Mapping[str, Fold]) -> Frame:
+def _by_sorting(frame: Frame, names: Sequence[str], folds: Mapping[str, functions.Fold]) -> Frame:
     """Merges as `_merged` does, but sorts the rows by key, for folds without an aggregate in Arrow."""
     numbers, _ = codes([frame[name] for name in names], frame.rows)
     order = np.argsort(numbers, kind="stable")
@@ -324,11 +322,11 @@ def grouped_in_python(
         ranks = orders(frame) if node.order_dependent else repeat((), frame.rows)
         for place, order, *arguments in zip(places.tolist(), ranks, *argument_rows, strict=True):
             aggregates.add(groups[place], arguments, order)
-        whole = [slice_[0] <= end < slice_[1] for end in found[LAST].to_pylist()]
+        whole = [slice_[0] <= end < slice_[1] for end in found[schemas.LAST].to_pylist()]
         values = [_results(aggregates, group, is_whole) for group, is_whole in zip(groups, whole, strict=True)]
         columns = found.columns | {ROWS.suffix: pa.array(sizes)}
         for at, aggregate in enumerate(node.aggregates):
-            columns[aggregate.name] = pa.array([value[at] for value in values], STREAM_TYPES[aggregate.type])
+            columns[aggregate.name] = pa.array([value[at] for value in values], schemas.STREAM_TYPES[aggregate.type])
         yield Frame(columns, found.rows)
 
 
@@ -411,9 +409,9 @@ def join_rows(node: ops.Join, left: Frame, right: Frame) -> Iterator[tuple[Frame
     ours, theirs = _aliased(node, left, right)
     values = ours.of_expr(node.window.left), theirs.of_expr(node.window.right)
     met = np.zeros(ours.rows, np.bool_), np.zeros(theirs.rows, np.bool_)
-    needed = columns_of(*(item.expr for item in node.items))
-    residual_columns = columns_of(node.residual)
-    lasts = [_numbers(frame[LAST]) for frame in (ours, theirs)]
+    needed = ex.columns_of(*(item.expr for item in node.items))
+    residual_columns = ex.columns_of(node.residual)
+    lasts = [_numbers(frame[schemas.LAST]) for frame in (ours, theirs)]
     for a, b in _ranges(node, ours, theirs, values).blocks():
         if node.residual is not None:
             chosen = _pairs(ours, theirs, a, b, residual_columns).of_expr(node.residual).fill_null(False)
@@ -426,7 +424,7 @@ def join_rows(node: ops.Join, left: Frame, right: Frame) -> Iterator[tuple[Frame
         (node.kind.keeps_left, "left", ours, theirs, [(b, a) for a, b in ties(node)]),
         (node.kind.keeps_right, "right", theirs, ours, ties(node)),
     )
-    kinds = {f"{alias}.{f.name}": STREAM_TYPES[f.type] for alias, below in _inputs(node) for f in below.fields}
+    kinds = {f"{alias}.{f.name}": schemas.STREAM_TYPES[f.type] for alias, below in _inputs(node) for f in below.fields}
     for at, (keeps, side, frame, other, pairs) in enumerate(sides):
         missing = {name: kinds[name] for name in needed if name in other.columns}
         alone = np.flatnonzero(~met[at]) if keeps else np.zeros(0, np.int64)
@@ -440,7 +438,7 @@ def join_rows(node: ops.Join, left: Frame, right: Frame) -> Iterator[tuple[Frame
             yield _dated(Frame({name: columns[name] for name in needed}, len(rows)), ends), side
 
 
-def ties(node: ops.Join | ops.FilterJoin) -> list[tuple[Expr, Expr]]:
+def ties(node: ops.Join | ops.FilterJoin) -> list[tuple[ex.Expr, ex.Expr]]:
     """The equalities of a join, with that of its window."""
     if isinstance(node, ops.FilterJoin):
         return [*node.keys]
@@ -481,12 +479,12 @@ def _moved(values: Numbers, by: int) -> Numbers:
 
 
 def _tied(
-    pairs: Sequence[tuple[Expr, Expr]], present: Frame, missing: Mapping[str, pa.DataType]
+    pairs: Sequence[tuple[ex.Expr, ex.Expr]], present: Frame, missing: Mapping[str, pa.DataType]
 ) -> dict[str, pa.Array]:
     """The columns of the missing side: an equality fills in the value of the present side (V1), the rest is NULL."""
-    tied: dict[str, Expr] = {}
+    tied: dict[str, ex.Expr] = {}
     for column, other in pairs:
-        if isinstance(column, Column):
+        if isinstance(column, ex.Column):
             tied.setdefault(column.name, other)
     nulls = {name: pa.nulls(present.rows, kind) for name, kind in missing.items()}
     return nulls | {name: present.of_expr(tied[name]) for name in missing if name in tied}
@@ -499,7 +497,7 @@ def _pairs(left: Frame, right: Frame, a: Numbers, b: Numbers, names: Sequence[st
 
 
 def _dated(frame: Frame, ends: Numbers) -> Frame:
-    return Frame(frame.columns | {LAST: pa.array(ends)}, frame.rows)
+    return Frame(frame.columns | {schemas.LAST: pa.array(ends)}, frame.rows)
 
 
 def _numbers(column: pa.Array) -> Numbers:
@@ -554,9 +552,9 @@ class ChainedOperator:
     def take(self, frame: Frame) -> int:
         """Stores rows of the interval until their epoch has ended; returns their number. Those before it are in the
         earlier state, those after it not complete yet."""
-        lasts = frame[LAST].to_numpy(zero_copy_only=False)
+        lasts = frame[schemas.LAST].to_numpy(zero_copy_only=False)
         frame = frame.where(pa.array((lasts >= self._carry.start) & (lasts < self._carry.end)))
-        rows = zip(tuples(self._node.input, frame), frame[LAST].to_pylist(), orders(frame), strict=True)
+        rows = zip(tuples(self._node.input, frame), frame[schemas.LAST].to_pylist(), orders(frame), strict=True)
         for values, latest, order in rows:
             self.operator.receive(0, Row(values, latest, order))
         return frame.rows
@@ -598,8 +596,8 @@ class RowCollector(StreamOperator):
 def frame_of(fields: Sequence[ops.Field], rows: Sequence[Row], **more: Sequence[Any]) -> Frame:
     """Converts rows to columns: fields, `_last`, and further integer columns by name."""
     values = list(zip(*(row.values for row in rows), strict=True)) if rows else [()] * len(fields)
-    columns = {f.name: pa.array(value, STREAM_TYPES[f.type]) for f, value in zip(fields, values, strict=True)}
-    columns[LAST] = pa.array([row.last for row in rows], pa.int64())
+    columns = {f.name: pa.array(value, schemas.STREAM_TYPES[f.type]) for f, value in zip(fields, values, strict=True)}
+    columns[schemas.LAST] = pa.array([row.last for row in rows], pa.int64())
     columns |= {name: pa.array(numbers, pa.int64()) for name, numbers in more.items()}
     return Frame(columns, len(rows))
 

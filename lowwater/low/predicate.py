@@ -12,8 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from lowwater.catalog import expr as ex
-from lowwater.catalog.schemas import PAYLOAD, stored
+from lowwater.catalog import expr as ex, schemas
 from lowwater.low.code.expressions import of_link
 from lowwater.low.evaluate import ChunkColumns, ExpressionKernel
 from lowwater.low.runtime.node import Host, gate_of
@@ -38,13 +37,13 @@ class Predicate:
     @property
     def reads_payload(self) -> bool:
         """Whether the condition reads stored frames."""
-        return PAYLOAD in ex.columns_of(self.condition)
+        return schemas.PAYLOAD in ex.columns_of(self.condition)
 
     @property
     def columns(self) -> list[str]:
         """The stored columns that a test reads, beside `arrival` and `timestamp`."""
         names = ex.columns_of(self.member, self.condition)
-        return stored(names)
+        return schemas.stored(names)
 
     def test(self, link: str) -> Test:
         """Compiles the test for the packets of one link."""

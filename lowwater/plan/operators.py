@@ -11,10 +11,9 @@ from math import gcd
 from typing import ClassVar, Self
 
 from lowwater import errors, limits
+from lowwater.catalog import native, records
 from lowwater.catalog.expr import Binary, Column, Const, Expr, Type, Unary, columns_of, rewrite, with_children
 from lowwater.catalog.functions import AggregateFunction, Native, StateFunction
-from lowwater.catalog.native import NATIVE
-from lowwater.catalog.records import RecordLayout
 from lowwater.plan.temporal import Step, Temporal, grid, infer
 
 # Columns and named expressions, the parts of every operator.
@@ -378,7 +377,7 @@ class Source(Leaf, facts=Facts("source", passes=False, waits=False, outlives="",
     kind: str = "pcap"  # the kind of the records: `pcap`, `csv` or `other`
     group: str = ""  # column whose values have skews of their own on these links (SEMANTICS T8); empty for no column
     sample: Sample | None = None  # the sampling of packets; None for all packets
-    layout: RecordLayout | None = None  # how records that are no packets are read; None for packets
+    layout: records.RecordLayout | None = None  # how records that are no packets are read; None for packets
     place: Place = field(default=(0, 0), compare=False)
 
     def exprs(self) -> tuple[Expr, ...]:
@@ -572,7 +571,7 @@ class Aggregate:
     @property
     def native(self) -> Native | None:
         """The native computation; None for an aggregate by user functions, or without Python code."""
-        return None if self.udaf is not None else NATIVE.get(self.function)
+        return None if self.udaf is not None else native.NATIVE.get(self.function)
 
     @property
     def taken(self) -> tuple[Expr, ...]:
@@ -788,7 +787,7 @@ class Partial:
     @property
     def native(self) -> Native | None:
         """The native computation of the low level; None for a user's SUBAGGR, or without Python code."""
-        return None if self.udaf is not None else NATIVE.get(self.function)
+        return None if self.udaf is not None else native.NATIVE.get(self.function)
 
 
 MOST_COLUMNS = 60
@@ -812,7 +811,7 @@ class Lfta:
     kind: str = "pcap"  # the kind of the records: `pcap`, `csv` or `other`
     group: str = ""  # column whose values have skews of their own (SEMANTICS T8); empty for no column
     sample: Sample | None = None  # the sampling of packets; None for all packets
-    layout: RecordLayout | None = None  # how records that are no packets are read; None for packets
+    layout: records.RecordLayout | None = None  # how records that are no packets are read; None for packets
     place: Place = field(default=(0, 0), compare=False)
     # whether the LFTA reads by arrival. Then `_last` of a row is its arrival, and no column makes progress. Such an
     # LFTA is a selection.

@@ -12,17 +12,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from lowwater import errors, limits
-from lowwater.catalog import expr as ex
+from lowwater.catalog import expr as ex, functions, protocols, records
 from lowwater.catalog.builtin import CATALOG
-from lowwater.catalog.expr import Column, Expr, Type, columns_of, conjunction, conjuncts, rewrite
-from lowwater.catalog.functions import AggregateFunction, Catalog, Cost, Native
 from lowwater.catalog.native import NATIVE, type_of
-from lowwater.catalog.protocols import ALIASES
-from lowwater.catalog.records import field_name
 from lowwater.catalog.schemas import RECORD_NUMBER
-from lowwater.plan import operators as ops
-from lowwater.plan.operators import MOST_COLUMNS
-from lowwater.plan.properties import ROW, TIMESTAMP, safe, unkeepable, unsafe
+from lowwater.plan import operators as ops, properties
 
 # What may run at the low level, and the setting of the planner.
 
@@ -50,14 +44,14 @@ class Setting:
     selections: frozenset[str] = frozenset()
     private: frozenset[str] = frozenset()
     several: frozenset[str] = frozenset()
-    catalog: Catalog = CATALOG
+    catalog: functions.Catalog = CATALOG
     ordered: frozenset[str] = frozenset()
     arrival: bool = False
     arriving: frozenset[str] = frozenset()
 
     def threshold(self, query: str) -> int:
         """Returns the least cost at which a function is not LFTA-safe."""
-        return self.thresholds.get(query, Cost.HIGH)
+        return self.thresholds.get(query, functions.Cost.HIGH)
 
     def size(self, query: str) -> int:
         return self.slots.get(query, limits.GROUP_TABLE_SLOTS)
@@ -122,13 +116,13 @@ class Selection:
     def _own_name(self, name: str) -> str:
         # Queries name the payload by its protocol.
         data = f"{self.source.protocol}_data"
-        return data if ALIASES.get(data) == name else field_name(name)
+        return data if protocols.ALIASES.get(data) == name else records.field_name(name)
 
     def over(self, expr: ex.Expr, name: str = "") -> ex.Expr:
         """Returns the expression over the LFTA's columns; the LFTA computes the largest safe parts."""
         if isinstance(expr, ex.Const | ex.Param):
             return expr
-        if safe(expr, self.threshold):
+        if properties.safe(expr, self.threshold):
             return self.column(expr, name)
         return ex.with_children(expr, [self.over(child) for child in expr.children()])
 
@@ -137,8 +131,8 @@ class Selection:
         parts = ex.conjuncts(predicate)
         if self.whole:
             return None, ex.conjunction([self.over(part) for part in parts])
-        low = ex.conjunction([part for part in parts if safe(part, self.threshold)])
-        high = ex.conjunction([self.over(part) for part in parts if not safe(part, self.threshold)])
+        low = ex.conjunction([part for part in parts if properties.safe(part, self.threshold)])
+        high = ex.conjunction([self.over(part) for part in parts if not properties.safe(part, self.threshold)])
         return low, high
 
     def leaf(self, query: str, name: str, low: ex.Expr | None, numbered: bool = False) -> ops.LftaInput:
@@ -162,11 +156,11 @@ class Selection:
         """Returns an LFTA by arrival: its columns make no progress, but its timestamps tell the order of rows."""
         for attribute in self._own_progress:
             self.column(ex.Column(attribute.type, attribute.name), "")
-        self.items.append(ops.Item(TIMESTAMP, ex.Column(ex.Type.INT, "timestamp")))
+        self.items.append(ops.Item(properties.TIMESTAMP, ex.Column(ex.Type.INT, "timestamp")))
         fields = ops.make_fields(self.items, ops.temporals(self.source.fields))
         plain = tuple(replace(field, temporal=None) for field in fields)
         lfta = make_lfta(self.source, name, low, tuple(self.items), (), 1, plain)
-        counted = tuple(field for field in self.source.fields if field.name == ROW)
+        counted = tuple(field for field in self.source.fields if field.name == properties.ROW)
         return ops.LftaInput(query, fields + counted, replace(lfta, arrival=True, numbered=numbered, whole=self.whole))
 
 
@@ -236,16 +230,16 @@ def whole_reason(node: ops.Aggregation, keys: Sequence[ops.Item], setting: Setti
     if node.query in setting.selections:
         return "DEFINE asks for select_lfta"
     for part in ex.conjuncts(node.predicate):
-        if reason := unsafe(part, threshold):
+        if reason := properties.unsafe(part, threshold):
             return reason
     for key in keys:
-        if reason := unsafe(key.expr, threshold):
+        if reason := properties.unsafe(key.expr, threshold):
             return f"group-by variable {key.name}: {reason}"
     for aggregate in node.aggregates:
         if reason := _aggregate_reason(aggregate, setting, threshold):
             return f"{aggregate.function}: {reason}"
-    if max(len(keys), len(Merging.of(node.aggregates, setting).partials)) > MOST_COLUMNS:
-        return f"a group table has at most {MOST_COLUMNS} group-by variables and {MOST_COLUMNS} aggregates"
+    if max(len(keys), len(Merging.of(node.aggregates, setting).partials)) > ops.MOST_COLUMNS:
+        return f"a group table has at most {ops.MOST_COLUMNS} group-by variables and {ops.MOST_COLUMNS} aggregates"
     return ""
 
 
@@ -254,12 +248,12 @@ def _aggregate_reason(aggregate: ops.Aggregate, setting: Setting, threshold: int
         return reason
     native = aggregate.native
     picked = aggregate.argument if native is not None and native.picks else None
-    order = unkeepable(picked) if picked is not None else ""
-    reasons = [unsafe(e, threshold) for e in (aggregate.argument, *aggregate.more) if e is not None]
+    order = properties.unkeepable(picked) if picked is not None else ""
+    reasons = [properties.unsafe(e, threshold) for e in (aggregate.argument, *aggregate.more) if e is not None]
     return next((reason for reason in reasons if reason), order)
 
 
-def _udaf_reason(udaf: AggregateFunction, setting: Setting, threshold: int) -> str:
+def _udaf_reason(udaf: functions.AggregateFunction, setting: Setting, threshold: int) -> str:
     if not (udaf.sub and udaf.sup):
         return "it has no sub-aggregate: its value needs all rows of a group in one place"
     sub, sup = _halves(udaf, setting)
@@ -270,13 +264,15 @@ def _udaf_reason(udaf: AggregateFunction, setting: Setting, threshold: int) -> s
     return "" if udaf.taken <= 1 else "a sub-aggregate takes one argument"
 
 
-def _halves(udaf: AggregateFunction, setting: Setting) -> tuple[AggregateFunction | None, AggregateFunction | None]:
+def _halves(
+    udaf: functions.AggregateFunction, setting: Setting
+) -> tuple[functions.AggregateFunction | None, functions.AggregateFunction | None]:
     """Returns the sub-aggregate with the aggregate's arguments, and the superaggregate over its result."""
     sub = _named(udaf.sub, udaf.parameters[: udaf.taken], setting)
     return sub, _named(udaf.sup, (sub.returns, *udaf.parameters[udaf.taken :]), setting) if sub else None
 
 
-def _named(name: str, parameters: tuple[ex.Type, ...], setting: Setting) -> AggregateFunction | None:
+def _named(name: str, parameters: tuple[ex.Type, ...], setting: Setting) -> functions.AggregateFunction | None:
     overloads = setting.catalog.aggregates_named(name)
     return next((overload for overload in overloads if overload.parameters == parameters), None)
 
@@ -316,7 +312,7 @@ class Merging:
         self.finish[aggregate.name] = ex.Binary(aggregate.type, native.parts.operator, total, number)
 
     def _merge(
-        self, aggregate: ops.Aggregate, native: Native, name: str, part: ex.Type, whole: ex.Type | None = None
+        self, aggregate: ops.Aggregate, native: functions.Native, name: str, part: ex.Type, whole: ex.Type | None = None
     ) -> ex.Column:
         """Adds a partial aggregate and its superaggregate of the same name; returns the superaggregate's column.
         `whole`: the type of the superaggregate; None for that of the partial aggregate."""
@@ -326,7 +322,7 @@ class Merging:
         self.merged.append(merged)
         return value
 
-    def _declared(self, aggregate: ops.Aggregate, udaf: AggregateFunction, setting: Setting) -> None:
+    def _declared(self, aggregate: ops.Aggregate, udaf: functions.AggregateFunction, setting: Setting) -> None:
         sub, sup = _halves(udaf, setting)
         assert sub is not None and sup is not None
         below = sub if sub.make is not None else None
@@ -439,7 +435,7 @@ def split_bucket(node: ops.Node, setting: Setting) -> ops.Node | None:
         return None
     source = node.input
     selection = Selection.of(source, node.query, setting)
-    stored = [field for field in source.fields if field.name != ROW]
+    stored = [field for field in source.fields if field.name != properties.ROW]
     items = {field.name: selection.column(ex.Column(field.type, field.name), field.name) for field in stored}
     leaf = selection.leaf(node.query, lfta_name(node.query, source, setting), None, node.every_record)
     if node.rows:
@@ -539,7 +535,7 @@ def _sampled(node: ops.Sampling, source: ops.Source, setting: Setting) -> ops.Sa
     """
     parts = ex.conjuncts(node.predicate)
     threshold = setting.threshold(node.query)
-    first = next((at for at, part in enumerate(parts) if not safe(part, threshold)), len(parts))
+    first = next((at for at, part in enumerate(parts) if not properties.safe(part, threshold)), len(parts))
     above = parts[first:]
     whole = replace(node, predicate=ex.conjunction(parts[:first]), keys=node.keys)
     selection = Selection.of(source, node.query, setting)
@@ -563,7 +559,7 @@ def split_selection(node: ops.Node, setting: Setting) -> ops.Node | None:
     source = node.input
     name, threshold = lfta_name(node.query, source, setting), setting.threshold(node.query)
     parts = [*ex.conjuncts(node.predicate), *(item.expr for item in node.items)]
-    if not setting.arrival and all(safe(part, threshold) for part in parts):
+    if not setting.arrival and all(properties.safe(part, threshold) for part in parts):
         lfta = make_lfta(source, name, node.predicate, node.items, (), 1, node.fields)
         return ops.LftaInput(node.query, node.fields, lfta)
     selection = Selection.of(source, node.query, setting)
@@ -597,20 +593,20 @@ def push_filter(node: ops.Node, setting: Setting) -> ops.Node | None:
 
 def _through_map(node: ops.Map, below: ops.Map) -> ops.Map | None:
     """Merges two selections and projections; the names and fields are those of the upper one. None if too large."""
-    parts = conjuncts(below.predicate)
+    parts = ex.conjuncts(below.predicate)
     if node.predicate is not None:
-        parts += conjuncts(ops.substitute(node.predicate, below.items))
+        parts += ex.conjuncts(ops.substitute(node.predicate, below.items))
     items = tuple(ops.Item(item.name, ops.substitute(item.expr, below.items)) for item in node.items)
-    merged = replace(node, input=below.input, predicate=conjunction(parts), items=items)
+    merged = replace(node, input=below.input, predicate=ex.conjunction(parts), items=items)
     return None if ops.outgrows(merged.exprs(), [*node.exprs(), *below.exprs()]) else merged
 
 
-def _filtered(below: ops.Union, predicate: Expr, setting: Setting) -> ops.Union:
+def _filtered(below: ops.Union, predicate: ex.Expr, setting: Setting) -> ops.Union:
     """Returns the union of the rows for which a predicate over its columns is true."""
     branches = []
     for branch in below.branches:
-        keep = tuple(ops.Item(f.name, Column(f.type, f.name)) for f in branch.fields)
-        names = [ops.Item(f.name, Column(b.type, b.name)) for f, b in zip(below.fields, branch.fields, strict=True)]
+        keep = tuple(ops.Item(f.name, ex.Column(f.type, f.name)) for f in branch.fields)
+        names = [ops.Item(f.name, ex.Column(b.type, b.name)) for f, b in zip(below.fields, branch.fields, strict=True)]
         # A branch with other readers stays unchanged; the filter belongs to the query of the union.
         query = branch.query if setting.one(below, branch) else below.query
         filtered = ops.Map(query, branch.fields, branch, ops.substitute(predicate, names), keep)
@@ -621,21 +617,21 @@ def _filtered(below: ops.Union, predicate: Expr, setting: Setting) -> ops.Union:
     return replace(below, branches=tuple(branches))
 
 
-def _into_group(node: ops.Map, below: ops.Group, predicate: Expr) -> ops.Map | None:
+def _into_group(node: ops.Map, below: ops.Group, predicate: ex.Expr) -> ops.Map | None:
     keys = {key.name: key.expr for key in below.keys}
     outputs = {item.name: item.expr for item in below.items}
-    down: list[tuple[Expr, Expr]] = []
-    stay: list[tuple[Expr, Expr]] = []
-    for part in conjuncts(predicate):
-        over_groups = rewrite(part, lambda e: outputs.get(e.name, e) if isinstance(e, Column) else e)
-        moves = set(columns_of(over_groups)) <= keys.keys() and not ops.outgrows(
+    down: list[tuple[ex.Expr, ex.Expr]] = []
+    stay: list[tuple[ex.Expr, ex.Expr]] = []
+    for part in ex.conjuncts(predicate):
+        over_groups = ex.rewrite(part, lambda e: outputs.get(e.name, e) if isinstance(e, ex.Column) else e)
+        moves = set(ex.columns_of(over_groups)) <= keys.keys() and not ops.outgrows(
             [over_groups], [part, *outputs.values()]
         )
         (down if moves else stay).append((part, over_groups))
     if not down:
         return None
-    having = conjunction([*conjuncts(below.having), *(over for _, over in down)])
-    return replace(node, input=replace(below, having=having), predicate=conjunction([part for part, _ in stay]))
+    having = ex.conjunction([*ex.conjuncts(below.having), *(over for _, over in down)])
+    return replace(node, input=replace(below, having=having), predicate=ex.conjunction([part for part, _ in stay]))
 
 
 # Moves the conjuncts of HAVING that read group-by variables only into WHERE. All rows of a group have the same
@@ -648,12 +644,12 @@ def having_to_where(node: ops.Node, setting: Setting) -> ops.Node | None:
     if not isinstance(node, ops.Group) or node.having is None:
         return None
     tagged = {node.input.name} if isinstance(node.input, ops.Bucket) else set()
-    keys = {key.name: key.expr for key in node.keys if tagged.isdisjoint(columns_of(key.expr))}
-    parts = conjuncts(node.having)
+    keys = {key.name: key.expr for key in node.keys if tagged.isdisjoint(ex.columns_of(key.expr))}
+    parts = ex.conjuncts(node.having)
     moved, before = [], []
     for part in parts:
-        if columns_of(part) and set(columns_of(part)) <= keys.keys():
-            over_rows = rewrite(part, lambda e: keys[e.name] if isinstance(e, Column) else e)
+        if ex.columns_of(part) and set(ex.columns_of(part)) <= keys.keys():
+            over_rows = ex.rewrite(part, lambda e: keys[e.name] if isinstance(e, ex.Column) else e)
             if not ops.outgrows([over_rows], [part, *keys.values()]):
                 moved.append(part)
                 before.append(over_rows)
@@ -661,8 +657,8 @@ def having_to_where(node: ops.Node, setting: Setting) -> ops.Node | None:
         return None
     return replace(
         node,
-        predicate=conjunction([*conjuncts(node.predicate), *before]),
-        having=conjunction([part for part in parts if part not in moved]),
+        predicate=ex.conjunction([*ex.conjuncts(node.predicate), *before]),
+        having=ex.conjunction([part for part in parts if part not in moved]),
     )
 
 
@@ -681,19 +677,19 @@ def absorb_selection(node: ops.Node, setting: Setting) -> ops.Node | None:
         return None
     below = node.input
 
-    def over(expr: Expr) -> Expr:
+    def over(expr: ex.Expr) -> ex.Expr:
         return ops.substitute(expr, below.items)
 
     def moved(aggregate: ops.Aggregate) -> ops.Aggregate:
         argument = None if aggregate.argument is None else over(aggregate.argument)
         return replace(aggregate, argument=argument, more=tuple(over(expr) for expr in aggregate.more))
 
-    parts = conjuncts(below.predicate)
-    parts += conjuncts(over(node.predicate)) if node.predicate is not None else []
+    parts = ex.conjuncts(below.predicate)
+    parts += ex.conjuncts(over(node.predicate)) if node.predicate is not None else []
     merged = replace(
         node,
         input=below.input,
-        predicate=conjunction(parts),
+        predicate=ex.conjunction(parts),
         keys=tuple(ops.Item(key.name, over(key.expr)) for key in node.keys),
         aggregates=tuple(moved(aggregate) for aggregate in node.aggregates),
     )
@@ -734,9 +730,9 @@ def _narrow(branch: ops.Map, positions: list[int]) -> ops.Map:
 
 def _read(node: ops.Map | ops.Aggregation) -> list[str]:
     if isinstance(node, ops.Map):
-        return columns_of(node.predicate, *(item.expr for item in node.items))
+        return ex.columns_of(node.predicate, *(item.expr for item in node.items))
     arguments = [expr for aggregate in node.aggregates for expr in (aggregate.argument, *aggregate.more)]
-    return columns_of(node.predicate, *(key.expr for key in node.keys), *arguments)
+    return ex.columns_of(node.predicate, *(key.expr for key in node.keys), *arguments)
 
 
 LOGICAL: tuple[Rule, ...] = (push_filter, having_to_where, absorb_selection, prune_columns)
@@ -831,5 +827,5 @@ def _packet_inputs(node: ops.Node, query: str) -> list[ops.LftaInput]:
 
 
 def _numbered(lfta: ops.Lfta) -> ops.Lfta:
-    item, field = ops.Item(NUMBER_COLUMN, Column(Type.INT, RECORD_NUMBER)), ops.Field(NUMBER_COLUMN, Type.INT)
+    item, field = ops.Item(NUMBER_COLUMN, ex.Column(ex.Type.INT, RECORD_NUMBER)), ops.Field(NUMBER_COLUMN, ex.Type.INT)
     return replace(lfta, keys=(*lfta.keys, item), fields=(*lfta.fields, field), placed=True)

@@ -12,14 +12,11 @@ from typing import Any, ClassVar, Protocol
 
 import pyarrow as pa
 
-from lowwater.catalog.expr import columns_of
-from lowwater.catalog.schemas import THINNED_BY
+from lowwater.catalog import expr as ex, schemas
 from lowwater.catalog.state_json import read_state, write_state
 from lowwater.errors import ConfigError, LawError
-from lowwater.plan import operators as ops
-from lowwater.plan.operators import Node
+from lowwater.plan import operators as ops, temporal
 from lowwater.plan.properties import ROW, by_arrival, carried_state
-from lowwater.plan.temporal import END_OF_TIME
 from lowwater.reference.clock import PERIODIC, POLICIES, Clock, Disorder, Link, RecordSelection, SourcePort
 from lowwater.stream import maps
 from lowwater.stream.groups import EpochOperator, GroupOperator, RunningOperator, SamplingOperator
@@ -146,8 +143,8 @@ class Operators:
     def _source(self, node: ops.Source) -> SourceOperator:
         name = f"{node.query}.{node.alias}"
         packet_samplings = [self._samplings.get((name, link)) for link in node.links]
-        source_columns = list(dict.fromkeys([*names_of(node.fields), *columns_of(node.member)]))
-        names = list(dict.fromkeys([*source_columns, *(THINNED_BY if any(packet_samplings) else ())]))
+        source_columns = list(dict.fromkeys([*names_of(node.fields), *ex.columns_of(node.member)]))
+        names = list(dict.fromkeys([*source_columns, *(schemas.THINNED_BY if any(packet_samplings) else ())]))
         source = SourceOperator(node, names, self._read_from[name], self._owned, packet_samplings)
         self.sources.append(source)
         self._nodes[source] = node
@@ -272,7 +269,7 @@ class ReferenceResult:
 
 
 def evaluate(
-    node: Node,
+    node: ops.Node,
     packets: Mapping[str, Iterable[pa.RecordBatch]],
     links: Mapping[str, int | Disorder],
     start: int,
@@ -281,7 +278,7 @@ def evaluate(
     period: int,
     policy: str = PERIODIC,
     state: str | None = None,
-    over: int = END_OF_TIME,
+    over: int = temporal.END_OF_TIME,
     experiment: Experiment | None = None,
     packet_samplings: PacketSamplings = MappingProxyType({}),
 ) -> ReferenceResult:

@@ -58,9 +58,7 @@ from lowwater.lake.results.streams import (
 )
 from lowwater.lake.tables import check_owner, fence_off
 from lowwater.lake.upkeep import tidy_ledgers
-from lowwater.plan.operators import Lfta
-from lowwater.plan.properties import hands_over
-from lowwater.plan.queryset import QueryPlan
+from lowwater.plan import operators as ops, properties, queryset
 from lowwater.quality import judge
 from lowwater.quality.streams import WrittenStream
 from lowwater.quality.suites import checks_of, suite_digest
@@ -326,7 +324,7 @@ def _written(job: Job) -> list[PurePath]:
     return [*tables, *lftas, *job.lake.run_ledgers()]
 
 
-def lfta_folder(lfta: Lfta) -> str:
+def lfta_folder(lfta: ops.Lfta) -> str:
     """The folder of an LFTA's rows; it contains a hash of the columns, so a changed query gets a new folder."""
     columns = ",".join(f"{f.name}:{f.type}" for f in lfta.fields)
     return f"{lfta.name}-{sha256(columns.encode()).hexdigest()[:8]}"
@@ -542,7 +540,7 @@ def _publish(attempt: _Attempt, plan: _Plan, outcome: Outcome) -> Outcome:
     state, reason = plan.inputs.state(plan.inputs.require())
     rows, made, committed = {}, list[ReplayRow](), False
     # A run that lost its lease must not remove those of a later one.
-    handing = [query.name for query in job.plan.queries if hands_over(query.high)]
+    handing = [query.name for query in job.plan.queries if properties.hands_over(query.high)]
     old_states = [each for name in handing for each in other_states(_state(attempt, name, plan.digests[name]))]
     with publishing(job.lake, job.query_set, [query.name for query in job.plan.queries]) as act:
         for query in job.plan.queries:
@@ -583,7 +581,7 @@ def _state(attempt: _Attempt, query: str, digest: str) -> PurePath:
     return state_folder(job.lake, job.query_set, query, attempt.start, attempt.end, digest)
 
 
-def _words(query: QueryPlan) -> dict[str, str]:
+def _words(query: queryset.QueryPlan) -> dict[str, str]:
     """Properties that tell other tools what a published table holds."""
     texts = [text for label, text in query.parts if label.startswith("query ")]  # not the values of parameters
     return {"lowwater.query": "\n\n".join(texts), "lowwater.key": ", ".join(query.key or ())}

@@ -39,11 +39,9 @@ from lowwater.lake.results.streams import FORM, state_folder
 from lowwater.lake.run_inputs import OLDER, InputSummary, inputs_digest, inputs_summary, link_inputs, outdated
 from lowwater.low import Policy
 from lowwater.low.settings import Flush, LowSettings
+from lowwater.plan import operators as ops, queryset, temporal
 from lowwater.plan.context import Links
-from lowwater.plan.operators import WatchJoin, walk
 from lowwater.plan.properties import hands_over
-from lowwater.plan.queryset import Plan, QueryPlan, plan_files
-from lowwater.plan.temporal import END_OF_TIME
 from lowwater.quality.suites import Suites, read_suites, suite_digest
 from lowwater.replay.checks import (
     content_of,
@@ -114,7 +112,7 @@ class Job:
     lake: Lake
     config: Config
     query_set: str  # name of the set, owner of its tables (S3)
-    plan: Plan
+    plan: queryset.Plan
     length: int  # length of an interval, ns
     suites: Suites = field(default_factory=dict)  # output query -> custom expectations about its rows
     # whether an interval runs that captures cover only from the first or to the last record of a link (T6)
@@ -143,7 +141,7 @@ class Job:
         links = lake_links(config, lake)
         if changes is not None:
             config, files = changes.config(config, links.names or ()), changes.files_of(files)
-        plan = plan_files(files, links, context=set_context(config, query_set))
+        plan = queryset.plan_files(files, links, context=set_context(config, query_set))
         require_lowered(plan)
         require_affordable(plan, config.replay.copies)
         require_marked(plan, config)
@@ -294,7 +292,7 @@ def _with_records(links: Sequence[str], loud: Collection[str]) -> list[str]:
     return sorted({*(link for link in links if link in loud), *silent})
 
 
-def _require_protocols(config: Config, plan: Plan) -> None:
+def _require_protocols(config: Config, plan: queryset.Plan) -> None:
     """Checks that queries read the records of links by the protocols by which ingest reads them."""
     for link in plan.links:
         planned_skews(config, plan, link)  # its errors come before anything starts
@@ -350,11 +348,11 @@ class IntervalInputs(LowInputs):
     # what is published; None to read the ledger
     past: Publications | None = field(default=None, compare=False, repr=False)
 
-    def takes_up(self, query: QueryPlan) -> bool:
+    def takes_up(self, query: queryset.QueryPlan) -> bool:
         """Whether a query continues the state of the interval before (I4)."""
         return hands_over(query.high) and self.start > self.chain_start(query)
 
-    def before(self, query: QueryPlan) -> str | None:
+    def before(self, query: queryset.QueryPlan) -> str | None:
         """The digest of the publication whose state a query continues (I4); empty for none, None where it is
         missing."""
         if not self.takes_up(query):
@@ -362,13 +360,13 @@ class IntervalInputs(LowInputs):
         last = self._last(query)
         return last.digest if last is not None else None
 
-    def _last(self, query: QueryPlan) -> ReplayRow | None:
+    def _last(self, query: queryset.QueryPlan) -> ReplayRow | None:
         """The publication up to the begin of the interval; None if there is none."""
         if self.past is not None:
             return self.past.until(query.name, self.start)
         return published_until(self.lake, self.query_set, query.name, self.start)
 
-    def chain_start(self, query: QueryPlan) -> int:
+    def chain_start(self, query: queryset.QueryPlan) -> int:
         """The start of a query's chain, ns: the setting, otherwise the first coverage of its links. As long as there is
         none, no interval has a state to continue: each is a start (I4)."""
         section = self.config.query_sets.get(self.query_set)
@@ -388,7 +386,7 @@ class IntervalInputs(LowInputs):
                 folders[query.name] = state_folder(self.lake, self.query_set, query.name, *bounds, last.digest)
         return folders
 
-    def digest(self, query: QueryPlan) -> str:
+    def digest(self, query: queryset.QueryPlan) -> str:
         """The digest of a query's inputs (S1)."""
         now = self._digest(query)
         if self.past is None and all(self._digest(query, older) == now for older in OLDER):
@@ -399,35 +397,35 @@ class IntervalInputs(LowInputs):
             return now
         return last.digest if any(self._digest(query, older) == last.digest for older in OLDER) else now
 
-    def _digest(self, query: QueryPlan, older: int = 0) -> str:
+    def _digest(self, query: queryset.QueryPlan, older: int = 0) -> str:
         links = self._links(query, older)
         loud = {entry["link"] for entry in links if entry["captures"]}
         sources = {f"links of {lfta.name}": " ".join(_with_records(lfta.links, loud)) for lfta in query.lftas}
         return inputs_digest(query.text, {**sources, **self._named(query)}, links)
 
-    def publication(self, query: QueryPlan) -> ReplayRow | None:
+    def publication(self, query: queryset.QueryPlan) -> ReplayRow | None:
         """The publication of the visible rows of a query; None if there is none, or several made them."""
         if self.past is not None:
             return self.past.last(query.name, self.start, self.end)
         return last_published(self.lake, self.query_set, query.name, self.start, self.end)
 
-    def published(self, query: QueryPlan) -> bool:
+    def published(self, query: queryset.QueryPlan) -> bool:
         """Whether the newest publication of a query has these inputs."""
         last = self.publication(query)
         return last is not None and last.digest == self.digest(query)
 
-    def lost(self, query: QueryPlan) -> str:
+    def lost(self, query: queryset.QueryPlan) -> str:
         """Why a published interval must run again: its state is missing; empty otherwise."""
         if not hands_over(query.high):
             return ""
         folder = state_folder(self.lake, self.query_set, query.name, self.start, self.end, self.digest(query))
         return "" if paths.has_folder(folder) else "the state that it left is not in the lake"
 
-    def summary(self, query: QueryPlan) -> InputSummary:
+    def summary(self, query: queryset.QueryPlan) -> InputSummary:
         """What the ledger keeps of the inputs of a query, to say later how they changed."""
         return inputs_summary([*query.parts, *self._named(query).items()], self._links(query))
 
-    def _links(self, query: QueryPlan, older: int = 0) -> list[dict[str, Any]]:
+    def _links(self, query: queryset.QueryPlan, older: int = 0) -> list[dict[str, Any]]:
         """The inputs of the links of a query. An interface without records in the read range adds nothing.
 
         So an interface that some capture declares later leaves the intervals before as they are.
@@ -445,9 +443,9 @@ class IntervalInputs(LowInputs):
                 told.append(named)
         return told
 
-    def _named(self, query: QueryPlan) -> dict[str, str]:
+    def _named(self, query: queryset.QueryPlan) -> dict[str, str]:
         """Further inputs of a query, by name: watch lists, the format of states, the earlier state."""
-        lists = (node for node in walk(query.high) if isinstance(node, WatchJoin))
+        lists = (node for node in ops.walk(query.high) if isinstance(node, ops.WatchJoin))
         inputs = {f"watch list {node.watchlist}": watchlist_digest(node.file) for node in lists}
         if hands_over(query.high):  # of another form no state is read, so the intervals that left it are stale
             inputs["the form of states"] = str(FORM)
@@ -456,10 +454,10 @@ class IntervalInputs(LowInputs):
         before = self.before(query)
         return inputs if before == "" else {**inputs, "the state of the interval before": before or "missing"}
 
-    def _coverage_over(self, query: QueryPlan) -> str:
+    def _coverage_over(self, query: queryset.QueryPlan) -> str:
         """The end of the life of the last link of a query, where coverage has ended it before the interval's end (T5);
         empty where a link goes on, or the settings say when it ends."""
-        over = max((self.ends.get(link, END_OF_TIME) for link in query.links), default=END_OF_TIME)
+        over = max((self.ends.get(link, temporal.END_OF_TIME) for link in query.links), default=temporal.END_OF_TIME)
         declared = {self.config.link(link).until for link in query.links}
         return "" if over >= self.end or over in declared else format_instant(over)
 

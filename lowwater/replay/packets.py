@@ -47,12 +47,10 @@ from lowwater.lake.ledgers.files import file_of
 from lowwater.lake.packets import CaptureRead, LinkRead, PacketFiles, packet_files, read_packets
 from lowwater.lake.run_inputs import outdated
 from lowwater.low.predicate import Predicate
+from lowwater.plan import definitions, properties, temporal
 from lowwater.plan.context import Context, Links
-from lowwater.plan.definitions import make_context
 from lowwater.plan.operators import Field, Group, Item, Join, JoinKind, Map, Node, Source, Union
-from lowwater.plan.properties import unique_key
 from lowwater.plan.queryset import QueryPlan, plan_texts
-from lowwater.plan.temporal import END_OF_TIME
 from lowwater.replay.row_files import spreadsheet_rows
 from lowwater.storage.paths import local
 
@@ -144,7 +142,7 @@ class CaptureFrames:
         # Which packets have a time depends on these; which time does not matter.
         untimed = 0 if has_times_of_file(self._kept) else None
         content = ContentOptions(EVERYTHING, untimed=untimed, resolution=resolution_of(self._kept))
-        yield from read(self._path, END_OF_TIME, sha256="-", content=content, columns=["position", FRAME])
+        yield from read(self._path, temporal.END_OF_TIME, sha256="-", content=content, columns=["position", FRAME])
 
     def frame(self, position: int) -> bytes:
         """Returns the captured bytes of a packet; positions must be asked for nearly in order.
@@ -277,7 +275,7 @@ def select(
     links: Sequence[str],
     predicate: Predicate,
     start: int = 0,
-    end: int = END_OF_TIME,
+    end: int = temporal.END_OF_TIME,
     progress: Callable[[int], None] = lambda packets: None,
     admitted: Admitted | None = None,
 ) -> Selection:
@@ -533,7 +531,7 @@ def select_records(lake: Lake, config: Config, link: str, where: str | None, sta
     """
     options = record_options(config, link)
     assert options is not None, "the caller asks for links of records"
-    context = make_context(Links(), [*config.link_schemas])
+    context = definitions.make_context(Links(), [*config.link_schemas])
     predicate = read_predicate(where, options.layout.protocol, context, options.kind)
     return RecordSelection(lake, config, link, options, predicate, start, end)
 
@@ -664,7 +662,7 @@ def row_packets(query: QueryPlan, row: Mapping[str, Any]) -> RowPackets:
         raise _refused(query, f"it has a {others[0]}, whose packets a row does not tell")
     usable = _from_keys(node)
     grouped = any(isinstance(part, Group) for part in _chain(node))
-    key = unique_key(node)
+    key = properties.unique_key(node)
     if grouped and (key is None or not set(key) <= usable):
         raise _refused(query, "its columns do not carry the whole GROUP BY, so several groups may give the same row")
     chosen = [item for item in node.fields if item.name in usable]
@@ -848,7 +846,7 @@ def _equals(query: QueryPlan, item: Field, value: Any) -> ex.Expr:
 
 def _span(fields: Sequence[Field], row: Mapping[str, Any]) -> tuple[int, int]:
     """Returns the range of timestamps (ns) in which packets of the row lie; empty without a column of the clock."""
-    start, end = 0, END_OF_TIME
+    start, end = 0, temporal.END_OF_TIME
     clocks = [item for item in fields if item.temporal and not item.temporal.origin and row[item.name] is not None]
     for item in clocks:
         clock = item.temporal

@@ -21,10 +21,9 @@ from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.captures import Captures, read_captures
 from lowwater.lake.packets import PacketFiles, packet_files
 from lowwater.low import Policy
+from lowwater.plan import operators as ops, temporal
 from lowwater.plan.context import Context
-from lowwater.plan.operators import Field
 from lowwater.plan.queryset import Plan, plan_texts
-from lowwater.plan.temporal import END_OF_TIME
 from lowwater.replay.checks import require_affordable, require_lowered
 from lowwater.replay.job import lake_links
 from lowwater.replay.names import set_context
@@ -119,7 +118,7 @@ def preview_text(request: PreviewRequest, most: int = MOST_PACKETS) -> Preview:
     # The range is the life of the links, so every group comes out; captures after it need not be opened.
     alone = _living(config, plan.links, request.start, end)
     begun = {link: Captures(row for row in rows if (row.smallest or 0) < end) for link, rows in captures.items()}
-    inputs = LowInputs(lake, plan, alone, request.start, END_OF_TIME, begun, dict.fromkeys(plan.links, end))
+    inputs = LowInputs(lake, plan, alone, request.start, temporal.END_OF_TIME, begun, dict.fromkeys(plan.links, end))
     outcome = reference_stage(inputs, instants.SECOND, Policy.PERIODIC)
     late = sum(scan.violations.num_rows for scan in outcome.scans)
     tried = tuple(_tried(query.name, outcome.rows[query.name], query.logical.fields) for query in plan.queries)
@@ -163,7 +162,7 @@ def _bounded(
     return end, int(np.searchsorted(every, end))
 
 
-def _tried(name: str, rows: pa.Table, fields: Sequence[Field]) -> TriedQuery:
+def _tried(name: str, rows: pa.Table, fields: Sequence[ops.Field]) -> TriedQuery:
     columns = tuple(each.name for each in fields)
     first = rows.slice(0, MOST_ROWS).combine_chunks()
     shown = [csv_values(published(_array(first, each.name), each.type)) for each in fields]

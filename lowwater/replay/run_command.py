@@ -36,9 +36,8 @@ from lowwater.lake.ledgers.missing import absent_texts, fields_read, record_rang
 from lowwater.lake.packets import PacketFiles, read_packets
 from lowwater.lake.tables import read_rows
 from lowwater.low import LowSettings, Policy
+from lowwater.plan import operators as ops, properties
 from lowwater.plan.bind import queries as reserved
-from lowwater.plan.operators import Field
-from lowwater.plan.properties import reached, stream_schema, value_schema
 from lowwater.plan.queryset import Plan, QueryPlan, source_links
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.replay.accounts import Accounts, largest_lateness, lfta_counts, link_summary
@@ -383,7 +382,7 @@ def _spans(request: RunRequest, ranges: Sequence[tuple[int, int]]) -> list[tuple
     spans: set[tuple[int, int]] = set()
     for query in request.plan.queries:
         for first, latest in dict.fromkeys(ranges):
-            ranges_reached = None if request.traces else reached(query.logical, first, latest)
+            ranges_reached = None if request.traces else properties.reached(query.logical, first, latest)
             if ranges_reached is None:
                 earliest, last = min(lo for lo, _ in ranges), max(hi for _, hi in ranges)
                 return [(earliest, max(last_instant(request.config, query, last) for query in request.plan.queries))]
@@ -537,10 +536,10 @@ def _violations(link: str, rows: pa.Table, config: Config) -> pa.Table:
     )
 
 
-def rows_of_files(files: Sequence[str], fields: Sequence[Field]) -> pa.Table:
+def rows_of_files(files: Sequence[str], fields: Sequence[ops.Field]) -> pa.Table:
     """Reads the data rows of stream files, with `_last` and `_tick`."""
     names = [f.name for f in fields]
-    schema = stream_schema(fields)
+    schema = properties.stream_schema(fields)
     tables = [pq.ParquetFile(path).read().select(schema.names).cast(schema) for path in files]
     table = pa.concat_tables(tables) if tables else schema.empty_table()
     return table.filter(pc.equal(table.column("_kind"), ROW)).select([*names, "_last", "_tick"])
@@ -549,7 +548,7 @@ def rows_of_files(files: Sequence[str], fields: Sequence[Field]) -> pa.Table:
 def _write_query(request: RunRequest, found: RunResults, query: QueryPlan, file: Path) -> dict[str, Any]:
     """Writes the rows of a query. Returns its entry in the summary."""
     fields = query.high.fields
-    schema = value_schema(fields)
+    schema = properties.value_schema(fields)
     parts = [table.select(schema.names).cast(schema) for table in found.rows[query.name]]
     rows = pa.concat_tables(parts) if parts else schema.empty_table()
     with _whole(file) as part:

@@ -24,8 +24,7 @@ from lowwater.lake.results.publish import ROLLED_BACK_NOTE, fill_instants, mark,
 from lowwater.lake.results.published import Act, LogEntry, damage_of, read_entry
 from lowwater.lake.run_inputs import InputSummary, changes
 from lowwater.lake.tables import OWNER, check_owner, fence_off
-from lowwater.plan.properties import hands_over, unique_key
-from lowwater.plan.queryset import QueryPlan
+from lowwater.plan import properties, queryset
 from lowwater.replay.job import Job
 from lowwater.replay.schedule.links import jobs
 
@@ -200,7 +199,7 @@ def key_of(root: PurePath, queries: Path, query: str) -> tuple[str, ...]:
     for job in jobs(root, queries, ignore):
         for plan in job.plan.queries:
             if plan.name == query:
-                return unique_key(plan.logical) or ()
+                return properties.unique_key(plan.logical) or ()
     return ()
 
 
@@ -214,7 +213,7 @@ class RollbackTarget:
     """A published interval of a query."""
 
     job: Job
-    query: QueryPlan
+    query: queryset.QueryPlan
     start: int
     end: int
 
@@ -229,7 +228,7 @@ class RollbackTarget:
         chosen = next((each for each in job.plan.queries if each.name == query), None)
         if chosen is None:
             raise LakeError(f"query set {job.query_set} has no query {query!r} any more", "add the query again")
-        if hands_over(chosen.high):
+        if properties.hands_over(chosen.high):
             raise LakeError(
                 f"query {query}: its intervals continue one another, so one alone cannot be rolled back",
                 "change the query or its settings, and run `lowwater backfill`",
@@ -239,7 +238,7 @@ class RollbackTarget:
     def compared(self, version: int) -> TableDiff:
         """Returns what a roll back to a version changes: rows added, gone and changed."""
         lake, name = self.job.lake, self.query.name
-        key = unique_key(self.query.logical) or ()
+        key = properties.unique_key(self.query.logical) or ()
         return compare(result_table(lake, name), result_table(lake, name, version), key, self.start, self.end)
 
     def roll_back(self, version: int, by: str, why: str) -> int:

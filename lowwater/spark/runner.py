@@ -10,8 +10,7 @@ from uuid import uuid4
 from pyspark.errors import PySparkException
 
 from lowwater import errors, limits
-from lowwater.high.runner import Promises, Source
-from lowwater.high.streams import StoredStream
+from lowwater.high import runner, streams
 from lowwater.spark.punctuation import Punctuation
 from lowwater.spark.session import Sessions
 from lowwater.spark.tasks import SparkTasks, lost, translate
@@ -42,7 +41,7 @@ class OnSpark:
         """Returns what runs tasks in workers; Spark's pages show what they are."""
         return SparkTasks(lambda: self._sessions.spark, what, self.far)
 
-    def promises(self, feeds: Mapping[Source, StoredStream]) -> Generator[Promises]:
+    def promises(self, feeds: Mapping[runner.Source, streams.StoredStream]) -> Generator[runner.Promises]:
         """Yields what a stream over the files reads."""
         sources = list(feeds)
         files = [(number, file) for number, source in enumerate(sources) for file in feeds[source].files]

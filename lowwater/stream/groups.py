@@ -14,12 +14,9 @@ from itertools import count
 from typing import Any
 
 from lowwater import errors, limits
+from lowwater.catalog import calls, expr as ex, functions
 from lowwater.catalog.builtin.supergroups import STATE_CLASSES, SamplingState
-from lowwater.catalog.calls import checked_call
-from lowwater.catalog.expr import Column, Expr, StateCall, conjunction, conjuncts, walk
-from lowwater.catalog.functions import StateFunction
-from lowwater.plan.operators import Aggregation, Field, Group, Running, Sampling
-from lowwater.plan.temporal import END_OF_TIME
+from lowwater.plan import operators as ops, temporal
 from lowwater.stream.aggregates import Accumulator, Aggregates, compile_keys, kept_values, results_of
 from lowwater.stream.operators import (
     MOST,
@@ -57,7 +54,7 @@ class EpochOperator(StreamOperator, ABC):
         counts: rows, and groups before HAVING, of the epochs that have ended; filled by operators that count.
     """
 
-    def __init__(self, node: Aggregation, life: Life) -> None:
+    def __init__(self, node: ops.Aggregation, life: Life) -> None:
         super().__init__()
         self.life = life
         names = names_of(node.input.fields)
@@ -103,7 +100,7 @@ class EpochOperator(StreamOperator, ABC):
     def last(self, epoch: Epoch) -> int:
         """The last value of the attribute that may still change an epoch; for the clock its last instant, ns."""
         instants = [time.last(v) for time, v in zip(self._times, epoch, strict=True) if v is not None]
-        return min(instants, default=END_OF_TIME - 1)
+        return min(instants, default=temporal.END_OF_TIME - 1)
 
     def after(self, epoch: Epoch) -> Epoch:
         return tuple([time.promise(self.last(epoch) + 1) for time in self._times])
@@ -151,7 +148,7 @@ class GroupOperator(StreamOperator):
     A link or partition may have its own promises; they close its groups as well (SEMANTICS T8).
     """
 
-    def __init__(self, node: Group, below: StreamOperator, life: Life) -> None:
+    def __init__(self, node: ops.Group, below: StreamOperator, life: Life) -> None:
         super().__init__()
         names = names_of(node.input.fields)
         results = results_of(node)
@@ -163,8 +160,8 @@ class GroupOperator(StreamOperator):
         self._items = compile_items(node.items, results)
         mine = carried(below.groupwise, node.keys)
         self.groupwise = carried(mine, node.items)
-        key_columns = [Column(key.expr.type, key.name) for key in node.keys]
-        self._groupwise_places = [key_columns.index(column) for column in mine if isinstance(column, Column)]
+        key_columns = [ex.Column(key.expr.type, key.name) for key in node.keys]
+        self._groupwise_places = [key_columns.index(column) for column in mine if isinstance(column, ex.Column)]
         self._groups: dict[Values, OpenGroup] = {}
         self._ends: dict[tuple[str, Values], list[tuple[int, int, Values]]] = {}
         self._order = count()
@@ -239,7 +236,7 @@ class GroupOperator(StreamOperator):
             self.emit(Row(evaluate(self._items, values), at if group.last is None else group.last))
 
 
-def last_values(fields: Sequence[Field], key: Values) -> dict[str, int]:
+def last_values(fields: Sequence[ops.Field], key: Values) -> dict[str, int]:
     """Origin of each temporal attribute -> the last of its values that may still change the group; "" is the clock.
 
     A group without a temporal value can change until the end of time.
@@ -250,7 +247,7 @@ def last_values(fields: Sequence[Field], key: Values) -> dict[str, int]:
             assert isinstance(value, int)
             last = time.last(value)
             last_by_origin[time.origin] = min(last, last_by_origin.get(time.origin, last))
-    return last_by_origin or {"": END_OF_TIME - 1}
+    return last_by_origin or {"": temporal.END_OF_TIME - 1}
 
 
 # Running aggregation: groups that outlive their epoch, until CLOSING_WHEN holds (SEMANTICS O4, 004). Built on
@@ -264,7 +261,7 @@ class RunningOperator(EpochOperator):
     count as well, up to the end of the links.
     """
 
-    def __init__(self, node: Running, below: StreamOperator, life: Life) -> None:
+    def __init__(self, node: ops.Running, below: StreamOperator, life: Life) -> None:
         super().__init__(node, life)
         names, results = names_of(node.input.fields), results_of(node)
         self._query = node.query
@@ -378,7 +375,7 @@ class SamplingOperator(EpochOperator):
     epoch with rows; a supergroup without rows in that epoch ends.
     """
 
-    def __init__(self, node: Sampling, below: StreamOperator, life: Life) -> None:
+    def __init__(self, node: ops.Sampling, below: StreamOperator, life: Life) -> None:
         super().__init__(node, life)
         names, keys = names_of(node.input.fields), [key.name for key in node.keys]
         early, late = _at_first_state(node.predicate)
@@ -474,23 +471,23 @@ class SamplingOperator(EpochOperator):
         groups = self._aggregates.results(supergroup.groups[key])
         return (*self.named(epoch, key), *groups, *self._supers.results(supergroup.supers))
 
-    def _on_state(self, function: StateFunction, arguments: Values) -> Value:
+    def _on_state(self, function: functions.StateFunction, arguments: Values) -> Value:
         assert self._current is not None and function.value is not None, function.name
         state = self._current.state(function.state)
-        value: Value = checked_call(function, function.value, function.returns)(
+        value: Value = calls.checked_call(function, function.value, function.returns)(
             state, self._current.counted, *arguments
         )
         return value
 
-    def _condition(self, expr: Expr | None, names: list[str]) -> Callable[[Values], bool]:
+    def _condition(self, expr: ex.Expr | None, names: list[str]) -> Callable[[Values], bool]:
         """Builds a test of all conjuncts; conjuncts after a false one are not evaluated, which states would notice."""
-        parts = [compile_predicate(part, names, Faults(), self._on_state) for part in conjuncts(expr)]
+        parts = [compile_predicate(part, names, Faults(), self._on_state) for part in ex.conjuncts(expr)]
         return lambda values: all(part(values) for part in parts)
 
 
-def _at_first_state(predicate: Expr | None) -> tuple[Expr | None, Expr | None]:
+def _at_first_state(predicate: ex.Expr | None) -> tuple[ex.Expr | None, ex.Expr | None]:
     """Splits a predicate at the first conjunct with a state."""
-    parts = conjuncts(predicate)
-    stateful = (at for at, part in enumerate(parts) if any(isinstance(e, StateCall) for e in walk(part)))
+    parts = ex.conjuncts(predicate)
+    stateful = (at for at, part in enumerate(parts) if any(isinstance(e, ex.StateCall) for e in ex.walk(part)))
     first = next(stateful, len(parts))
-    return conjunction(parts[:first]), conjunction(parts[first:])
+    return ex.conjunction(parts[:first]), ex.conjunction(parts[first:])

@@ -27,8 +27,7 @@ from lowwater import errors, limits
 from lowwater.capture.formats.sources import Source
 from lowwater.capture.tables import blocks
 from lowwater.capture.tables.delimited import Section, SectionedParser, Splitter, type_name, with_ends
-from lowwater.catalog.protocols import READY
-from lowwater.catalog.records import INSTANT, ISO, LIST, PROTOCOL_NAME, SECONDS, RecordField, RecordLayout
+from lowwater.catalog import protocols, records
 from lowwater.catalog.values import Type
 
 
@@ -50,11 +49,11 @@ _TYPES: dict[Type, tuple[tuple[type, ...], pa.DataType]] = {
     Type.IP: ((str,), pa.string()),
 }
 _FORMS: dict[str, tuple[tuple[type, ...], pa.DataType]] = {
-    SECONDS: ((_Decimal, int, str), pa.string()),
-    ISO: ((str,), pa.string()),
-    INSTANT: ((_Decimal, int, str), pa.string()),
-    PROTOCOL_NAME: ((int, str), pa.string()),
-    LIST: ((str,), pa.string()),
+    records.SECONDS: ((_Decimal, int, str), pa.string()),
+    records.ISO: ((str,), pa.string()),
+    records.INSTANT: ((_Decimal, int, str), pa.string()),
+    records.PROTOCOL_NAME: ((int, str), pa.string()),
+    records.LIST: ((str,), pa.string()),
 }
 _TYPE_KEYS = {"suricata": "event_type", "zeek": "_path"}
 """Tool -> member with the type of an event. Zeek writes it only where it sends logs as one stream."""
@@ -76,7 +75,7 @@ class JsonParser:
 
     overhead = 0
 
-    def __init__(self, source: Source, layout: RecordLayout, damaged: Callable[[], bool]) -> None:
+    def __init__(self, source: Source, layout: records.RecordLayout, damaged: Callable[[], bool]) -> None:
         for field in layout.fields:
             if field.position is not None:
                 raise errors.ConfigError(
@@ -85,7 +84,7 @@ class JsonParser:
                 )
         self.blocks = blocks.TextBlocks(source, damaged=damaged)
         self._layout = layout
-        exact = any(field.form in (SECONDS, INSTANT) for field in layout.fields)
+        exact = any(field.form in (records.SECONDS, records.INSTANT) for field in layout.fields)
         decoder = json.JSONDecoder(parse_float=_Decimal if exact else None, parse_constant=_refuse)
         self._scan: Callable[[str, int], tuple[Any, int]] = decoder.scan_once  # type: ignore[attr-defined]
 
@@ -165,7 +164,7 @@ class JsonParser:
                 told = [_COMPOUND if isinstance(value, (list, dict)) else value for value in told]
             column += told
 
-    def _values(self, objects: list[dict[str, Any]], field: RecordField) -> list[Any]:
+    def _values(self, objects: list[dict[str, Any]], field: records.RecordField) -> list[Any]:
         if not self._layout.format:
             if len(field.path) == 1:
                 (name,) = field.path
@@ -173,7 +172,7 @@ class JsonParser:
             return [_value(parsed, field.path) for parsed in objects]
         paths = (field.path, *field.others)
         values = [_first(parsed, paths) for parsed in objects]
-        if field.form == LIST:
+        if field.form == records.LIST:
             return [_all_listed(value) for value in values]
         return values
 
@@ -251,7 +250,7 @@ def _with_floats(value: Any) -> Any:
     return float(value) if isinstance(value, _Decimal) else value
 
 
-def _column(values: list[Any], field: RecordField) -> tuple[pa.Array, NDArray[np.bool_]]:
+def _column(values: list[Any], field: records.RecordField) -> tuple[pa.Array, NDArray[np.bool_]]:
     """Returns the values of a field, NULL where they have another type, and flags of these."""
     kinds, arrow = _FORMS[field.form] if field.form else _TYPES[field.type]
     refused = np.zeros(len(values), np.bool_)
@@ -261,7 +260,7 @@ def _column(values: list[Any], field: RecordField) -> tuple[pa.Array, NDArray[np
         for index, value in enumerate(values):
             if value is not None and type(value) not in kinds:
                 refused[index], values[index] = True, None
-    if field.form in (SECONDS, INSTANT, PROTOCOL_NAME):
+    if field.form in (records.SECONDS, records.INSTANT, records.PROTOCOL_NAME):
         values = [str(value) if type(value) is int else value for value in values]
     try:
         return pa.array(values, arrow), refused
@@ -292,7 +291,7 @@ _NULL = ("", "0000-00-00 00:00:00.000")
 class NfdumpParser(SectionedParser):
     """Parses the CSV of nfdump; iterate it once. Arguments as of `SectionedParser`."""
 
-    def __init__(self, path: Path, source: Source, layout: RecordLayout, damaged: Callable[[], bool]) -> None:
+    def __init__(self, path: Path, source: Source, layout: records.RecordLayout, damaged: Callable[[], bool]) -> None:
         super().__init__(path, source, layout, damaged)
         self._totals = False
 
@@ -343,7 +342,7 @@ _BARE = ("separator", "set_separator", "empty_field", "unset_field", "path", "fi
 class ZeekParser(SectionedParser):
     """Parses a log of Zeek; iterate it once. Arguments as of `SectionedParser`."""
 
-    def __init__(self, path: Path, source: Source, layout: RecordLayout, damaged: Callable[[], bool]) -> None:
+    def __init__(self, path: Path, source: Source, layout: records.RecordLayout, damaged: Callable[[], bool]) -> None:
         super().__init__(path, source, layout, damaged)
         self._objects = JsonParser(source, layout, damaged)
         self._said: dict[str, str] = {}
@@ -409,7 +408,7 @@ class ZeekParser(SectionedParser):
         """Returns the error for a file without records of the protocol; `name` is the type that it has."""
         named = [
             protocol.name
-            for protocol in READY.values()
+            for protocol in protocols.READY.values()
             if protocol.layout is not None
             and protocol.layout.format == self._layout.format
             and belongs(name, protocol.layout.member)
@@ -418,7 +417,7 @@ class ZeekParser(SectionedParser):
         message = f"{self._path}: is the log {name!r} of Zeek, and {self._layout.protocol} reads"
         return errors.CaptureError(f"{message} {self._layout.member!r}", hint)
 
-    def values(self, section: Section, fields: tuple[RecordField, ...], raw: list[pa.Array]) -> list[pa.Array]:
+    def values(self, section: Section, fields: tuple[records.RecordField, ...], raw: list[pa.Array]) -> list[pa.Array]:
         """Returns the texts without Zeek's signs: `(empty)` is the empty text, `\\x09` a tab.
 
         Sets and vectors have commas between their elements, and keep `\\x2c` for a comma inside of one.
@@ -427,7 +426,7 @@ class ZeekParser(SectionedParser):
         for field, values in zip(fields, raw, strict=True):
             if field.type is Type.STRING and not field.form:
                 columns.append(_plain(_emptied(values, section.empty)))
-            elif field.form == LIST:
+            elif field.form == records.LIST:
                 columns.append(_listed(_emptied(values, section.empty), section.lists))
             else:
                 columns.append(values)

@@ -26,8 +26,7 @@ from lowwater.lake.ledgers.files import LONGEST, SeenFile, absent_folders, file_
 from lowwater.lake.ledgers.intervals import merged
 from lowwater.lake.open_tables import cached_value
 from lowwater.lake.packets import PacketFiles, readable
-from lowwater.plan.operators import Lfta
-from lowwater.plan.temporal import END_OF_TIME
+from lowwater.plan import operators as ops, temporal
 from lowwater.storage.paths import local
 
 # Columns that files of records lack. A tool that calls a column otherwise from one day on leaves NULL in the rows of
@@ -38,7 +37,7 @@ SHOWN = 3
 """Most files and columns that a text names."""
 
 
-def fields_read(lftas: Sequence[Lfta], link: str) -> set[str]:
+def fields_read(lftas: Sequence[ops.Lfta], link: str) -> set[str]:
     """Returns the fields of the protocol of a link that LFTAs read."""
     fields: set[str] = set()
     for lfta in lftas:
@@ -113,7 +112,7 @@ def outside(
     captures: Sequence[Capture],
     settings: Link,
     start: int = 0,
-    end: int = END_OF_TIME,
+    end: int = temporal.END_OF_TIME,
 ) -> list[tuple[Capture, OutsideCount]]:
     """Counts, by capture, the records of a link that arrive in [start, end), ns, and lie outside.
 
@@ -128,7 +127,7 @@ def outside(
     life = _life(settings)
     counts = []
     for capture, clock in _crossing(Captures.of(captures), settings.longest_skew, life, start):
-        declared = 0, END_OF_TIME
+        declared = 0, temporal.END_OF_TIME
         if capture.declared is not None:
             declared = capture.declared[0] - settings.longest_skew, capture.declared[1] + settings.longest_skew
         count = OutsideCount()
@@ -163,7 +162,7 @@ def left_out(
         for at in places[(firsts < end) & (lasts >= start)].tolist():
             arrivals, count = (start, end, ordered.clocks[at]), OutsideCount()
             for row in _rows(files, link, ordered[at].attempt):
-                whole_time = 0, END_OF_TIME
+                whole_time = 0, temporal.END_OF_TIME
                 count += _of_file(PacketFiles.path(row), link, row, life, whole_time, arrivals, settings.longest_skew)
             counts.append((ordered[at], count))
         if early := [(capture, count.early) for capture, count in counts if count.early]:
@@ -198,7 +197,7 @@ def _left_out_words(
 
 
 def _life(settings: Link) -> tuple[int, int]:
-    return settings.since or 0, END_OF_TIME if settings.until is None else settings.until
+    return settings.since or 0, temporal.END_OF_TIME if settings.until is None else settings.until
 
 
 def _crossing(captures: Captures, skew: int, life: tuple[int, int], start: int) -> Iterator[tuple[Capture, int]]:
@@ -207,7 +206,7 @@ def _crossing(captures: Captures, skew: int, life: tuple[int, int], start: int) 
     begins, ends = captures.numbers("declared_from", -1), captures.numbers("declared_to", -1)
     declared, clocks = (begins >= 0) & (ends >= 0), np.array(captures.clocks, np.int64)
     low = np.where(declared, np.maximum(life[0], begins - skew), max(life[0], 0))
-    high = np.where(declared, np.minimum(life[1], ends + skew), min(life[1], END_OF_TIME))
+    high = np.where(declared, np.minimum(life[1], ends + skew), min(life[1], temporal.END_OF_TIME))
     known = (smallest >= 0) & (largest >= 0) & (np.maximum(largest, clocks) >= start)
     for at in np.flatnonzero(known & ((smallest < low) | (largest >= high))).tolist():
         yield captures[at], captures.clocks[at]
@@ -228,7 +227,7 @@ def elsewhere(
     """
     whole_life = settings.model_copy(update={"since": None, "until": None})
     ordered = Captures.of(captures)
-    begins, ends = ordered.numbers("declared_from", END_OF_TIME), ordered.numbers("declared_to", -1)
+    begins, ends = ordered.numbers("declared_from", temporal.END_OF_TIME), ordered.numbers("declared_to", -1)
     claiming = [ordered[at] for at in np.flatnonzero((begins < end) & (ends > start)).tolist()]
     if not (outside_counts := outside(files, link, claiming, whole_life)):
         return []
@@ -248,7 +247,7 @@ def _of_file(
     life: tuple[int, int],
     declared: tuple[int, int],
     arrivals: tuple[int, int, int],
-    skew: int = END_OF_TIME,
+    skew: int = temporal.END_OF_TIME,
 ) -> OutsideCount:
     """Counts the records of a file that are not later than a skew, where some records of the file are inside."""
     start, end, clock = arrivals
@@ -437,7 +436,7 @@ def unread_files(lake: Lake, config: Config, captures: Mapping[str, Sequence[Cap
     def find(link: str, read_from: int, start: int, end: int) -> Iterator[Missing]:
         settings = config.link(link)
         begin = max(read_from, settings.since or 0)
-        until = min(end, END_OF_TIME if settings.until is None else settings.until)
+        until = min(end, temporal.END_OF_TIME if settings.until is None else settings.until)
         named = [name for name in dict.fromkeys(seen_links(link)) if name in spans]
         rows = [row for name in named for _, _, row in spans[name].meeting(begin, until)]
         if rows:

@@ -20,11 +20,10 @@ from lowwater.catalog.schemas import PUNCTUATION, ROW
 from lowwater.catalog.time import clock_of, promise_at, tick_after, tick_from
 from lowwater.low.code.row_buffers import Int64Array
 from lowwater.low.settings import LowSettings, Policy
+from lowwater.plan import properties, temporal
 from lowwater.plan.operators import Lfta, clocks, group_last
-from lowwater.plan.properties import stream_schema
-from lowwater.plan.temporal import END_OF_TIME, INT64_MAX, Temporal
 
-NEVER = INT64_MAX
+NEVER = temporal.INT64_MAX
 
 
 @dataclass
@@ -114,7 +113,7 @@ class Heartbeats:
         Args:
             seen: the largest arrival that was processed; -1 for none.
         """
-        bounded = self._end < END_OF_TIME
+        bounded = self._end < temporal.END_OF_TIME
         if bounded and self._policy is Policy.PERIODIC and self.due < self._end:
             self._lull(self._end - 1, operator)
         elif bounded and self._policy is Policy.DATA_DRIVEN:
@@ -194,7 +193,7 @@ class Heartbeats:
         """Returns the least promise with the same value in every field."""
         pairs = zip(self._lfta.fields, self._lfta.promises(promise), strict=True)
         firsts = [
-            Temporal((steps,)).first(value)
+            temporal.Temporal((steps,)).first(value)
             for field, value in pairs
             if field.temporal and value is not None
             for steps in field.temporal.components
@@ -238,7 +237,7 @@ def rows_batch(lfta: Lfta, columns: Sequence[pa.Array], clocks: Int64Array, last
     kind, period = (array.slice(0, size) for array in _constants(1 << max(size - 1, 0).bit_length()))
     ticks = _int64_array(clocks)
     control = [_int64_array(lasts), kind, ticks, ticks, period]
-    return pa.record_batch([*columns, *control], schema=stream_schema(lfta.fields))
+    return pa.record_batch([*columns, *control], schema=properties.stream_schema(lfta.fields))
 
 
 def _int64_array(values: Int64Array) -> pa.Array:
@@ -251,7 +250,7 @@ def punctuation_batch(lfta: Lfta, punctuations: list[PunctuationRun], period: in
     Args:
         period: time between ticks, ns.
     """
-    schema = stream_schema(lfta.fields)
+    schema = properties.stream_schema(lfta.fields)
     promised = [lfta.promises(punctuation.promise) for punctuation in punctuations]
     columns = [[row[at] for row in promised] for at in range(len(lfta.fields))]
     columns.append([punctuation.promise for punctuation in punctuations])

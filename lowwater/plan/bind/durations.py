@@ -13,8 +13,7 @@ from lowwater.errors import QueryError
 from lowwater.gsql import nodes as syntax
 from lowwater.gsql.printer import print_expression
 from lowwater.gsql.words import nanoseconds, unit_name
-from lowwater.plan.operators import Field
-from lowwater.plan.temporal import Temporal
+from lowwater.plan import operators as ops, temporal
 from lowwater.plan.text import Text, place_of
 
 Units = Mapping[str, Fraction]
@@ -29,7 +28,7 @@ _FIT = f"write a shorter one: the largest number is {(1 << 63) - 1}"
 _HINT = "write it beside a column of time, such as timestamp + 5 s, or write a plain number"
 
 
-def unit_of(time: Temporal) -> Fraction | None:
+def unit_of(time: temporal.Temporal) -> Fraction | None:
     """Returns the unit of an attribute in ns, from its progress; None if it is unknown or the components differ."""
     units = set()
     for steps in time.components:
@@ -45,7 +44,7 @@ def unit_of(time: Temporal) -> Fraction | None:
     return units.pop() if len(units) == 1 else None
 
 
-def units_of(fields: Sequence[Field], declared: Mapping[str, int | None]) -> dict[str, Fraction]:
+def units_of(fields: Sequence[ops.Field], declared: Mapping[str, int | None]) -> dict[str, Fraction]:
     """Finds the units of the temporal columns of a stream. Returns column -> unit in ns, without columns of unknown
     unit. `declared`: column -> declared unit in ns, as in `BoundSource.units`."""
     units = {}

@@ -15,22 +15,17 @@ from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Any
 
-from lowwater.catalog import expr as ex
+from lowwater.catalog import expr as ex, protocols
 from lowwater.catalog.builtin.numbers import LOCAL_DAY
-from lowwater.catalog.expr import Expr, conjuncts
 from lowwater.catalog.native import type_of
-from lowwater.catalog.protocols import ALIASES, PROTOCOLS
 from lowwater.catalog.records import field_name
 from lowwater.catalog.values import format_ip, format_mac
 from lowwater.gsql import nodes as gsql
 from lowwater.gsql.printer import print_expression, print_statement
-from lowwater.plan import operators as ops
+from lowwater.plan import operators as ops, queryset, rules, temporal
 from lowwater.plan.explain import model
 from lowwater.plan.properties import Prefilter, by_arrival, carried_state, needed_granularity, read_from, unsafe
-from lowwater.plan.queryset import Plan, QueryPlan
-from lowwater.plan.rules import Setting, whole_reason
 from lowwater.plan.shares import all_stages, fragment_plan, low_shares, shown
-from lowwater.plan.temporal import Step, Temporal
 
 # Turns bound expressions back into syntax trees, so that the printer of the language prints them for EXPLAIN. `gsql`
 # calls this module.
@@ -166,7 +161,7 @@ def condition(*parts: ex.Expr | None, names: Names | None = None) -> gsql.Expres
 # column (`timestamp/1000000000` is `time`).
 
 _COLUMNS: dict[ex.Expr, ex.Column] = {}
-for _name, _expr in PROTOCOLS["ETH"].columns.items():
+for _name, _expr in protocols.PROTOCOLS["ETH"].columns.items():
     if not isinstance(_expr, ex.Column):
         _COLUMNS.setdefault(_expr, ex.Column(_expr.type, _name))
 
@@ -183,7 +178,7 @@ def spelled(expr: ex.Expr, records: str) -> ex.Expr:
 def spelled_item(item: ops.Item, records: str) -> ops.Item:
     """Returns an item of an LFTA over protocol columns; an item with an alias of a column becomes that alias."""
     expr = spelled(item.expr, records)
-    second = records == "pcap" and isinstance(expr, ex.Column) and ALIASES.get(item.name) == expr.name
+    second = records == "pcap" and isinstance(expr, ex.Column) and protocols.ALIASES.get(item.name) == expr.name
     return ops.Item(item.name, ex.Column(expr.type, item.name) if second else expr)
 
 
@@ -204,13 +199,13 @@ def params_of(*exprs: ex.Expr | None) -> dict[str, ex.Param]:
     }
 
 
-def steps(time: Temporal) -> tuple[str, ...]:
+def steps(time: temporal.Temporal) -> tuple[str, ...]:
     """Returns each component of a value as GSQL over `clock` (ns) or over the origin, such as `(clock - 5)/10*60`."""
     start: ex.Expr = ex.Column(ex.Type.INT, time.origin or "clock")
     return tuple(high(reduce(_step, component, start)) for component in time.components)
 
 
-def _step(value: ex.Expr, step: Step) -> ex.Expr:
+def _step(value: ex.Expr, step: temporal.Step) -> ex.Expr:
     if step.op == "neg":
         return ex.Unary(ex.Type.INT, "-", value)
     if step.op == "day":
@@ -480,7 +475,7 @@ def _grouping(expand: ops.Expand, keys: Sequence[ops.Item]) -> tuple[gsql.Groupi
 
 
 def describe_operator(
-    node: ops.Node, reader: ops.Node | None, inputs: Sequence[int], setting: Setting
+    node: ops.Node, reader: ops.Node | None, inputs: Sequence[int], setting: rules.Setting
 ) -> model.OperatorInfo:
     """Returns the description of an operator. `reader`: the operator that reads it; None for the output of a query."""
     chosen = _physical(node, setting.arrival)
@@ -528,7 +523,7 @@ def punctuation_info(promise: ops.Punctuation) -> model.PunctuationInfo:
     return model.PunctuationInfo(promise.columns, promise.joint, promise.reason, promise.groupwise)
 
 
-def stays_high(node: ops.Node, setting: Setting) -> str:
+def stays_high(node: ops.Node, setting: rules.Setting) -> str:
     """Returns why an LFTA does not run an operator directly above a selection LFTA, or runs only a part of it.
 
     Empty for every other operator.
@@ -552,11 +547,11 @@ def stays_high(node: ops.Node, setting: Setting) -> str:
         return "sampling reads the rows of a supergroup in canonical order in one process"
     if isinstance(node.input, ops.Bucket) and node.input.rows:
         return "windows count the rows of all links together, in order of arrival"
-    return whole_reason(node, node.keys, setting)
+    return rules.whole_reason(node, node.keys, setting)
 
 
-def _unsafe(node: ops.Map, setting: Setting) -> list[str]:
-    exprs = [*conjuncts(node.predicate), *(item.expr for item in node.items)]
+def _unsafe(node: ops.Map, setting: rules.Setting) -> list[str]:
+    exprs = [*ex.conjuncts(node.predicate), *(item.expr for item in node.items)]
     return [reason for expr in exprs if (reason := unsafe(expr, setting.threshold(node.query)))]
 
 
@@ -600,7 +595,7 @@ def _filter_join(node: ops.FilterJoin) -> dict[str, Any]:
 
 def _watch_join(node: ops.WatchJoin) -> dict[str, Any]:
     equalities = [f"{high(key)} = {name}" for key, name in node.keys]
-    rows = " AND ".join([*equalities, *(high(part) for part in conjuncts(node.residual))])
+    rows = " AND ".join([*equalities, *(high(part) for part in ex.conjuncts(node.residual))])
     where = f"{rows}; rows of {node.file}, an input of the run by its hash"
     aliases = (node.alias, node.watch_alias)
     return {"aliases": aliases, "lookup": where, "items": _named(node.items), "reads": node.watchlist}
@@ -688,7 +683,7 @@ DETAILS: dict[type[ops.Node], Callable[[Any], dict[str, Any]]] = {
 # Describes the low level: every LFTA and every prefilter. `describe` calls this module.
 
 
-def describe_lftas(plan: Plan) -> tuple[model.LftaInfo, ...]:
+def describe_lftas(plan: queryset.Plan) -> tuple[model.LftaInfo, ...]:
     """Returns the description of every LFTA of the outputs, in order of first use."""
     granularities = needed_granularity(*(query.high for query in plan.queries))
     shares = low_shares([query.high for query in plan.queries])
@@ -699,7 +694,7 @@ def describe_lftas(plan: Plan) -> tuple[model.LftaInfo, ...]:
 
 
 def _low_lfta(
-    lfta: ops.Lfta, granularity: int, asked_by: str, prefilters: Sequence[Prefilter], shares: Sequence[Expr]
+    lfta: ops.Lfta, granularity: int, asked_by: str, prefilters: Sequence[Prefilter], shares: Sequence[ex.Expr]
 ) -> model.LftaInfo:
     return model.LftaInfo(
         lfta.name,
@@ -757,7 +752,7 @@ def _signatures(lfta: ops.Lfta, prefilters: Sequence[Prefilter]) -> tuple[model.
     )
 
 
-def describe_prefilters(plan: Plan) -> tuple[model.PrefilterInfo, ...]:
+def describe_prefilters(plan: queryset.Plan) -> tuple[model.PrefilterInfo, ...]:
     """Returns the description of every prefilter, with the number of LFTAs that share a bit."""
     records = {lfta.name: lfta.kind for lfta in plan.lftas}
     return tuple(
@@ -781,7 +776,7 @@ DEEPEST = 8
 """Largest depth of queries described in place; a deeper query has its own description."""
 
 
-def describe(plan: Plan) -> model.Description:
+def describe(plan: queryset.Plan) -> model.Description:
     """Returns the contents of EXPLAIN for a plan."""
     setting = plan.setting
     borders = _Borders.of(plan)
@@ -794,7 +789,7 @@ def describe(plan: Plan) -> model.Description:
     )
 
 
-def own_text(query: QueryPlan) -> str:
+def own_text(query: queryset.QueryPlan) -> str:
     """Returns the canonical text of a query without the queries that it reads."""
     return query.text.split("\n\n")[-1]
 
@@ -809,7 +804,7 @@ class _Borders:
     unread: set[str] = field(default_factory=set)  # queries that no output reads
 
     @staticmethod
-    def of(plan: Plan) -> _Borders:
+    def of(plan: queryset.Plan) -> _Borders:
         borders = _Borders({id(query.high): query.name for query in plan.queries})
         nodes = list(ops.walk(*(query.high for query in plan.queries)))
         readers: dict[int, int] = {}
@@ -844,7 +839,7 @@ class _Borders:
                 homes.setdefault(id(below), (home, depth + (below.query != node.query)))
         return seen
 
-    def _merged(self, query: QueryPlan, plan: Plan, seen: Mapping[str, str]) -> None:
+    def _merged(self, query: queryset.QueryPlan, plan: queryset.Plan, seen: Mapping[str, str]) -> None:
         """Places a query whose last operator the rules merged with its reader."""
         text = own_text(query)
         home = seen.get(query.name) or next(
@@ -856,7 +851,9 @@ class _Borders:
             self.unread.add(query.name)
 
 
-def _query(query: QueryPlan, plan: Plan, borders: _Borders, setting: Setting) -> model.QueryInfo:
+def _query(
+    query: queryset.QueryPlan, plan: queryset.Plan, borders: _Borders, setting: rules.Setting
+) -> model.QueryInfo:
     output = query in plan.queries
     notes = tuple(str(note) for note in plan.notes if note.query == query.name)
     if query.name in borders.unread:
@@ -887,7 +884,7 @@ def _query(query: QueryPlan, plan: Plan, borders: _Borders, setting: Setting) ->
     )
 
 
-def _operators(query: QueryPlan, borders: _Borders, setting: Setting) -> tuple[model.OperatorInfo, ...]:
+def _operators(query: queryset.QueryPlan, borders: _Borders, setting: rules.Setting) -> tuple[model.OperatorInfo, ...]:
     """Returns the operators, readers first, down to the streams of queries with descriptions of their own."""
     order: dict[int, tuple[ops.Node, ops.Node | None]] = {}
     stack: list[tuple[ops.Node, ops.Node | None]] = [(query.high, None)]
@@ -935,6 +932,6 @@ def _shares(high: ops.Node) -> tuple[model.SharesInfo, ...]:
     return tuple(model.SharesInfo(tuple(map(shown, stage.keys)), stage.why, stage.anywhere) for stage in stages)
 
 
-def _reads(query: QueryPlan) -> tuple[model.ReadRange, ...]:
+def _reads(query: queryset.QueryPlan) -> tuple[model.ReadRange, ...]:
     starts = read_from(query.high, SAMPLE)
     return tuple(model.ReadRange(name, SAMPLE - start if start else None) for name, start in starts.items())

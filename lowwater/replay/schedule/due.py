@@ -50,9 +50,7 @@ from lowwater.lake.packets import PacketFiles
 from lowwater.lake.query_sets import KINDS
 from lowwater.lake.results.published import damages
 from lowwater.lake.run_inputs import changes
-from lowwater.plan.properties import hands_over
-from lowwater.plan.queryset import QueryPlan
-from lowwater.plan.temporal import END_OF_TIME
+from lowwater.plan import properties, queryset, temporal
 from lowwater.quality.suites import suite_digest
 from lowwater.replay.job import IntervalInputs, Job, TrialChanges, query_files
 from lowwater.replay.schedule.links import set_names
@@ -157,7 +155,7 @@ def end_of_rows(job: Job, captures: Mapping[str, Captures]) -> int:
     if not ends:
         return 0
     last = max(last_instant(job.config, query, max(ends) - 1) for query in job.plan.queries)
-    return last + 1 if last < END_OF_TIME - 1 else 0
+    return last + 1 if last < temporal.END_OF_TIME - 1 else 0
 
 
 # The work of an interval: packets from file statistics, seconds and bytes from earlier runs.
@@ -380,7 +378,7 @@ def due(job: Job, selection: DueSelection) -> list[Due]:
     for row in set_status(expected(job, captures), replays, selection.start, selection.end, wanted):
         groups[row.start, row.end].append(row)
     due_intervals: list[Due] = []
-    chain = _Chain([query for query in job.plan.queries if hands_over(query.high)])
+    chain = _Chain([query for query in job.plan.queries if properties.hands_over(query.high)])
     guess, files, known = estimate(job, captures, recent), PacketFiles.of(job.lake), job.known_missing(captures)
     held, past = at_work(job.lake, job.query_set), Publications(job.lake, job.query_set)
     behind = ""
@@ -406,7 +404,7 @@ def due(job: Job, selection: DueSelection) -> list[Due]:
 class _Chain:
     """Predicts which intervals of a chained set become stale when earlier ones run (I4); used in order of time."""
 
-    queries: Sequence[QueryPlan]  # queries that hand a state over
+    queries: Sequence[queryset.QueryPlan]  # queries that hand a state over
     # (query, instant) of states that will change, because the interval that ends there is published again
     anew: set[tuple[str, int]] = field(default_factory=set)
     halted: bool = False  # whether an interval cannot start, so that no later one runs

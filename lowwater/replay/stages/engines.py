@@ -42,11 +42,9 @@ from lowwater.low import Bounds, LinkResult, LowSettings, Policy, compiles, merg
 from lowwater.low.predicate import Predicate
 from lowwater.low.run import LoadCounter, PacketSampling
 from lowwater.low.runtime.heartbeat import PunctuationRun, in_order, punctuation_batch
-from lowwater.plan import properties
+from lowwater.plan import properties, shares, temporal
 from lowwater.plan.operators import Lfta, LftaInput, Node, Source, walk
 from lowwater.plan.queryset import QueryPlan
-from lowwater.plan.shares import low_shares
-from lowwater.plan.temporal import END_OF_TIME
 from lowwater.quality.links import LinkScan
 from lowwater.reference import ReferenceResult, evaluate
 from lowwater.replay.stages.inputs import LowInputs, arrival_lag, disorder_of
@@ -375,7 +373,7 @@ class Demand:
                 continue
             ends = [(node.final(port), lasts_of[id(below)]) for port, below in enumerate(node.inputs())]
             results = {end(last) if end else last for end, lasts in ends for last in lasts}
-            lasts_of[id(node)] = self._greatest_per_tick([last for last in results if last < END_OF_TIME])
+            lasts_of[id(node)] = self._greatest_per_tick([last for last in results if last < temporal.END_OF_TIME])
         return set().union(*lasts_of.values())
 
     def _release_ticks(self, lasts: Instants) -> Instants:
@@ -561,7 +559,7 @@ def low_stage(
         name: grain
         for name, (grain, _) in properties.needed_granularity(*(query.high for query in inputs.plan.queries)).items()
     }
-    keys = low_shares([query.high for query in inputs.plan.queries])
+    keys = shares.low_shares([query.high for query in inputs.plan.queries])
     tasks: list[LowTask] = []
     for link, lftas in by_link(tuned_lftas(inputs.plan.lftas, tunings)).items():
         mine = {lfta.name: starts[lfta.name] for lfta in lftas}
@@ -596,7 +594,7 @@ def _whole_seconds(inputs: LowInputs, link: str, start: int, arriving: bool) -> 
     link_settings = inputs.config.link(link)
     if link_settings.shed is None:
         return start
-    if inputs.end < END_OF_TIME and inputs.end % SECOND:
+    if inputs.end < temporal.END_OF_TIME and inputs.end % SECOND:
         message = f"link {link} sheds load by whole seconds, and the interval ends within a second"
         raise errors.ConfigError(message, "use intervals of whole seconds")
     return max(0, start - link_settings.longest_skew * arriving) // SECOND * SECOND
@@ -704,7 +702,7 @@ def _evaluated(inputs: LowInputs, query: QueryPlan, period: int, policy: Policy,
 
 def _over(inputs: LowInputs, links: Sequence[str]) -> int:
     """The first instant after the end of some links, ns; END_OF_TIME if one goes on (SEMANTICS T5)."""
-    return max((inputs.ends.get(link, END_OF_TIME) for link in links), default=END_OF_TIME)
+    return max((inputs.ends.get(link, temporal.END_OF_TIME) for link in links), default=temporal.END_OF_TIME)
 
 
 def _table(query: QueryPlan, result: ReferenceResult) -> pa.Table:
