@@ -30,12 +30,11 @@ from lowwater.cli.plans import (
     total,
 )
 from lowwater.config import Config, load_config
+from lowwater.lake import layout, query_sets
 from lowwater.lake.ingestion.arrivals import Watch
 from lowwater.lake.ingestion.folders import look
-from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.files import unread_lines
 from lowwater.lake.ledgers.intervals import RUNNING, range_words
-from lowwater.lake.query_sets import WAITING
 from lowwater.lake.results.pins import pin
 from lowwater.replay.job import Job, TrialChanges
 from lowwater.replay.progress import Progress as ReplayProgress
@@ -77,7 +76,7 @@ def watch_patterns(
         settle: time without a write after which a file may be complete, ns.
         span: only files that cover some of [start, end), ns, count; None for no bound.
     """
-    config, lake = load_config(root), open_lake(root, make=False)
+    config, lake = load_config(root), layout.open_lake(root, make=False)
     with processes.until_stopped() as stopped:
         watching = Ingesting(lake, Watch(lake, settle, growing, link, span), say_line, stopped, spark=spark)
         folders = _Folders(lake, watching.complain)
@@ -103,7 +102,7 @@ def watch_patterns(
 class _Folders:
     """What lies in the folders of the links and is not read, told while it is new."""
 
-    def __init__(self, lake: Lake, complain: Callable[[errors.LowwaterError], None]) -> None:
+    def __init__(self, lake: layout.Lake, complain: Callable[[errors.LowwaterError], None]) -> None:
         self._lake, self._complain = lake, complain
         self._looked_at = -LOOK
         self._told: list[str] = []
@@ -165,14 +164,14 @@ def _pin(jobs: Sequence[Job]) -> None:
 
 def _summary(results: Sequence[IntervalResult], counted: str) -> None:
     """Says what could not start, and how many intervals are in each state; what ran was said when it ended."""
-    reasons = {result.due: result.reason for result in results if result.state == WAITING}
+    reasons = {result.due: result.reason for result in results if result.state == query_sets.WAITING}
     for group in alike(list(reasons), reasons.__getitem__):
         words = range_words(group[0].start, group[-1].end, number_of(group))
         why = together(group, reasons[group[0]])
-        say(f"{group[0].query_set} {words}: {WAITING}: {why}", err=True)
+        say(f"{group[0].query_set} {words}: {query_sets.WAITING}: {why}", err=True)
     counts = Counter(result.state for result in results)
     counts_text = ", ".join(f"{state} {count:,}" for state, count in sorted(counts.items()))
-    say(counts_text + left_out([result.due for result in results if result.state == WAITING], counted))
+    say(counts_text + left_out([result.due for result in results if result.state == query_sets.WAITING], counted))
 
 
 @contextmanager
@@ -199,7 +198,7 @@ def _watched(work: Sequence[Due], workers: int) -> Iterator[BackfillListener]:
         def ends(result: IntervalResult) -> None:
             at_work.pop((result.due.query_set, result.due.start), None)
             line = clock.line(result)
-            if not result.published and result.state != WAITING:
+            if not result.published and result.state != query_sets.WAITING:
                 bar.console.print(line)
             bar.update(task, advance=1, description=", ".join(list(at_work.values())), left=clock.left)
 
@@ -224,7 +223,7 @@ def _waits(due: Sequence[Due], why: str) -> str:
 
 
 def _say_ended(line: str, result: IntervalResult) -> None:
-    if result.state != WAITING:  # they are said together at the end
+    if result.state != query_sets.WAITING:  # they are said together at the end
         say(line, err=True)
 
 
@@ -242,7 +241,7 @@ class _Clock:
         """Formats the result of an interval and the overall progress."""
         with self._lock:
             self._done += 1
-            self._ran += result.state != WAITING
+            self._ran += result.state != query_sets.WAITING
             rest = self._total - self._done
             pace = (time.monotonic() - self._begin) / max(self._ran, 1)
             self.left = f"about {duration_text(rest * pace)} left" if rest and self._ran else ""
@@ -372,7 +371,7 @@ class TrialOptions:
     promote: bool  # whether to publish the intervals of the trial
 
 
-def list_trials(lake: Lake) -> None:
+def list_trials(lake: layout.Lake) -> None:
     """Prints the trials of a lake."""
     names = trials(lake)
     for name in names:

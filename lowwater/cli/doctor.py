@@ -23,10 +23,9 @@ from rich.table import Table
 from lowwater import caches, errors, extras, instants, threads
 from lowwater.cli.main import version_of
 from lowwater.config import load_config
-from lowwater.lake.layout import Lake, is_lake, lake_to_read
+from lowwater.lake import layout, upkeep
 from lowwater.lake.ledgers.runs import read_replays
 from lowwater.lake.results.published import all_damages, lost_text, table_state
-from lowwater.lake.upkeep import MEND, doubled_tables
 from lowwater.plan.explain.text import memory_lines
 from lowwater.replay.stages.runners import memory_of
 from lowwater.storage import paths
@@ -296,7 +295,7 @@ def examine_lake(root: PurePath, console: Terminal) -> int:
         with private():
             found = list(findings(path))
     except errors.LakeError as error:
-        if not is_lake(path):
+        if not layout.is_lake(path):
             raise
         console.print(f"{error.message}: so it can be read only, and its disk is not tried", soft_wrap=True)
         return _tell_wrong(path, console)
@@ -316,24 +315,24 @@ def examine_lake(root: PurePath, console: Terminal) -> int:
     if not sound:
         console.print("what a store must have, and why: docs/object-stores.md", soft_wrap=True)
     console.print(f"written only below {path / FOLDER}, and removed", soft_wrap=True)
-    return int(bool(is_lake(path) and _tell_wrong(path, console)) or not sound)
+    return int(bool(layout.is_lake(path) and _tell_wrong(path, console)) or not sound)
 
 
 def _tell_wrong(path: PurePath, console: Terminal) -> int:
     """Prints which tables of a lake are wrong; returns 1 if there are some, else 0."""
-    wrong = list(_wrong_tables(lake_to_read(path)))
+    wrong = list(_wrong_tables(layout.lake_to_read(path)))
     for line in wrong:
         console.print(line, soft_wrap=True)
     return int(bool(wrong))
 
 
-def _wrong_tables(lake: Lake) -> Iterator[str]:
+def _wrong_tables(lake: layout.Lake) -> Iterator[str]:
     """Says which tables have rows twice, and which do not have what was published, each with what mends it."""
     found = False
     try:
-        for path, doubled in doubled_tables(lake):
+        for path, doubled in upkeep.doubled_tables(lake):
             found = True
-            yield f"{path.relative_to(lake.root)}: {doubled.words()}; {MEND}"
+            yield f"{path.relative_to(lake.root)}: {doubled.words()}; {upkeep.MEND}"
         damages = all_damages(lake, read_replays(lake))
         for path in paths.folders(lake.root / "tables"):
             state = table_state(path)

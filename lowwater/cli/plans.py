@@ -15,12 +15,9 @@ from rich.table import Table
 
 from lowwater import errors, terminal
 from lowwater.instants import format_instant
-from lowwater.lake.ingestion.arrivals import lying
-from lowwater.lake.ingestion.replacement import LedgerFiles
-from lowwater.lake.ledgers.captures import read_captures
+from lowwater.lake.ingestion import arrivals, replacement
+from lowwater.lake.ledgers import captures, intervals, missing
 from lowwater.lake.ledgers.files import location, told_files, unread_lines
-from lowwater.lake.ledgers.intervals import RUNNING, range_words
-from lowwater.lake.ledgers.missing import outside_lines
 from lowwater.replay.job import Job, TrialChanges
 from lowwater.replay.schedule.due import Due, DueSelection, due, open_jobs, outdated_audits
 
@@ -58,7 +55,7 @@ def show_plan(selection: IntervalSelection, form: str) -> None:
         terminal.say(nothing_due(selection.lake, jobs))
     else:
         _show_table(work, counted_word(jobs))
-    for line in (*outside_lines(jobs[0].lake, jobs[0].config), *unread):
+    for line in (*missing.outside_lines(jobs[0].lake, jobs[0].config), *unread):
         terminal.say(line)
     for job in jobs:
         if others := outdated_audits(job, DueSelection(selection.start, selection.end)):
@@ -77,7 +74,7 @@ def show_plan(selection: IntervalSelection, form: str) -> None:
 def nothing_due(root: PurePath, jobs: Sequence[Job]) -> str:
     """Says that nothing is due; where that is because the lake holds no captures, what to do."""
     links = sorted({link for job in jobs for link in job.plan.links})
-    if not links or any(read_captures(jobs[0].lake, links).values()):
+    if not links or any(captures.read_captures(jobs[0].lake, links).values()):
         return "nothing is due"
     command = f"lowwater ingest --lake {shlex.quote(str(root))}"
     named = any(jobs[0].config.link(link).captures for link in links)
@@ -95,9 +92,9 @@ def _lying(jobs: Sequence[Job]) -> list[str]:
     lake, links = jobs[0].lake, {link for job in jobs for link in job.plan.links}
     known = {location(lake, key) for key in told_files(lake)}
     files: dict[str, list[str]] = {}
-    ledgers: dict[str, LedgerFiles] = {}
-    for link, path in lying(lake, jobs[0].config, links, time.time_ns()):
-        ledger = ledgers.setdefault(link, LedgerFiles(lake, link, jobs[0].config.link(link)))
+    ledgers: dict[str, replacement.LedgerFiles] = {}
+    for link, path in arrivals.lying(lake, jobs[0].config, links, time.time_ns()):
+        ledger = ledgers.setdefault(link, replacement.LedgerFiles(lake, link, jobs[0].config.link(link)))
         # What was ingested while its last write was new is looked at once more, and is no news.
         seen = any(file.row.bytes == path.stat().st_size for file in ledger.at(path))
         if not seen and str(path.absolute()) not in known:
@@ -126,9 +123,9 @@ def _show_table(work: Sequence[Due], counted: str) -> None:
     for group in alike(work, _why):
         first, known = group[0], [each.seconds for each in group if each.seconds is not None]
         cells = (
-            range_words(first.start, group[-1].end, number_of(group)),
+            intervals.range_words(first.start, group[-1].end, number_of(group)),
             first.query_set,
-            RUNNING if first.running else first.state,
+            intervals.RUNNING if first.running else first.state,
             _packets(sum(each.packets for each in group), all(each.exact for each in group)),
             f"{sum(known):,.1f}" if len(known) == len(group) else "?",
             together(group, _why(first)),

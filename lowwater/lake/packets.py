@@ -22,9 +22,8 @@ from lowwater.catalog.schemas import HEAD, PACKET_HASH, READABLE, RECORD, stored
 from lowwater.catalog.time import Skews, is_late
 from lowwater.config import Link, section_of
 from lowwater.errors import LakeError
-from lowwater.lake.layout import Lake
+from lowwater.lake import layout, open_tables
 from lowwater.lake.ledgers.captures import Capture, Captures
-from lowwater.lake.open_tables import cached_value
 from lowwater.lake.tables import lake_errors, live_files
 from lowwater.limits import COMPARED_RECORDS
 from lowwater.plan.temporal import END_OF_TIME
@@ -423,11 +422,11 @@ class PacketFiles:
     attempts: Mapping[str, Sequence[dict[str, Any]]]
 
     @classmethod
-    def of(cls, lake: Lake) -> PacketFiles:
+    def of(cls, lake: layout.Lake) -> PacketFiles:
         """Reads the list of files of a lake. Raises LakeError if the lake cannot be read."""
         packets = cls.of_table(lake.packets)
         # A table of records is made before the first capture that is in it.
-        folders = cached_value(lake.captures, "tables of records", lambda _: lake.record_tables())
+        folders = open_tables.cached_value(lake.captures, "tables of records", lambda _: lake.record_tables())
         tables = [cls.of_table(folder) for folder in folders]
         if not tables:
             return packets
@@ -440,7 +439,7 @@ class PacketFiles:
         """Reads the list of files of `packets/`, or of the table of a link with other records.
         Raises LakeError if the table cannot be read."""
         with lake_errors(f"{folder}: the table cannot be read"):
-            return cached_value(folder, "files", lambda table: cls(folder, _by_attempt(table, folder)))
+            return open_tables.cached_value(folder, "files", lambda table: cls(folder, _by_attempt(table, folder)))
 
     @staticmethod
     def path(row: Mapping[str, Any]) -> PurePath:
@@ -510,7 +509,7 @@ def _logged_bounds(row: dict[str, Any]) -> dict[str, tuple[int, int]]:
 
 
 def read_packets(
-    lake: Lake,
+    lake: layout.Lake,
     link: str,
     captures: Sequence[Capture],
     settings: Link,

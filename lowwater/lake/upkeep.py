@@ -18,9 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lowwater import documents, errors, instants, limits
-from lowwater.lake import tables
-from lowwater.lake.layout import Lake
-from lowwater.lake.open_tables import existing, pack_logs, was_opened
+from lowwater.lake import layout, open_tables, tables
 from lowwater.storage import paths
 from lowwater.storage.object_paths import ObjectPath
 from lowwater.storage.untrusted import require_modest, require_names
@@ -60,9 +58,9 @@ def tidy_ledgers(root: PurePath, ledgers: Iterable[PurePath], unread: Container[
 
     with suppress(errors.LakeError):
         # What this process never looked at it did not write to, and a look at a store takes requests.
-        for path in sorted(filter(was_opened, ledgers), key=need, reverse=True)[:AT_ONCE]:
+        for path in sorted(filter(open_tables.was_opened, ledgers), key=need, reverse=True)[:AT_ONCE]:
             compact(path)
-    pack_logs(root)
+    open_tables.pack_logs(root)
 
 
 def compact(path: PurePath, grouped: int = limits.LEDGER_GROUP_ROWS) -> None:
@@ -106,7 +104,7 @@ def join(path: PurePath, chosen: Callable[[Mapping[str, Any]], bool], grouped: i
         grouped: most rows of a row group.
     """
     with tables.lake_errors(f"{path}: its files cannot be joined"):
-        table = existing(path)
+        table = open_tables.existing(path)
         groups = list(_groups(row for row in tables.live_files(table) if chosen(row)))
         tables.require_room(path, sum(row["size_bytes"] for rows in groups for row in rows))
         schema = pa.schema(table.schema().to_arrow())
@@ -319,7 +317,7 @@ def mended_note(found: Doubled) -> dict[str, str]:
 # Doubled rows, taken out by `maintain --mend`.
 
 
-def doubled_tables(lake: Lake) -> Iterator[tuple[PurePath, Doubled]]:
+def doubled_tables(lake: layout.Lake) -> Iterator[tuple[PurePath, Doubled]]:
     """Yields the tables of a lake whose logs say that they have rows twice.
     Raises LakeError if a log cannot be read."""
     for path in lake.all_tables():
@@ -328,7 +326,7 @@ def doubled_tables(lake: Lake) -> Iterator[tuple[PurePath, Doubled]]:
             yield path, found
 
 
-def mend(lake: Lake, path: PurePath, found: Doubled) -> None:
+def mend(lake: layout.Lake, path: PurePath, found: Doubled) -> None:
     """Takes doubled rows out of a table, in one commit.
     Raises LakeError if the log does not say what is right, files are gone, or the table cannot be written."""
     if found.unclear is not None and path not in lake.ledgers():
@@ -372,7 +370,7 @@ def _again(path: PurePath, name: str, action: dict[str, Any]) -> tables.DataFile
     )
 
 
-def _keep_one_of_each(lake: Lake, path: PurePath) -> None:
+def _keep_one_of_each(lake: layout.Lake, path: PurePath) -> None:
     """Writes a ledger again with one of equal rows: no two entries of a ledger are equal."""
     table = tables.open_table(path)
     assert table is not None
@@ -395,7 +393,7 @@ HOURS = {"_hour": "_last", "hour": "arrival"}
 """Partition -> the column whose hour it is."""
 
 
-def wrong_claims(lake: Lake) -> Iterator[str]:
+def wrong_claims(lake: layout.Lake) -> Iterator[str]:
     """Yields, for every file of which a log says something wrong, the file and what is wrong."""
     for folder in _tables(lake):
         try:
@@ -409,7 +407,7 @@ def wrong_claims(lake: Lake) -> Iterator[str]:
             yield from _wrong(folder, row)
 
 
-def _tables(lake: Lake) -> Iterator[PurePath]:
+def _tables(lake: layout.Lake) -> Iterator[PurePath]:
     for place in (lake.root, *paths.folders(lake.root)):
         yield from (folder for folder in paths.folders(place) if paths.exists(folder / "_delta_log"))
     yield from lake.record_tables()

@@ -21,27 +21,8 @@ from lowwater import __version__, documents, errors
 from lowwater.high.operators import StoredState
 from lowwater.high.runner import Runner
 from lowwater.instants import format_instant
-from lowwater.lake.layout import result_schema, row_schema, stream_schema
-from lowwater.lake.ledgers.intervals import HELD, WARNED, consented
-from lowwater.lake.ledgers.runs import (
-    AUDIT,
-    DONE,
-    FAILED,
-    HIGH,
-    LOW,
-    PROVISIONAL,
-    PUBLISH,
-    ROLLED_BACK,
-    ReplayRow,
-    interval_replays,
-    keep_untold,
-    last_published,
-    record_heartbeats,
-    record_replays,
-    record_violations,
-    tell_untold,
-)
-from lowwater.lake.locks import folder_of_run, handed_over, run_attempt
+from lowwater.lake import layout, locks, upkeep
+from lowwater.lake.ledgers import intervals, runs
 from lowwater.lake.results.pins import publishing
 from lowwater.lake.results.publish import check_unchanged, publish
 from lowwater.lake.results.published import damage_of
@@ -57,7 +38,6 @@ from lowwater.lake.results.streams import (
     write_stream,
 )
 from lowwater.lake.tables import check_owner, fence_off
-from lowwater.lake.upkeep import tidy_ledgers
 from lowwater.plan import operators as ops, properties, queryset
 from lowwater.quality import judge
 from lowwater.quality.streams import WrittenStream
@@ -71,7 +51,7 @@ from lowwater.replay.stages.runners import runner_of, task_account
 from lowwater.storage import paths
 from lowwater.storage.failures import outages
 
-STAGES = (LOW, HIGH, AUDIT, PUBLISH)
+STAGES = (runs.LOW, runs.HIGH, runs.AUDIT, runs.PUBLISH)
 
 AGAIN_OR_LIFT = "roll it back again with `lowwater rollback`, or lift the roll back with --lift"
 
@@ -124,7 +104,7 @@ def replay(
         try:
             outcomes.append(run_interval(job, at, until, progress, runner, stages, ask))
         except errors.LowwaterError as error:
-            if stage != AUDIT or isinstance(error, errors.BusyError | errors.AwayError | errors.OwnerError):
+            if stage != runs.AUDIT or isinstance(error, errors.BusyError | errors.AwayError | errors.OwnerError):
                 raise
             failed.append(error)
     if failed:
@@ -160,24 +140,25 @@ def run_interval(
         if plan.published:
             return _confirm(attempt, plan)
         outcome = Outcome(start, end, plan.state, plan.reason, {}, False, plan.digests)
-        if {LOW, HIGH, AUDIT} & set(plan.stages):
+        if {runs.LOW, runs.HIGH, runs.AUDIT} & set(plan.stages):
             runner.begin()
-        if AUDIT in plan.stages:
+        if runs.AUDIT in plan.stages:
             judge.begin()
         for stage in plan.stages:
-            if stage == PUBLISH and plan.ask and job.approval and outcome.verdict == WARNED:
-                outcome = replace(outcome, state=HELD, reason=_how_to_approve(attempt))
+            if stage == runs.PUBLISH and plan.ask and job.approval and outcome.verdict == intervals.WARNED:
+                outcome = replace(outcome, state=intervals.HELD, reason=_how_to_approve(attempt))
                 break
-            if stage == AUDIT:
+            if stage == runs.AUDIT:
                 evaluated()
             attempt.journal.begin(stage)
-            if AUDIT in plan.stages and stage in (HIGH, AUDIT):
+            if runs.AUDIT in plan.stages and stage in (runs.HIGH, runs.AUDIT):
                 # The first query of a session waits for a second or two, on one core.
                 attempt.scans.begin(plan.inputs.to_scan, job.plan.links)
             with progress.stage(stage, f"{job.query_set} {format_instant(start)}"):
-                outcome = {LOW: _low, HIGH: _high, AUDIT: _audit, PUBLISH: _publish}[stage](attempt, plan, outcome)
+                steps = {runs.LOW: _low, runs.HIGH: _high, runs.AUDIT: _audit, runs.PUBLISH: _publish}
+                outcome = steps[stage](attempt, plan, outcome)
             attempt.journal.took()
-        tidy_ledgers(job.lake.root, job.lake.run_ledgers(), job.lake.all_measures())
+        upkeep.tidy_ledgers(job.lake.root, job.lake.run_ledgers(), job.lake.all_measures())
         return outcome
 
 
@@ -204,25 +185,25 @@ class _Journal:
     def took(self) -> None:
         self.seconds[self.stage] = round(time.monotonic() - self.begun, 3)
 
-    def rows(self) -> list[ReplayRow]:
+    def rows(self) -> list[runs.ReplayRow]:
         """The ledger rows of the interval, oldest first."""
-        rows = interval_replays(self.job.lake, self.job.query_set, self.start, self.end)
+        rows = runs.interval_replays(self.job.lake, self.job.query_set, self.start, self.end)
         return [row for row in rows if (row.interval_start, row.interval_end) == (self.start, self.end)]
 
-    def last(self, query: str) -> ReplayRow | None:
+    def last(self, query: str) -> runs.ReplayRow | None:
         """The publication of the visible rows of a query."""
-        return last_published(self.job.lake, self.job.query_set, query, self.start, self.end)
+        return runs.last_published(self.job.lake, self.job.query_set, query, self.start, self.end)
 
     def damage(self, query: str) -> str:
         """Why the table of a query does not have the rows that were published; empty if it has them."""
         return damage_of(self.job.lake, self.job.query_set, query, self.start, self.end)
 
-    def require(self, stage: str, query: str, digest: str) -> ReplayRow:
+    def require(self, stage: str, query: str, digest: str) -> runs.ReplayRow:
         """Returns the newest row of an earlier stage, which ran on these inputs."""
         # A failure is recorded for the whole query set.
         rows = [row for row in self.rows() if row.stage == stage and row.query in (query, "")]
-        if not rows or rows[-1].state == FAILED or rows[-1].digest != digest:
-            cause = "failed" if rows and rows[-1].state == FAILED else "has not run"
+        if not rows or rows[-1].state == runs.FAILED or rows[-1].digest != digest:
+            cause = "failed" if rows and rows[-1].state == runs.FAILED else "has not run"
             interval = format_instant(self.start)
             raise errors.LakeError(
                 f"interval {interval}: stage {stage} {cause}", f"run `lowwater replay` with --stage {stage}"
@@ -233,12 +214,12 @@ class _Journal:
         """The time of a new row, ns: later than all rows about instants of the interval, since the newest one counts,
         and another machine that wrote one may have a clock that is ahead."""
         if not self.latest:  # the range is locked: nobody else adds rows meanwhile
-            rows = interval_replays(self.job.lake, self.job.query_set, self.start, self.end)
+            rows = runs.interval_replays(self.job.lake, self.job.query_set, self.start, self.end)
             self.latest = max((row.finished_at for row in rows), default=0)
         self.latest = max(time.time_ns(), self.latest + 1)
         return self.latest
 
-    def row(self, query: str, digest: str, rows: int | None, accounting: dict[str, Any], **more: Any) -> ReplayRow:
+    def row(self, query: str, digest: str, rows: int | None, accounting: dict[str, Any], **more: Any) -> runs.ReplayRow:
         """A row about a query, or the whole set, at the stage at work; `more` are further fields of the row."""
         replay, texts = self.job.config.replay, "".join(each.text for each in self.job.plan.queries)
         queries = sha256(texts.encode()).hexdigest()[:16]
@@ -247,10 +228,10 @@ class _Journal:
         )
         about = self.job.query_set, query, self.start, self.end, self.stage, more.pop("state", "done"), self.now()
         kept = {"timings": json.dumps(self.seconds), "accounting": json.dumps(accounting), "settings": settings}
-        return ReplayRow(*about, digest=digest, rows=rows, **{"reason": "", **kept, **more})
+        return runs.ReplayRow(*about, digest=digest, rows=rows, **{"reason": "", **kept, **more})
 
-    def write(self, *rows: ReplayRow) -> None:
-        record_replays(self.job.lake, [*rows])
+    def write(self, *rows: runs.ReplayRow) -> None:
+        runs.record_replays(self.job.lake, [*rows])
 
     def failed(self, error: errors.LowwaterError) -> None:
         """Writes a failure. What went wrong first is what is said, also where that fails."""
@@ -259,7 +240,7 @@ class _Journal:
             with outages():
                 self.write(self._failure(error))
             with suppress(errors.LowwaterError):
-                tidy_ledgers(lake.root, lake.run_ledgers(), lake.all_measures())
+                upkeep.tidy_ledgers(lake.root, lake.run_ledgers(), lake.all_measures())
         except errors.AwayError:
             self.keep(error)
         except errors.LowwaterError:
@@ -268,13 +249,13 @@ class _Journal:
     def keep(self, error: errors.LowwaterError) -> None:
         """Keeps a failure that cannot be written."""
         self.latest = max(self.latest, time.time_ns())  # the ledger cannot be read either
-        keep_untold(self.job.lake, self._failure(error))
+        runs.keep_untold(self.job.lake, self._failure(error))
 
-    def _failure(self, error: errors.LowwaterError) -> ReplayRow:
+    def _failure(self, error: errors.LowwaterError) -> runs.ReplayRow:
         """The row of a failure: what it was tried on, and whether the same inputs would repeat it."""
         account = error.accounting if isinstance(error, errors.AuditError) else {}
         account = {**account, "tried": self.job.attempted(self.tried), "repeats": error.repeats}
-        return self.row("", "", None, account, state=FAILED, reason=error.message)
+        return self.row("", "", None, account, state=runs.FAILED, reason=error.message)
 
 
 @dataclass(frozen=True)
@@ -299,8 +280,8 @@ def _attempt(job: Job, start: int, end: int, progress: Progress, runner: Runner,
     try:
         with (
             outages(),
-            run_attempt(lake, job.query_set, start, end, _written(job)) as (folder, fence),
-            handed_over(lake, folder_of_run(lake, job.query_set, start, end), runner.far) as shared,
+            locks.run_attempt(lake, job.query_set, start, end, _written(job)) as (folder, fence),
+            locks.handed_over(lake, locks.folder_of_run(lake, job.query_set, start, end), runner.far) as shared,
             LinkScans(runner.tasks("audit")) as scans,
         ):
             journal.job = replace(job, lake=replace(lake, fence=fence))
@@ -351,7 +332,7 @@ def _plan(attempt: _Attempt, stages: tuple[str, ...], ask: bool) -> _Plan:
     job, journal = attempt.job, attempt.journal
     # A run whose lease was taken over, and is only slow and not dead, writes nothing more.
     fence_off(_written(job), job.lake.fence)
-    tell_untold(job.lake)
+    runs.tell_untold(job.lake)
     for query in job.plan.queries:  # before any work: another set's table is no matter of inputs
         check_owner(job.lake.stream(query.name), job.query_set)
         check_owner(job.lake.table(query.name), job.query_set)
@@ -366,8 +347,8 @@ def _plan(attempt: _Attempt, stages: tuple[str, ...], ask: bool) -> _Plan:
     if alone and (outrun := _outrun(journal, stages[0], digests)):
         attempt.progress.say(f"  its inputs have changed since stage {outrun}: it begins again")
         stages, ask = STAGES[: STAGES.index(stages[0]) + 1], True  # consent was for another audit
-    elif not alone and ask and consented(journal.rows(), digests):
-        stages, ask = (PUBLISH,), False
+    elif not alone and ask and intervals.consented(journal.rows(), digests):
+        stages, ask = (runs.PUBLISH,), False
     return _Plan(inputs, digests, state, reason, stages, ask, published)
 
 
@@ -376,13 +357,15 @@ def _is_published(journal: _Journal, digests: dict[str, str]) -> bool:
     Raises LakeError if the rows of a roll back are damaged: a run would publish what a person has refused."""
     publications = [journal.last(query) for query in digests]
     mine = [row for row in journal.rows() if row.query in ("", *digests)]
-    whole = (not mine or mine[-1].state != FAILED) and all(
+    whole = (not mine or mine[-1].state != runs.FAILED) and all(
         last is not None and last.digest == digests[last.query] for last in publications
     )
     for last in publications:
         if last is not None and (why := journal.damage(last.query)):
-            if last.state == ROLLED_BACK and last.digest == digests[last.query]:
-                raise errors.LakeError(f"query {last.query}: {ROLLED_BACK}, and damaged since: {why}", AGAIN_OR_LIFT)
+            if last.state == runs.ROLLED_BACK and last.digest == digests[last.query]:
+                raise errors.LakeError(
+                    f"query {last.query}: {runs.ROLLED_BACK}, and damaged since: {why}", AGAIN_OR_LIFT
+                )
             whole = False
     return whole
 
@@ -390,9 +373,9 @@ def _is_published(journal: _Journal, digests: dict[str, str]) -> bool:
 def _outrun(journal: _Journal, stage: str, digests: dict[str, str]) -> str:
     """The first stage before one that ran on other inputs: settings, queries or captures have changed since; empty if
     none did."""
-    newest = {(row.stage, row.query): row for row in journal.rows() if row.state != FAILED}
+    newest = {(row.stage, row.query): row for row in journal.rows() if row.state != runs.FAILED}
     for earlier in STAGES[: STAGES.index(stage)]:
-        present = {"": _joined(digests)} if earlier == LOW else digests
+        present = {"": _joined(digests)} if earlier == runs.LOW else digests
         ran = [newest.get((earlier, query)) for query in present]
         if any(row is not None and row.digest != present[row.query] for row in ran):
             return earlier
@@ -408,18 +391,18 @@ def _confirm(attempt: _Attempt, plan: _Plan) -> Outcome:
     once what was missing is read or set aside."""
     journal, audited = attempt.journal, _Audited()
     rows, state, reason = {}, plan.state, plan.reason
-    journal.begin(PUBLISH)
+    journal.begin(runs.PUBLISH)
     for query, digest in plan.digests.items():
         last = journal.last(query)
         assert last is not None
         rows[query] = last.rows or 0
-        if last.state == ROLLED_BACK:  # stands for these inputs, until somebody lifts it
-            state, reason = ROLLED_BACK, last.reason
-        elif last.state != plan.state and not (last.state == DONE and plan.state == PROVISIONAL):
+        if last.state == runs.ROLLED_BACK:  # stands for these inputs, until somebody lifts it
+            state, reason = runs.ROLLED_BACK, last.reason
+        elif last.state != plan.state and not (last.state == runs.DONE and plan.state == runs.PROVISIONAL):
             now = {"state": plan.state, "reason": plan.reason, "publication": last.publication}
             journal.write(journal.row(query, digest, last.rows, documents.stored_object(last.accounting), **now))
     for row in journal.rows():
-        if row.stage == AUDIT and row.query in plan.digests:
+        if row.stage == runs.AUDIT and row.query in plan.digests:
             audited = _Audited.of(row)
     bounds = attempt.start, attempt.end
     return Outcome(*bounds, state, reason, rows, False, plan.digests, audited.verdict, audited.report)
@@ -446,15 +429,15 @@ def _low(attempt: _Attempt, plan: _Plan, outcome: Outcome) -> Outcome:
     accounts = Accounts()
     for each in (outcome.result for outcome in result.outcomes):
         accounts.add(each)
-        record_violations(job.lake, each.link, job.config.link(each.link).skew, start, end, each.violations)
+        runs.record_violations(job.lake, each.link, job.config.link(each.link).skew, start, end, each.violations)
     accounts.check()
     beats = [heartbeat_rows(outcome.result, start, end) for outcome in result.outcomes]
-    record_heartbeats(job.lake, job.query_set, start, end, pa.concat_tables(beats))
+    runs.record_heartbeats(job.lake, job.query_set, start, end, pa.concat_tables(beats))
     rows, stored = {}, 0
     for lfta in job.plan.lftas:
         files = [[*map(paths.lake_path, names)] for (name, _), names in result.files.items() if name == lfta.name]
         table = job.lake.lfta(job.query_set, lfta_folder(lfta))
-        write_stream(table, stream_schema(lfta.fields), start, end, files, job.query_set, job.lake.fence)
+        write_stream(table, layout.stream_schema(lfta.fields), start, end, files, job.query_set, job.lake.fence)
         stored += stream_bytes(table, start, end)
         rows[lfta.name] = sum(accounts.counts(lfta.name, link)["rows_out"] for link in lfta.links)
     journal.took()
@@ -462,13 +445,13 @@ def _low(attempt: _Attempt, plan: _Plan, outcome: Outcome) -> Outcome:
     promises = {name: sum(each[name] for each in counts) for name in ("punctuations", "spared")}
     account = {"promises": promises, "stored": stored, **task_account(tasks)}
     journal.write(journal.row("", _joined(plan.digests), sum(rows.values()), account))
-    return replace(outcome, state=LOW, rows=rows)
+    return replace(outcome, state=runs.LOW, rows=rows)
 
 
 def _high(attempt: _Attempt, plan: _Plan, outcome: Outcome) -> Outcome:
     """The streams of LFTAs to those of queries, with the states for the interval after."""
     job, journal, folder, bounds = attempt.job, attempt.journal, attempt.folder / "high", (attempt.start, attempt.end)
-    journal.require(LOW, "", _joined(plan.digests))
+    journal.require(runs.LOW, "", _joined(plan.digests))
     files = {}
     for lfta in job.plan.lftas:
         parts = stream_parts(job.lake.lfta(job.query_set, lfta_folder(lfta)), *bounds)
@@ -484,7 +467,7 @@ def _high(attempt: _Attempt, plan: _Plan, outcome: Outcome) -> Outcome:
     for query in job.plan.queries:
         result, stream, digest = results[query.name], job.lake.stream(query.name), plan.digests[query.name]
         row_files = [paths.lake_path(path) for path in result.files]
-        write_stream(stream, result_schema(query.high.fields), *bounds, row_files, job.query_set, job.lake.fence)
+        write_stream(stream, layout.result_schema(query.high.fields), *bounds, row_files, job.query_set, job.lake.fence)
         accounting = {
             "operators": [asdict(operator) for operator in result.operators],
             "fingerprint": fingerprint(stream_files(stream, *bounds)),
@@ -495,14 +478,14 @@ def _high(attempt: _Attempt, plan: _Plan, outcome: Outcome) -> Outcome:
             keep_state(result.states, folder / f"state-{query.name}", _state(attempt, query.name, digest))
         made.append(journal.row(query.name, digest, result.rows, accounting))
     journal.write(*made)
-    return replace(outcome, state=HIGH, rows={name: result.rows for name, result in results.items()})
+    return replace(outcome, state=runs.HIGH, rows={name: result.rows for name, result in results.items()})
 
 
 def _audit(attempt: _Attempt, plan: _Plan, outcome: Outcome) -> Outcome:
     """Tests the streams of queries; a failure is an error, and nothing of the interval is published (Q1)."""
     journal, written = attempt.journal, {}
     for query, digest in plan.digests.items():
-        row = journal.require(HIGH, query, digest)
+        row = journal.require(runs.HIGH, query, digest)
         written[query] = WrittenStream(row.rows or 0, documents.stored_object(row.accounting).get("fingerprint", ""))
     verdict = audit(attempt.job, plan.inputs, written, attempt.scans, attempt.folder / "audit")
     journal.took()
@@ -512,7 +495,7 @@ def _audit(attempt: _Attempt, plan: _Plan, outcome: Outcome) -> Outcome:
         judged["suite"] = suite_digest(attempt.job.suites.get(query, ()))
         made.append(journal.row(query, plan.digests[query], count, {**verdict.accounting, **judged}))
     journal.write(*made)
-    return replace(outcome, state=AUDIT, rows=verdict.rows, verdict=verdict.verdict, report=verdict.report)
+    return replace(outcome, state=runs.AUDIT, rows=verdict.rows, verdict=verdict.verdict, report=verdict.report)
 
 
 class _Audited(NamedTuple):
@@ -523,7 +506,7 @@ class _Audited(NamedTuple):
     fingerprint: str = ""
 
     @classmethod
-    def of(cls, row: ReplayRow) -> _Audited:
+    def of(cls, row: runs.ReplayRow) -> _Audited:
         account = documents.stored_object(row.accounting)
         return cls(*(str(account.get(name, "")) for name in cls._fields))
 
@@ -531,14 +514,14 @@ class _Audited(NamedTuple):
 def _publish(attempt: _Attempt, plan: _Plan, outcome: Outcome) -> Outcome:
     """The audited rows become visible in `tables/`, in place of those of the same interval."""
     job, journal, bounds = attempt.job, attempt.journal, (attempt.start, attempt.end)
-    audits = {name: _Audited.of(journal.require(AUDIT, name, digest)) for name, digest in plan.digests.items()}
+    audits = {name: _Audited.of(journal.require(runs.AUDIT, name, digest)) for name, digest in plan.digests.items()}
     for name, audited in audits.items():  # all of them first, so that one that changed holds back the others
         last = journal.last(name)
         if last is None or last.digest != plan.digests[name] or journal.damage(name):
             check_unchanged(job.lake, name, *bounds, audited.fingerprint)
     # Captures that have come since the run began are for the next one: these rows are made without them.
     state, reason = plan.inputs.state(plan.inputs.require())
-    rows, made, committed = {}, list[ReplayRow](), False
+    rows, made, committed = {}, list[runs.ReplayRow](), False
     # A run that lost its lease must not remove those of a later one.
     handing = [query.name for query in job.plan.queries if properties.hands_over(query.high)]
     old_states = [each for name in handing for each in other_states(_state(attempt, name, plan.digests[name]))]
@@ -555,7 +538,7 @@ def _publish(attempt: _Attempt, plan: _Plan, outcome: Outcome) -> Outcome:
                 audits[query.name].fingerprint,
                 act,
                 _words(query),
-                checks_of(job.suites.get(query.name, ()), row_schema(fields)),
+                checks_of(job.suites.get(query.name, ()), layout.row_schema(fields)),
             )
             rows[query.name] = publication.rows
             last = journal.last(query.name)

@@ -19,24 +19,13 @@ from lowwater.config import LONGEST_SKEW, Config, Link, load_config, section_of
 from lowwater.errors import ConfigError, LakeError, nearest
 from lowwater.extras import absent
 from lowwater.instants import format_duration, format_instant
-from lowwater.lake.ingestion.record_options import planned_options, planned_skews, record_options
-from lowwater.lake.ingestion.replacement import version_of
-from lowwater.lake.layout import Lake, lake_to_read, make_ledgers, row_schema
+from lowwater.lake import layout, query_sets, run_inputs
+from lowwater.lake.ingestion import record_options, replacement
+from lowwater.lake.ledgers import runs
 from lowwater.lake.ledgers.captures import Capture, Captures, ingested_links, interface_links, read_captures
 from lowwater.lake.ledgers.coverage import Gap, at_edge, check, gap_error, gap_texts, unsettled
 from lowwater.lake.ledgers.missing import ABSENT, KnownMissing, Missing, absent_texts, fields_read, missing_texts
-from lowwater.lake.ledgers.runs import (
-    DONE,
-    INCOMPLETE,
-    PROVISIONAL,
-    Publications,
-    ReplayRow,
-    last_published,
-    published_until,
-)
-from lowwater.lake.query_sets import last_look, store_chained
 from lowwater.lake.results.streams import FORM, state_folder
-from lowwater.lake.run_inputs import OLDER, InputSummary, inputs_digest, inputs_summary, link_inputs, outdated
 from lowwater.low import Policy
 from lowwater.low.settings import Flush, LowSettings
 from lowwater.plan import operators as ops, queryset, temporal
@@ -109,7 +98,7 @@ class TrialChanges:
 class Job:
     """A query set over a lake."""
 
-    lake: Lake
+    lake: layout.Lake
     config: Config
     query_set: str  # name of the set, owner of its tables (S3)
     plan: queryset.Plan
@@ -136,7 +125,7 @@ class Job:
             QueryError: a query is wrong, or reads a column that a link does not keep.
         """
         config = load_config(root)
-        lake = lake_to_read(root)
+        lake = layout.lake_to_read(root)
         files = query_files(config, query_set, queries)
         links = lake_links(config, lake)
         if changes is not None:
@@ -148,17 +137,17 @@ class Job:
         require_kept(plan, config)
         _require_protocols(config, plan)
         length = config.length(query_set)
-        schemas = {query.name: row_schema(query.high.fields) for query in plan.queries}
+        schemas = {query.name: layout.row_schema(query.high.fields) for query in plan.queries}
         suites = read_suites(root, query_set, schemas, config.suites.code == "allowed")
         # Within the patience its links may still report: nobody is told that it cannot start.
-        passed = max(0, last_look(root, query_set).at - config.replay.patience)
+        passed = max(0, query_sets.last_look(root, query_set).at - config.replay.patience)
         return Job(lake, config, query_set, plan, length, suites, files=tuple(files), passed=passed)
 
     def prepare(self) -> None:
         """Makes what the lake lacks for a run, and stores for DAG files whether the set is chained.
         Raises LakeError if the lake cannot be written."""
-        make_ledgers(self.lake)
-        store_chained(self.lake.root, self.query_set, self.chained)
+        layout.make_ledgers(self.lake)
+        query_sets.store_chained(self.lake.root, self.query_set, self.chained)
 
     def intervals(self, start: int, end: int) -> list[tuple[int, int]]:
         """The intervals of [start, end), ns, aligned to the epoch (I3).
@@ -249,7 +238,7 @@ class Job:
         end: int,
         captures: Mapping[str, Sequence[Capture]],
         known: KnownMissing | None = None,
-        past: Publications | None = None,
+        past: runs.Publications | None = None,
     ) -> IntervalInputs:
         """The inputs of an interval as they are now.
 
@@ -295,8 +284,11 @@ def _with_records(links: Sequence[str], loud: Collection[str]) -> list[str]:
 def _require_protocols(config: Config, plan: queryset.Plan) -> None:
     """Checks that queries read the records of links by the protocols by which ingest reads them."""
     for link in plan.links:
-        planned_skews(config, plan, link)  # its errors come before anything starts
-        stored, planned = record_options(config, link), planned_options(config, plan, link)
+        record_options.planned_skews(config, plan, link)  # its errors come before anything starts
+        stored, planned = (
+            record_options.record_options(config, link),
+            record_options.planned_options(config, plan, link),
+        )
         if stored is not None and planned is not None and str(stored) != str(planned):
             raise ConfigError(
                 f"the PROTOCOL block {planned.layout.protocol} of a query has other fields than that of link {link} in "
@@ -305,7 +297,7 @@ def _require_protocols(config: Config, plan: queryset.Plan) -> None:
             )
 
 
-def lake_links(config: Config, lake: Lake) -> Links:
+def lake_links(config: Config, lake: layout.Lake) -> Links:
     """The links that queries over a lake may name: configured ones, otherwise ingested ones, and their interfaces
     (T1)."""
     ingested = ingested_links(lake)
@@ -346,7 +338,7 @@ class IntervalInputs(LowInputs):
     # what the ledgers know to be missing; no row and no digest depends on it
     known: KnownMissing | None = field(default=None, compare=False, repr=False)
     # what is published; None to read the ledger
-    past: Publications | None = field(default=None, compare=False, repr=False)
+    past: runs.Publications | None = field(default=None, compare=False, repr=False)
 
     def takes_up(self, query: queryset.QueryPlan) -> bool:
         """Whether a query continues the state of the interval before (I4)."""
@@ -360,11 +352,11 @@ class IntervalInputs(LowInputs):
         last = self._last(query)
         return last.digest if last is not None else None
 
-    def _last(self, query: queryset.QueryPlan) -> ReplayRow | None:
+    def _last(self, query: queryset.QueryPlan) -> runs.ReplayRow | None:
         """The publication up to the begin of the interval; None if there is none."""
         if self.past is not None:
             return self.past.until(query.name, self.start)
-        return published_until(self.lake, self.query_set, query.name, self.start)
+        return runs.published_until(self.lake, self.query_set, query.name, self.start)
 
     def chain_start(self, query: queryset.QueryPlan) -> int:
         """The start of a query's chain, ns: the setting, otherwise the first coverage of its links. As long as there is
@@ -389,25 +381,25 @@ class IntervalInputs(LowInputs):
     def digest(self, query: queryset.QueryPlan) -> str:
         """The digest of a query's inputs (S1)."""
         now = self._digest(query)
-        if self.past is None and all(self._digest(query, older) == now for older in OLDER):
+        if self.past is None and all(self._digest(query, older) == now for older in run_inputs.OLDER):
             return now
         # What an older version published from the same inputs is not stale.
         last = self.publication(query)
         if last is None or last.digest == now:
             return now
-        return last.digest if any(self._digest(query, older) == last.digest for older in OLDER) else now
+        return last.digest if any(self._digest(query, older) == last.digest for older in run_inputs.OLDER) else now
 
     def _digest(self, query: queryset.QueryPlan, older: int = 0) -> str:
         links = self._links(query, older)
         loud = {entry["link"] for entry in links if entry["captures"]}
         sources = {f"links of {lfta.name}": " ".join(_with_records(lfta.links, loud)) for lfta in query.lftas}
-        return inputs_digest(query.text, {**sources, **self._named(query)}, links)
+        return run_inputs.inputs_digest(query.text, {**sources, **self._named(query)}, links)
 
-    def publication(self, query: queryset.QueryPlan) -> ReplayRow | None:
+    def publication(self, query: queryset.QueryPlan) -> runs.ReplayRow | None:
         """The publication of the visible rows of a query; None if there is none, or several made them."""
         if self.past is not None:
             return self.past.last(query.name, self.start, self.end)
-        return last_published(self.lake, self.query_set, query.name, self.start, self.end)
+        return runs.last_published(self.lake, self.query_set, query.name, self.start, self.end)
 
     def published(self, query: queryset.QueryPlan) -> bool:
         """Whether the newest publication of a query has these inputs."""
@@ -421,9 +413,9 @@ class IntervalInputs(LowInputs):
         folder = state_folder(self.lake, self.query_set, query.name, self.start, self.end, self.digest(query))
         return "" if paths.has_folder(folder) else "the state that it left is not in the lake"
 
-    def summary(self, query: queryset.QueryPlan) -> InputSummary:
+    def summary(self, query: queryset.QueryPlan) -> run_inputs.InputSummary:
         """What the ledger keeps of the inputs of a query, to say later how they changed."""
-        return inputs_summary([*query.parts, *self._named(query).items()], self._links(query))
+        return run_inputs.inputs_summary([*query.parts, *self._named(query).items()], self._links(query))
 
     def _links(self, query: queryset.QueryPlan, older: int = 0) -> list[dict[str, Any]]:
         """The inputs of the links of a query. An interface without records in the read range adds nothing.
@@ -431,7 +423,7 @@ class IntervalInputs(LowInputs):
         So an interface that some capture declares later leaves the intervals before as they are.
         """
         inputs = [
-            link_inputs(link, self.captures.get(link, ()), self.config.link(link), start, self.end, older)
+            run_inputs.link_inputs(link, self.captures.get(link, ()), self.config.link(link), start, self.end, older)
             for link, start in self.link_starts([query]).items()
         ]
         told = [entry for entry in inputs if entry["captures"]]
@@ -531,11 +523,13 @@ class IntervalInputs(LowInputs):
         return [
             reason
             for link, start in self.link_starts(self.plan.queries).items()
-            for settings, records in [(self.config.link(link), planned_options(self.config, self.plan, link))]
-            for reason in outdated(
+            for settings, records in [
+                (self.config.link(link), record_options.planned_options(self.config, self.plan, link))
+            ]
+            for reason in run_inputs.outdated(
                 self.captures.get(link, ()),
                 settings,
-                version_of(records or ContentOptions()),
+                replacement.version_of(records or ContentOptions()),
                 start,
                 self.end,
                 records,
@@ -559,10 +553,10 @@ class IntervalInputs(LowInputs):
     def state(self, excluded: Sequence[Gap]) -> tuple[str, str]:
         """The state of a publication now, and its reason: done, provisional or incomplete (T6)."""
         if reasons := [*gap_texts(excluded, self.captures, self.why_needed), *missing_texts(self.missing())]:
-            return INCOMPLETE, "; ".join(reasons)
+            return runs.INCOMPLETE, "; ".join(reasons)
         if reason := self.open():
-            return PROVISIONAL, reason
-        return DONE, ""
+            return runs.PROVISIONAL, reason
+        return runs.DONE, ""
 
     def open(self) -> str:
         """Says which links have not reported to the end of the interval and their skew; empty where all have (T6)."""

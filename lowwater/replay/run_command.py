@@ -27,9 +27,8 @@ from lowwater.high.operators import StoredState
 from lowwater.high.process import InProcess
 from lowwater.high.runner import Runner
 from lowwater.instants import HOUR, SECOND, format_duration
-from lowwater.lake.ingestion.batch import IngestResult
+from lowwater.lake.ingestion import batch, record_options
 from lowwater.lake.ingestion.ingest import ingest
-from lowwater.lake.ingestion.record_options import planned_options, planned_skews
 from lowwater.lake.layout import MALFORMED, VIOLATIONS, Lake, open_lake
 from lowwater.lake.ledgers.captures import Capture, Captures, ingested_links, interface_links, read_captures
 from lowwater.lake.ledgers.missing import absent_texts, fields_read, record_ranges
@@ -262,10 +261,10 @@ def _ingest(request: RunRequest, lake: Lake, progress: Progress) -> tuple[dict[s
     """Ingests the captures. Returns them, and the doubts about their times."""
     links = sorted({link for link, _ in request.captures})
     config = _keeping_what_is_read(request, links)
-    tables = {link: planned_options(config, request.plan, link) for link in links}
+    tables = {link: record_options.planned_options(config, request.plan, link) for link in links}
     notes: list[str] = []
     for link in links:
-        planned_skews(config, request.plan, link)  # its errors come before anything starts
+        record_options.planned_skews(config, request.plan, link)  # its errors come before anything starts
     with progress.stage(
         "ingest", f"of {len(request.captures)} capture{'s' if len(request.captures) > 1 else ''}"
     ) as tell:
@@ -279,7 +278,7 @@ def _ingest(request: RunRequest, lake: Lake, progress: Progress) -> tuple[dict[s
     return read_captures(lake, ingested_links(lake)), notes
 
 
-def _refuse_same_content(link: str, ingested: Sequence[IngestResult]) -> None:
+def _refuse_same_content(link: str, ingested: Sequence[batch.IngestResult]) -> None:
     """Refuses two files of a link with the same packets: they are one capture (T1)."""
     paths: dict[str, Path] = {}
     for ingested_file in ingested:

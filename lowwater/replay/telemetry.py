@@ -30,13 +30,11 @@ from lowwater.catalog.schemas import PUNCTUATION
 from lowwater.errors import LakeError, LowwaterError
 from lowwater.instants import SECOND, format_instant
 from lowwater.lake.layout import OUTCOMES, Lake, lake_to_read
-from lowwater.lake.ledgers import runs
+from lowwater.lake.ledgers import intervals, runs
 from lowwater.lake.ledgers.captures import ingested_links, read_captures
 from lowwater.lake.ledgers.files import told_files
-from lowwater.lake.ledgers.intervals import DAMAGED
 from lowwater.lake.ledgers.runs import AUDIT, FAILED, HIGH, LOW, PUBLISH, ReplayRow, read_heartbeats, read_replays
-from lowwater.lake.results.published import all_damages
-from lowwater.lake.results.streams import stream_files, stream_parts
+from lowwater.lake.results import published, streams
 from lowwater.limits import PUSH_SECONDS, SCRAPE_CONNECTIONS, SCRAPE_SECONDS
 from lowwater.replay.interval import lfta_folder
 from lowwater.replay.job import Job
@@ -338,7 +336,7 @@ class LakeCollector:
             yield from _stream(info)
         replays = runs.read_replays(lake)
         yield from _lftas(lake, replays)
-        yield from _runs(replays, all_damages(lake, replays))
+        yield from _runs(replays, published.all_damages(lake, replays))
         yield from _audits(lake)
         yield from _sets(planned, problems)
         yield "lowwater_collected_seconds", (), time.time()
@@ -438,7 +436,7 @@ def _runs(replays: list[runs.ReplayRow], damaged: Mapping[tuple[str, str, int, i
 def _state(row: runs.ReplayRow, damaged: bool) -> str:
     if row.state == runs.FAILED or row.stage != runs.PUBLISH:
         return row.state if row.state == runs.FAILED else "unpublished"
-    return DAMAGED if damaged else row.state
+    return intervals.DAMAGED if damaged else row.state
 
 
 def _audits(lake: Lake) -> Iterator[Sample]:
@@ -547,13 +545,13 @@ def interval_lags(job: Job, start: int, end: int) -> list[Lag]:
         skew = job.config.link(link).longest_skew
         lags.append(Lag("link", link, "", skew, skew, (skew,) * SAMPLES, 0))
     for lfta in job.plan.lftas:
-        parts = stream_parts(job.lake.lfta(job.query_set, lfta_folder(lfta)), start, end)
+        parts = streams.stream_parts(job.lake.lfta(job.query_set, lfta_folder(lfta)), start, end)
         for link, files in zip(sorted(lfta.links), parts, strict=False):
             before = job.config.link(link).longest_skew
             lags += _lag("LFTA", lfta.name, link, files, moments, before, start)
     for query in job.plan.queries:
         below = [lag.typical for lag in lags if lag.level == "LFTA" and lag.name in {lfta.name for lfta in query.lftas}]
-        files = stream_files(job.lake.stream(query.name), start, end)
+        files = streams.stream_files(job.lake.stream(query.name), start, end)
         lags += _lag("query", query.name, "", files, moments, max(below, default=0), start)
     return lags if any(lag.level != "link" for lag in lags) else []
 

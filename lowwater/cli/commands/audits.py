@@ -19,7 +19,7 @@ from lowwater.storage.object_paths import ObjectPath
 
 if TYPE_CHECKING:
     from lowwater.config import Config
-    from lowwater.lake.layout import Lake
+    from lowwater.lake import layout
     from lowwater.quality.history import LimitProposal
     from lowwater.replay.job import Job
     from lowwater.replay.schedule.skew_review import SkewReview
@@ -159,11 +159,11 @@ def _reviews(
     root: PurePath, links: Sequence[str], start: int | None, end: int | None, loss: float, queries: Path
 ) -> Iterator[SkewReview]:
     from lowwater.config import load_config
-    from lowwater.lake.layout import lake_to_read
+    from lowwater.lake import layout
     from lowwater.lake.ledgers.captures import ingested_links, standing_for
     from lowwater.replay.schedule.links import jobs
 
-    lake, config = lake_to_read(root), load_config(root)
+    lake, config = layout.lake_to_read(root), load_config(root)
     ingested = ingested_links(lake)
     chosen = [link for name in links for link in standing_for(name, ingested) or [name]] or ingested
     sets = jobs(root, queries, lambda name, error: terminal.say(f"query set {name} is left out: {error}", err=True))
@@ -172,7 +172,7 @@ def _reviews(
 
 
 def _review(
-    lake: Lake, config: Config, link: str, start: int | None, end: int | None, loss: float, sets: list[Job]
+    lake: layout.Lake, config: Config, link: str, start: int | None, end: int | None, loss: float, sets: list[Job]
 ) -> SkewReview:
     from lowwater.lake.ledgers.captures import read_captures
     from lowwater.lake.ledgers.runs import read_replays
@@ -310,11 +310,11 @@ def _suites(root: PurePath, query_set: str, queries: Path, write: bool) -> None:
 def _suggestions(root: PurePath, config: Config) -> list[LimitProposal]:
     import pyarrow.compute as pc
 
-    from lowwater.lake.layout import lake_to_read
+    from lowwater.lake import layout
     from lowwater.lake.ledgers.runs import read_metrics
     from lowwater.quality.history import interval_history, limit_proposals
 
-    metrics = read_metrics(lake_to_read(root))
+    metrics = read_metrics(layout.lake_to_read(root))
     histories = []
     for name in sorted(pc.unique(metrics.column("query_set")).to_pylist()):
         metrics_of_set = metrics.filter(pc.equal(metrics.column("query_set"), name))
@@ -367,9 +367,8 @@ def gx(lake: PurePath, folder: Path | None) -> None:
       lowwater gx --lake var/lake
       python -c 'import great_expectations as gx; c = gx.get_context(project_root_dir="var/lake"); print(c.checkpoints)'
     """
-    from lowwater.lake.layout import open_lake
+    from lowwater.lake import layout, locks
     from lowwater.lake.ledgers.runs import PUBLISH, read_replays
-    from lowwater.lake.locks import attempt
     from lowwater.quality.gx_project import OURS, bring, link_data, write_measure_suites, write_suites
 
     if (folder is None) == isinstance(lake, ObjectPath):
@@ -377,7 +376,7 @@ def gx(lake: PurePath, folder: Path | None) -> None:
     extras.require("lowwater gx", "quality")
     from lowwater_expectations.project import write_project
 
-    opened = open_lake(lake, make=False)
+    opened = layout.open_lake(lake, make=False)
     published: dict[str, set[str]] = {}
     for row in read_replays(opened):
         if row.stage == PUBLISH and row.query:
@@ -387,7 +386,7 @@ def gx(lake: PurePath, folder: Path | None) -> None:
     if folder is not None:
         opened = bring(opened, folder.resolve())
     place = Path(str(opened.root))
-    with attempt(opened, "gx", wait=60) as scratch:
+    with locks.attempt(opened, "gx", wait=60) as scratch:
         assets = link_data(opened, sorted({query for queries in published.values() for query in queries}))
         suites = {name: write_suites(opened, name, sorted(queries)) for name, queries in published.items()}
         write_project(place, assets, {**suites, OURS: write_measure_suites(opened)}, scratch)

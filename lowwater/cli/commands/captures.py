@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from lowwater.config import Config
     from lowwater.lake.ingestion.batch import IngestResult
     from lowwater.lake.layout import Lake
-    from lowwater.lake.ledgers.captures import Capture
+    from lowwater.lake.ledgers import captures
     from lowwater.replay.packets import Selection
 
 
@@ -303,13 +303,12 @@ def _show(results: Sequence[IngestResult], lake: Lake, config: Config, whole: bo
     """Prints the results of ingesting files, with the records that lie outside their coverage (A1). `whole`: whether to
     print whole paths rather than file names; a common prefix is printed once."""
     from lowwater.catalog.protocols import RECORD_KINDS
-    from lowwater.lake.ledgers.captures import left_out_words
-    from lowwater.lake.ledgers.missing import lake_records_outside, outside_words
+    from lowwater.lake.ledgers import captures, missing
 
     outside = {
         (link, capture.attempt): count
         for link in sorted({row.link for result in results for row in result.captures})
-        for capture, count in lake_records_outside(lake, link, config.link(link))
+        for capture, count in missing.lake_records_outside(lake, link, config.link(link))
     }
     names = [str(result.path) if whole else result.path.name for result in results]
     shared = options.shared_beginning(names)
@@ -319,14 +318,14 @@ def _show(results: Sequence[IngestResult], lake: Lake, config: Config, whole: bo
     for column in table.columns:
         column.overflow = "fold"  # truncation could remove the part in which names differ
         column.no_wrap = column.header == "covers"
-    plain: dict[tuple[str, str], list[tuple[str, Capture]]] = {}
+    plain: dict[tuple[str, str], list[tuple[str, captures.Capture]]] = {}
     for result, name in zip(results, names, strict=True):
         for row in result.captures:
             covered = f"{instants.format_instant(row.covers_from)}/{instants.format_instant(row.covers_to)}"
             count = outside.get((row.link, row.attempt))
-            outside_text = "" if count is None else outside_words(row, count, config.link(row.link))
+            outside_text = "" if count is None else missing.outside_words(row, count, config.link(row.link))
             numbers = f"{row.packets:,}", f"{row.malformed:,}", f"{count.all if count else 0:,}"
-            left_out = left_out_words(row.left_out_counts)
+            left_out = captures.left_out_words(row.left_out_counts)
             notes = "; ".join(text for text in (result.note, outside_text, left_out) if text)
             if len(results) > MOST_SHOWN and not (notes or row.malformed):
                 plain.setdefault((row.link, result.state), []).append((name[len(shared) :], row))

@@ -163,26 +163,23 @@ def status(lake: PurePath, queries: Path) -> None:
     """
     from lowwater.config import load_config
     from lowwater.lake.layout import lake_to_read
-    from lowwater.lake.ledgers.captures import shared_lines
+    from lowwater.lake.ledgers import captures, files, missing, runs
     from lowwater.lake.ledgers.coverage import tolerated_lines, undeclared_lines
-    from lowwater.lake.ledgers.files import unread_lines
     from lowwater.lake.ledgers.intervals import BLOCKED, DAMAGED, range_words
-    from lowwater.lake.ledgers.missing import outside_lines
-    from lowwater.lake.ledgers.runs import FAILED
     from lowwater.lake.results.published import stray_lines
     from lowwater.replay.schedule.due import statuses
 
     table = Table("interval", "query set", "query", "state", "reason", box=None)
     unplanned: list[str] = []
     for row in statuses(lake, queries, lambda name, error: unplanned.append(f"query set {name}: {error}")):
-        state = terminal.styled(row.shown, "bold red" if row.shown in (BLOCKED, DAMAGED, FAILED) else "")
+        state = terminal.styled(row.shown, "bold red" if row.shown in (BLOCKED, DAMAGED, runs.FAILED) else "")
         table.add_row(range_words(row.start, row.end, row.intervals), row.query_set, row.query, state, row.why)
     none = f"no interval: {lake} has no captures, or no query set in {queries} (--queries) reads them"
     if table.row_count or not unplanned:
         terminal.open_console().print(table if table.row_count else none)
     opened, config = lake_to_read(lake), load_config(lake)
-    lines = outside_lines(opened, config), tolerated_lines(opened, config), undeclared_lines(opened, config)
-    more = shared_lines(opened), unread_lines(opened, config), stray_lines(opened)
+    lines = missing.outside_lines(opened, config), tolerated_lines(opened, config), undeclared_lines(opened, config)
+    more = captures.shared_lines(opened), files.unread_lines(opened, config), stray_lines(opened)
     for line in chain(*lines, *more):
         terminal.say(line)
     for problem in unplanned:

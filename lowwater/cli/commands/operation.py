@@ -15,7 +15,7 @@ from lowwater.cli import options
 from lowwater.terminal import Terminal, open_console, say
 
 if TYPE_CHECKING:
-    from lowwater.lake.layout import Lake
+    from lowwater.lake import layout
 
 
 @click.command()
@@ -76,15 +76,14 @@ def maintain(lake: PurePath, dry_run: bool, mend: bool, verify: bool, queries: P
     from rich.table import Table
 
     from lowwater.config import load_config
-    from lowwater.lake.layout import lake_to_read, open_lake
+    from lowwater.lake import layout, upkeep
     from lowwater.lake.maintain import DOUBLED, clock_words, maintain as maintain_lake
-    from lowwater.lake.upkeep import MEND
     from lowwater.replay.versions import take_over
 
     if verify:
-        _verify(lake_to_read(lake))
+        _verify(layout.lake_to_read(lake))
         return
-    opened, retention = open_lake(lake, make=False), load_config(lake).retention
+    opened, retention = layout.open_lake(lake, make=False), load_config(lake).retention
     actions = take_over(lake, queries, dry_run, lambda name, error: say(f"query set {name}: {error}", err=True))
     actions += maintain_lake(opened, retention, dry_run, mend=mend)
     if words := clock_words(opened):
@@ -94,14 +93,14 @@ def maintain(lake: PurePath, dry_run: bool, mend: bool, verify: bool, queries: P
         table.add_row(action.what, action.where, f"{action.files:,}", f"{action.bytes:,}", action.why)
     open_console().print(table if actions else "nothing to do")
     if twice := [action for action in actions if action.what == DOUBLED]:
-        raise errors.LakeError("; ".join(f"{each.where} {each.why}" for each in twice), MEND)
+        raise errors.LakeError("; ".join(f"{each.where} {each.why}" for each in twice), upkeep.MEND)
 
 
-def _verify(lake: Lake) -> None:
-    from lowwater.lake.upkeep import wrong_claims
+def _verify(lake: layout.Lake) -> None:
+    from lowwater.lake import upkeep
 
     count = 0
-    for claim in wrong_claims(lake):
+    for claim in upkeep.wrong_claims(lake):
         count += 1
         say(claim)
     if count:
@@ -188,7 +187,7 @@ def traces(lake: PurePath, queries: Path, address: str, since: int | None, follo
     from lowwater.extras import require
 
     require("lowwater traces", "metrics")
-    from lowwater.lake.layout import lake_to_read
+    from lowwater.lake import layout
     from lowwater.replay.schedule.links import jobs
     from lowwater.replay.telemetry import TraceSender, traces_since
 
@@ -197,7 +196,7 @@ def traces(lake: PurePath, queries: Path, address: str, since: int | None, follo
 
     if every <= 0:
         raise click.BadParameter("--every must be above 0")
-    opened, at, sent = lake_to_read(lake), since or 0, 0
+    opened, at, sent = layout.lake_to_read(lake), since or 0, 0
     sender = TraceSender(address)
     with processes.until_stopped() as stopped:
         while not stopped():

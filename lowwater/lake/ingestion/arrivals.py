@@ -17,8 +17,7 @@ from lowwater.capture.tables.options import TableOptions
 from lowwater.config import Config, Link, section_of
 from lowwater.documents import FILE_NAME
 from lowwater.lake.files.patterns import declared_coverage, files_of
-from lowwater.lake.ingestion.record_options import record_options
-from lowwater.lake.ingestion.replacement import LedgerFile, LedgerFiles
+from lowwater.lake.ingestion import record_options, replacement
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.files import (
     ASIDE,
@@ -154,7 +153,7 @@ def _of_link(lake: Lake, config: Config, name: str, found: Sequence[Path]) -> Ar
     settings = config.link(name)
     files = without_aside(lake, settings, found)
     aside = {location(lake, row.path) for row in told_files(lake).values() if row.state == ASIDE}
-    known = _Known(lake, name, settings, record_options(config, name) or ContentOptions.of(settings))
+    known = _Known(lake, name, settings, record_options.record_options(config, name) or ContentOptions.of(settings))
     unchanged = {path for path in files if known.unchanged(path)}
     assert settings.captures is not None
     return Arrivals(
@@ -175,13 +174,13 @@ class _Known:
 
     def __init__(self, lake: Lake, link: str, settings: Link, options: ContentOptions | TableOptions) -> None:
         self._lake, self._settings, self._options = lake, settings, options
-        self._ledger = LedgerFiles(lake, link, settings)
-        self._copies: dict[str, LedgerFile] = {}
+        self._ledger = replacement.LedgerFiles(lake, link, settings)
+        self._copies: dict[str, replacement.LedgerFile] = {}
         for file in self._ledger.all:
             if file.copies and self._ledger.where(file) is not None:
                 for key, copy in file.row.copied_to.items():
                     rows = (replace(row, bytes=copy.bytes, ingested_at=copy.seen_at) for row in file.rows)
-                    self._copies.setdefault(location(lake, key), LedgerFile(tuple(rows)))
+                    self._copies.setdefault(location(lake, key), replacement.LedgerFile(tuple(rows)))
 
     def unchanged(self, path: Path) -> bool:
         """Whether the lake has a file as it is now, decoded as the settings want it."""
@@ -194,7 +193,7 @@ class _Known:
             return True
         return any(self._is(path, status, file) for file in self._ledger.at(path))
 
-    def _is(self, path: Path, status: os.stat_result, file: LedgerFile) -> bool:
+    def _is(self, path: Path, status: os.stat_result, file: replacement.LedgerFile) -> bool:
         return (
             not file.row.growing
             and status.st_size == file.row.bytes
@@ -203,12 +202,12 @@ class _Known:
             and (self._is_older(path, status, file) or self._was_seen(path, status, file))
         )
 
-    def _is_older(self, path: Path, status: os.stat_result, file: LedgerFile) -> bool:
+    def _is_older(self, path: Path, status: os.stat_result, file: replacement.LedgerFile) -> bool:
         """Whether nothing was written since the ingest to a file that has not been moved. Files of two recorders may
         have one name and one length."""
         return status.st_mtime_ns < file.row.ingested_at - SETTLED and not self._ledger.has_moved(path, file)
 
-    def _was_seen(self, path: Path, status: os.stat_result, file: LedgerFile) -> bool:
+    def _was_seen(self, path: Path, status: os.stat_result, file: replacement.LedgerFile) -> bool:
         """Whether the ledger of files saw it as it is now, here or where it was moved from, as this capture."""
         seen = self._read.get(_place(path))
         return (

@@ -28,8 +28,7 @@ from lowwater.catalog.protocols import LOG_KINDS
 from lowwater.config import Config
 from lowwater.errors import CaptureError, ConfigError, LakeError, LowwaterError
 from lowwater.lake.files.patterns import date_shape, dated_parts, declared_coverage, files_of, wildcard
-from lowwater.lake.ingestion.batch import IngestResult
-from lowwater.lake.ingestion.record_options import record_options
+from lowwater.lake.ingestion import batch, record_options
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers import files as ledger
 from lowwater.lake.ledgers.captures import Captures, CopiedFile, ingested_links, read_captures
@@ -270,7 +269,7 @@ def look(lake: Lake, config: Config, clock: Callable[[], int] = time.time_ns) ->
 
 
 def record(
-    lake: Lake, config: Config, link: str, results: Iterable[IngestResult], refused: Mapping[Path, LowwaterError]
+    lake: Lake, config: Config, link: str, results: Iterable[batch.IngestResult], refused: Mapping[Path, LowwaterError]
 ) -> None:
     """Keeps what an ingest did: which files it refused, and that those are read which were not.
 
@@ -310,7 +309,7 @@ def record(
         ledger.put_seen(held, rows)
 
 
-def _is_news(lake: Lake, told: ledger.SeenFile | None, result: IngestResult) -> bool:
+def _is_news(lake: Lake, told: ledger.SeenFile | None, result: batch.IngestResult) -> bool:
     """Whether the ledger must be told of a file that was taken: by itself a look knows it by path and size only."""
     if told is not None:
         return True
@@ -357,7 +356,7 @@ class _Reading:
 
     def _options(self, link: str) -> TableOptions | LowwaterError | None:
         try:
-            return record_options(self._config, link)
+            return record_options.record_options(self._config, link)
         except LowwaterError as error:
             return error
 

@@ -19,17 +19,15 @@ from lowwater import documents, link_names, threads
 from lowwater.capture.tables.options import TableOptions
 from lowwater.config import Config, section_of
 from lowwater.errors import ConfigError, LakeError, LowwaterError, OverlapError
+from lowwater.lake import layout, upkeep
 from lowwater.lake.files.patterns import declared_coverage
+from lowwater.lake.ingestion import record_options, replacement
 from lowwater.lake.ingestion.batch import Batch, IngestResult
 from lowwater.lake.ingestion.folders import record
-from lowwater.lake.ingestion.record_options import record_options
-from lowwater.lake.ingestion.replacement import Coverage, LedgerFiles
 from lowwater.lake.ingestion.tasks import pack
-from lowwater.lake.layout import MALFORMED, Lake, make_records_table
 from lowwater.lake.ledgers.captures import read_captures, shared_notes
 from lowwater.lake.locks import folder_of, handed_over, hold
 from lowwater.lake.tables import commit, fence_off, live_files, quote, read_rows, safe_name, swap_files
-from lowwater.lake.upkeep import tidy_ledgers
 from lowwater.limits import INGEST_WAIT
 from lowwater.storage import paths
 from lowwater.storage.captures import capture_path
@@ -39,7 +37,7 @@ from lowwater.storage.object_paths import ObjectPath
 # ledger: no reader uses files outside of the ledger.
 
 
-def clean(lake: Lake, link: str, attempts: Collection[str]) -> None:
+def clean(lake: layout.Lake, link: str, attempts: Collection[str]) -> None:
     """Removes what other attempts left of a link and its interfaces: committed files and rows, and files on disk.
     Raises LakeError if the lake cannot be written. `link`: the link, without an interface."""
     # A link that had other records before may have left files in both tables.
@@ -58,7 +56,7 @@ class Tidiness:
         stored: whether that is noted.
     """
 
-    def __init__(self, lake: Lake, link: str) -> None:
+    def __init__(self, lake: layout.Lake, link: str) -> None:
         self._note = lake.source / "_ingests" / safe_name(link)
         self.stored = isinstance(self._note, ObjectPath)
 
@@ -84,7 +82,7 @@ _OWN = re.compile("[0-9a-f]{12}")
 """Names of attempts. Another program that joins files names them otherwise, and may have left no other copy of rows."""
 
 
-def _clean_table(lake: Lake, table: PurePath, name: str, attempts: Collection[str]) -> None:
+def _clean_table(lake: layout.Lake, table: PurePath, name: str, attempts: Collection[str]) -> None:
     own = f"link={name}"
     folders = [path for path in paths.folders(table) if path.name == own or path.name.startswith(f"{own}@")]
     stored = (path for folder in folders for path in paths.matching(folder, "hour=*/*.parquet"))
@@ -102,10 +100,10 @@ def _clean_table(lake: Lake, table: PurePath, name: str, attempts: Collection[st
         raise LakeError(f"{path}: cannot be removed: {error.strerror}", "check that the lake is writable") from error
 
 
-def _clean_malformed(lake: Lake, link: str, attempts: Collection[str]) -> None:
+def _clean_malformed(lake: layout.Lake, link: str, attempts: Collection[str]) -> None:
     attempt_names = pa.array(sorted(attempts), pa.string())
     of_link = (pads.field("link") == link) | pc.starts_with(pads.field("link"), f"{link}/")
-    stray = read_rows(lake.malformed, MALFORMED, of_link & ~pads.field("attempt").isin(attempt_names))
+    stray = read_rows(lake.malformed, layout.MALFORMED, of_link & ~pads.field("attempt").isin(attempt_names))
     if stray.num_rows:
         links = ", ".join(quote(value) for value in pc.unique(stray.column("link")).to_pylist())
         dead = ", ".join(quote(value) for value in pc.unique(stray.column("attempt")).to_pylist())
@@ -130,11 +128,11 @@ SHOWN = 10
 
 
 def ingest(
-    lake: Lake,
+    lake: layout.Lake,
     link: str,
     files: Iterable[Path],
     config: Config,
-    covers: Coverage | None = None,
+    covers: replacement.Coverage | None = None,
     runner: threads.TaskMap = threads.each_on_threads,
     growing: bool = False,
     clock: Callable[[], int] = time.time_ns,
@@ -173,7 +171,7 @@ def ingest(
         raise ConfigError(f"{link!r} is not a valid name of a link", f"write {link_names.FORM}")
     paths = [capture_path(path) for path in files]
     settings = config.link(link)
-    records = records or record_options(config, link)
+    records = records or record_options.record_options(config, link)
     if covers is not None and (len(paths) != 1 or covers[1] <= covers[0]):
         raise ConfigError(
             "--covers FROM/TO declares what one file covers, and TO is after FROM",
@@ -186,9 +184,9 @@ def ingest(
     with hold(lake, name, INGEST_WAIT) as fence, handed_over(lake, home, getattr(runner, "far", False)) as shared:
         lake = replace(lake, fence=fence)
         fence_off([lake.packets, lake.records(link), lake.captures, lake.malformed], fence)
-        ledger = LedgerFiles(lake, link, settings)
+        ledger = replacement.LedgerFiles(lake, link, settings)
         if records is not None:
-            make_records_table(lake.records(link), records.layout.schema)
+            layout.make_records_table(lake.records(link), records.layout.schema)
         tidy = Tidiness(lake, family)
         if not tidy.is_known():
             clean(lake, family, ledger.attempts)  # its room may be needed
@@ -207,7 +205,7 @@ def ingest(
     # A file of a store that is away is no file that is refused: the next ingest reads it.
     refused = {paths[number]: error for number, error in batch.refused.items() if not isinstance(error, LakeError)}
     record(lake, config, link, batch.results.values(), refused)
-    tidy_ledgers(lake.root, (lake.captures, lake.malformed, lake.files))
+    upkeep.tidy_ledgers(lake.root, (lake.captures, lake.malformed, lake.files))
     _tell_shared(lake, batch.results)
     errors = batch.errors
     if refusals is not None:
@@ -220,7 +218,7 @@ def ingest(
     return _in_force(lake, results)
 
 
-def _with_interfaces(result: IngestResult, ledger: LedgerFiles, before: Collection[str]) -> IngestResult:
+def _with_interfaces(result: IngestResult, ledger: replacement.LedgerFiles, before: Collection[str]) -> IngestResult:
     """Adds to the note which interfaces of the link a file does not declare, and which no file declared before (T5)."""
     own = {row.link for row in result.captures}
     all_links = {row.link for file in ledger.all if file.source == ledger.link for row in file.rows}
@@ -237,7 +235,7 @@ def _some(links: Sequence[str]) -> str:
     return ", ".join(links[:SHOWN]) + (f" and {len(links) - SHOWN:,} more" if len(links) > SHOWN else "")
 
 
-def _in_force(lake: Lake, results: Sequence[IngestResult]) -> list[IngestResult]:
+def _in_force(lake: layout.Lake, results: Sequence[IngestResult]) -> list[IngestResult]:
     """Returns results with the coverage that their files have beside the others of their link (T5)."""
     found: dict[tuple[str, str], tuple[int, int]] = {}
     for link, captures in read_captures(lake, {row.link for result in results for row in result.captures}).items():
@@ -256,7 +254,7 @@ def _in_force(lake: Lake, results: Sequence[IngestResult]) -> list[IngestResult]
     ]
 
 
-def _tell_shared(lake: Lake, results: dict[int, IngestResult]) -> None:
+def _tell_shared(lake: layout.Lake, results: dict[int, IngestResult]) -> None:
     """Adds to the notes of new captures which other links have their records too."""
     new = {number: result for number, result in results.items() if result.state != "known"}
     notes = shared_notes(lake, [row for result in new.values() for row in result.captures])

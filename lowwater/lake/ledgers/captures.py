@@ -19,9 +19,8 @@ from numpy.typing import NDArray
 
 from lowwater import documents, errors, instants, limits, link_names
 from lowwater.catalog.time import joined_coverage
-from lowwater.lake import tables
+from lowwater.lake import open_tables, tables
 from lowwater.lake.layout import CAPTURES, MALFORMED, Lake
-from lowwater.lake.open_tables import ValuesByState, cached_value
 from lowwater.lake.upkeep import MEND
 
 if TYPE_CHECKING:
@@ -460,7 +459,7 @@ def read_captures(lake: Lake, links: Iterable[str]) -> dict[str, Captures]:
     A link is read again only if files of it have come or gone.
     """
     with tables.lake_errors(f"{lake.captures}: the table cannot be read"):
-        asked, known = sorted(set(links)), cached_value(lake.captures, "capture files", files_by_link)
+        asked, known = sorted(set(links)), open_tables.cached_value(lake.captures, "capture files", files_by_link)
         families: dict[str, list[tuple[str, str]]] = {}
         for link, files in known.items():
             families.setdefault(link_names.family_of(link), []).extend((link, name) for name in files)
@@ -483,7 +482,7 @@ def files_by_link(table: DeltaTable | None) -> dict[str, tuple[str, ...]]:
     return {link: tuple(sorted(names)) for link, names in by_link.items()}
 
 
-_READ = ValuesByState(512)
+_READ = open_tables.ValuesByState(512)
 """Captures of links of all lakes of the process."""
 
 
@@ -541,7 +540,7 @@ def _values(column: Any, size: int, pool: dict[int, int]) -> list[Any]:
 def ingested_links(lake: Lake) -> list[str]:
     """Names of the links with captures."""
     with tables.lake_errors(f"{lake.captures}: the table cannot be read"):
-        return sorted(cached_value(lake.captures, "capture files", files_by_link))
+        return sorted(open_tables.cached_value(lake.captures, "capture files", files_by_link))
 
 
 def family_captures(lake: Lake, link: str) -> list[Capture]:

@@ -20,11 +20,10 @@ from lowwater.catalog.time import is_late, promise_at
 from lowwater.config import Config, Link, section_of
 from lowwater.documents import FILE_NAME
 from lowwater.instants import format_instant
-from lowwater.lake.layout import Lake
+from lowwater.lake import layout, open_tables
 from lowwater.lake.ledgers.captures import Capture, Captures, ingested_links, read_captures
 from lowwater.lake.ledgers.files import LONGEST, SeenFile, absent_folders, file_words, seen_links, told_files
 from lowwater.lake.ledgers.intervals import merged
-from lowwater.lake.open_tables import cached_value
 from lowwater.lake.packets import PacketFiles, readable
 from lowwater.plan import operators as ops, temporal
 from lowwater.storage.paths import local
@@ -323,7 +322,7 @@ def record_ranges(files: PacketFiles, link: str, captures: Captures, skew: int) 
             yield min(max(row["min.timestamp"], promise_at(first, skew)), first), last
 
 
-def lake_records_outside(lake: Lake, link: str, settings: Link) -> list[tuple[Capture, OutsideCount]]:
+def lake_records_outside(lake: layout.Lake, link: str, settings: Link) -> list[tuple[Capture, OutsideCount]]:
     """Counts the records outside over all captures of a link, by capture."""
     (captures,) = read_captures(lake, [link]).values()
     return outside(PacketFiles.of(lake), link, captures, settings)
@@ -342,7 +341,7 @@ def outside_words(capture: Capture, count: OutsideCount, settings: Link) -> str:
     return "; ".join(texts)
 
 
-def outside_lines(lake: Lake, config: Config) -> list[str]:
+def outside_lines(lake: layout.Lake, config: Config) -> list[str]:
     """Describes records outside: a line for every link that has some, with their number and the worst capture."""
     lines = []
     for link in ingested_links(lake):
@@ -380,14 +379,14 @@ Finder = Callable[[str, int, int, int], Iterable[Missing]]
 """(link, read_from, start, end) -> what is missing of the link for a run of [start, end), ns, that reads it from
 `read_from`."""
 
-Source = Callable[[Lake, Config, Mapping[str, Sequence[Capture]]], Finder]
+Source = Callable[[layout.Lake, Config, Mapping[str, Sequence[Capture]]], Finder]
 """Reads a ledger once, and returns what finds records in it for as many intervals as are asked for."""
 
 
 class KnownMissing:
     """What the ledgers know to be missing, at one moment."""
 
-    def __init__(self, lake: Lake, config: Config, captures: Mapping[str, Sequence[Capture]]) -> None:
+    def __init__(self, lake: layout.Lake, config: Config, captures: Mapping[str, Sequence[Capture]]) -> None:
         self._lake = lake
         self._finders = [source(lake, config, captures) for source in SOURCES]
 
@@ -429,9 +428,9 @@ class _Spans:
                 yield since, until, row
 
 
-def unread_files(lake: Lake, config: Config, captures: Mapping[str, Sequence[Capture]]) -> Finder:
+def unread_files(lake: layout.Lake, config: Config, captures: Mapping[str, Sequence[Capture]]) -> Finder:
     """Finds the files that lie in the folders of a link, and are not read, within the life of the link (T9)."""
-    spans = cached_value(lake.files, "unread files", lambda table: {} if table is None else _unread(lake))
+    spans = open_tables.cached_value(lake.files, "unread files", lambda table: {} if table is None else _unread(lake))
 
     def find(link: str, read_from: int, start: int, end: int) -> Iterator[Missing]:
         settings = config.link(link)
@@ -448,7 +447,7 @@ def unread_files(lake: Lake, config: Config, captures: Mapping[str, Sequence[Cap
     return find
 
 
-def left_out_records(lake: Lake, config: Config, captures: Mapping[str, Sequence[Capture]]) -> Finder:
+def left_out_records(lake: layout.Lake, config: Config, captures: Mapping[str, Sequence[Capture]]) -> Finder:
     """Finds the records that arrive in an interval, and that `since` or `until` of their link leaves out."""
     files = PacketFiles.of(lake)
 
@@ -458,7 +457,7 @@ def left_out_records(lake: Lake, config: Config, captures: Mapping[str, Sequence
     return find
 
 
-def _unread(lake: Lake) -> dict[str, _Spans]:
+def _unread(lake: layout.Lake) -> dict[str, _Spans]:
     rows: dict[str, list[SeenFile]] = {}
     for row in told_files(lake).values():
         for link in row.links if row.unread else ():

@@ -20,10 +20,8 @@ from numpy.typing import NDArray
 
 from lowwater import errors, instants
 from lowwater.caches import cache_folder
-from lowwater.lake import layout, tables
-from lowwater.lake.layout import Lake
+from lowwater.lake import layout, open_tables, tables
 from lowwater.lake.ledgers.captures import files_by_link
-from lowwater.lake.open_tables import cached_value
 from lowwater.storage.locks import Fence
 
 # Every write is one commit and may be repeated.
@@ -180,7 +178,7 @@ def interval_replays(lake: layout.Lake, query_set: str, start: int, end: int) ->
     """Reads the rows of the ledger about intervals that meet [start, end), ns, oldest first; again only once the ledger
     has changed, since a run asks for those of its interval a dozen times."""
     key = "replays", query_set, start, end
-    return cached_value(lake.replays, key, lambda _: tuple(read_replays(lake, query_set, (start, end))))
+    return open_tables.cached_value(lake.replays, key, lambda _: tuple(read_replays(lake, query_set, (start, end))))
 
 
 def replay_rows(rows: pa.Table) -> list[ReplayRow]:
@@ -423,7 +421,7 @@ def read_lateness(lake: layout.Lake, link: str, start: int = 0, end: int = 1 << 
 
 def lateness_files(lake: layout.Lake, link: str) -> tuple[str, ...]:
     """Names the files with the lateness of a link; they are others whenever it has changed."""
-    names: Mapping[str, tuple[str, ...]] = cached_value(lake.lateness, "lateness files", files_by_link)
+    names: Mapping[str, tuple[str, ...]] = open_tables.cached_value(lake.lateness, "lateness files", files_by_link)
     return names.get(link, ())
 
 
@@ -455,7 +453,7 @@ _held: dict[Path, bytes] = {}
 """Those that this machine has no room for either; they last as long as this process."""
 
 
-def keep_untold(lake: Lake, row: ReplayRow) -> None:
+def keep_untold(lake: layout.Lake, row: ReplayRow) -> None:
     """Keeps the failure of an interval for the next process that can write to the lake."""
     name = sha256(json.dumps([row.query_set, row.interval_start, row.interval_end]).encode()).hexdigest()[:24]
     data = json.dumps(asdict(row)).encode()
@@ -468,7 +466,7 @@ def keep_untold(lake: Lake, row: ReplayRow) -> None:
         _held[path] = data
 
 
-def tell_untold(lake: Lake) -> None:
+def tell_untold(lake: layout.Lake) -> None:
     """Writes what was kept to the ledger. What cannot be written yet stays.
     Raises LakeError if the ledger cannot be read or written."""
     kept = dict(_kept(lake))
@@ -487,7 +485,7 @@ def tell_untold(lake: Lake) -> None:
             path.unlink()
 
 
-def _kept(lake: Lake) -> Iterator[tuple[Path, ReplayRow | None]]:
+def _kept(lake: layout.Lake) -> Iterator[tuple[Path, ReplayRow | None]]:
     """What is kept, by its file; None for what nobody can read."""
     folder = _untold_folder(lake)
     with suppress(OSError):
@@ -503,7 +501,7 @@ def _untold_row(data: bytes) -> ReplayRow | None:
         return None
 
 
-def _untold_folder(lake: Lake) -> Path:
+def _untold_folder(lake: layout.Lake) -> Path:
     try:
         home = cache_folder()
     except errors.LowwaterError:

@@ -21,13 +21,9 @@ from lowwater import errors, limits
 from lowwater.catalog.schemas import PUNCTUATION, ROW
 from lowwater.columns.files import HourFiles, instants
 from lowwater.instants import HOUR, format_instant
-from lowwater.lake import tables
-from lowwater.lake.layout import Lake, table_schema
-from lowwater.lake.ledgers.intervals import merged
-from lowwater.lake.ledgers.runs import last_published
-from lowwater.lake.results import published
-from lowwater.lake.results.exploring import result_table
-from lowwater.lake.results.streams import fingerprint, stream_files
+from lowwater.lake import layout, tables
+from lowwater.lake.ledgers import intervals, runs
+from lowwater.lake.results import exploring, published, streams
 from lowwater.plan.operators import Field
 from lowwater.plan.properties import INSTANT, InstantColumn, instant_columns, result_schema
 from lowwater.storage import paths
@@ -46,7 +42,7 @@ class _ChangedError(Exception):
     """A run replaced one of the files meanwhile."""
 
 
-def fill_instants(lake: Lake, query: str, fields: Sequence[Field], dry_run: bool = False) -> tuple[int, int]:
+def fill_instants(lake: layout.Lake, query: str, fields: Sequence[Field], dry_run: bool = False) -> tuple[int, int]:
     """Fills the columns of instants of a table that an older version made.
 
     It may be killed at any moment, and go on later; runs may publish meanwhile.
@@ -84,7 +80,7 @@ def _fitting(table: DeltaTable, columns: Sequence[InstantColumn]) -> list[Instan
     ]
 
 
-def _fill(lake: Lake, path: PurePath, columns: Sequence[InstantColumn]) -> tuple[int, int]:
+def _fill(lake: layout.Lake, path: PurePath, columns: Sequence[InstantColumn]) -> tuple[int, int]:
     count = size = 0
     table = tables.open_table(path)
     assert table is not None
@@ -146,7 +142,9 @@ def _nulls(metadata: pq.FileMetaData, name: str) -> int:
     return total
 
 
-def _rewrite(lake: Lake, path: PurePath, rows: Sequence[dict[str, Any]], columns: Sequence[InstantColumn]) -> None:
+def _rewrite(
+    lake: layout.Lake, path: PurePath, rows: Sequence[dict[str, Any]], columns: Sequence[InstantColumn]
+) -> None:
     attempt = uuid.uuid4().hex[:12]
     added = [_filled(path, row, f"times-{attempt}-{at:05d}.parquet", columns) for at, row in enumerate(rows)]
     names = {row["path"] for row in rows}
@@ -198,11 +196,11 @@ class PublishResult:
     number: int | None = None
 
 
-def check_unchanged(lake: Lake, query: str, start: int, end: int, audited: str) -> list[PurePath]:
+def check_unchanged(lake: layout.Lake, query: str, start: int, end: int, audited: str) -> list[PurePath]:
     """Checks that the stream of a query over [start, end), ns, is still the audited one.
     Raises LawError if they have changed since the audit."""
-    files = stream_files(lake.stream(query), start, end)
-    if fingerprint(files) != audited:
+    files = streams.stream_files(lake.stream(query), start, end)
+    if streams.fingerprint(files) != audited:
         raise errors.LawError(
             f"interval {format_instant(start)} to {format_instant(end)}: the stream of query {query} has changed since "
             "its audit",
@@ -212,7 +210,7 @@ def check_unchanged(lake: Lake, query: str, start: int, end: int, audited: str) 
 
 
 def publish(
-    lake: Lake,
+    lake: layout.Lake,
     query_set: str,
     query: str,
     fields: tuple[Field, ...],
@@ -241,11 +239,11 @@ def publish(
         LawError: if the stream has changed since its audit, or the table cannot take its files.
     """
     path = lake.table(query)
-    last = last_published(lake, query_set, query, start, end)
+    last = runs.last_published(lake, query_set, query, start, end)
     if last is not None and last.digest == digest and not published.damage_of(lake, query_set, query, start, end):
         number = last.publication if act is None else mark(lake, query, start, end, act)
         return PublishResult(query, last.rows or 0, False, number)
-    schema = table_schema(fields)
+    schema = layout.table_schema(fields)
     about = f"rows of the query {query} of the query set {query_set}, published by Lowwater"
     table = tables.create(path, schema, ["_hour"], query_set, {**WITH_INSTANTS, **words}, about)
     _refuse_changes(path, pa.schema(table.schema().to_arrow()), schema)
@@ -270,7 +268,7 @@ def publish(
 class Notes:
     """What a commit says that publishes an interval, for the version that is changed."""
 
-    lake: Lake
+    lake: layout.Lake
     query_set: str
     query: str
     fields: Sequence[Field]
@@ -285,7 +283,7 @@ class Notes:
         earlier: Sequence[tuple[int, int]] = ()
         if state.note is None and (state.numbers or state.names):
             earlier = (
-                tuple(merged(state.numbers))
+                tuple(intervals.merged(state.numbers))
                 if state.numbers
                 else published.ledger_ranges(self.lake, self.query_set, self.query)
             )
@@ -302,7 +300,7 @@ class Notes:
         return {published.NOTE: publication.text(), published.interval_key(self.start, self.end): self.number}
 
 
-def mark(lake: Lake, query: str, start: int, end: int, act: published.Act) -> int:
+def mark(lake: layout.Lake, query: str, start: int, end: int, act: published.Act) -> int:
     """Says in the log of a table that the visible rows of an interval belong to an act too; no row changes.
 
     The caller knows that they are the published ones.
@@ -455,7 +453,7 @@ ROLLED_BACK_NOTE = "lowwater.rolled_back"
 
 
 def restore(
-    lake: Lake,
+    lake: layout.Lake,
     query_set: str,
     query: str,
     fields: Sequence[Field],
@@ -473,7 +471,7 @@ def restore(
         act: the publication of the whole set; None for one of this table alone.
     """
     path = lake.table(query)
-    earlier = result_table(lake, query, version)
+    earlier = exploring.result_table(lake, query, version)
     if version == earlier.newest:
         raise errors.LakeError(f"table {query}: version {version} is the newest one", "name an earlier version")
     note = published.last_note(path, version)
@@ -503,7 +501,7 @@ def restore(
 
     def rewrite(old_files: list[dict[str, Any]]) -> list[tables.DataFile]:
         cut_files = there(path / row["path"] for row in old_files if not is_inside(row, start, end))
-        newest = result_table(lake, query).stored
+        newest = exploring.result_table(lake, query).stored
         return parts_of(path, cut_files, newest, rest_of(start, end)) if cut_files else []
 
     notes = Notes(lake, query_set, query, fields, start, end, act or published.Act.begin(1))

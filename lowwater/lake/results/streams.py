@@ -13,9 +13,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 
 from lowwater.errors import LakeError
-from lowwater.lake import tables
-from lowwater.lake.layout import Lake
-from lowwater.lake.tables import create, describe
+from lowwater.lake import layout, tables
 from lowwater.storage import paths
 from lowwater.storage.locks import Fence
 from lowwater.storage.object_paths import ObjectPath
@@ -46,7 +44,7 @@ def write_stream(
         files: parquet files with these columns, in order, on the lake's disk or in the lake; they are moved.
             Successive files of one part of the stream are a sequence.
     """
-    create(path, schema, ["interval"], owner)
+    tables.create(path, schema, ["interval"], owner)
     label = tables.interval_label(start, end)
     folder = path / f"interval={label}"
     attempt = uuid.uuid4().hex[:12]
@@ -58,7 +56,7 @@ def write_stream(
             for index, source in enumerate(sources):
                 targets.append(folder / f"{attempt}-{part:05d}-{index:05d}.parquet")
                 paths.take(source, targets[-1])
-        described = [describe(path, target, {"interval": label}) for target in targets]
+        described = [tables.describe(path, target, {"interval": label}) for target in targets]
         # The run has the lock of its interval: files of another attempt are of one that has ended. They are looked for
         # before the commit, which a run that lost its lease cannot make. In a store they are work for `maintain`, since
         # to look for them takes a list for each interval.
@@ -118,7 +116,7 @@ FORM = 3
 held pickles."""
 
 
-def state_folder(lake: Lake, query_set: str, query: str, start: int, end: int, digest: str) -> PurePath:
+def state_folder(lake: layout.Lake, query_set: str, query: str, start: int, end: int, digest: str) -> PurePath:
     """Returns the folder of a query's state after [start, end), ns, for inputs with this digest."""
     return lake.states / tables.safe_name(query_set) / tables.safe_name(query) / f"{start}-{end}-{digest}.{FORM}"
 

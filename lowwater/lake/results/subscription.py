@@ -21,9 +21,8 @@ import pyarrow.dataset as pads
 from lowwater import documents, instants, limits
 from lowwater.catalog.schemas import LAST
 from lowwater.errors import BehindError, BusyError, LakeError, nearest
+from lowwater.lake import locks, open_tables
 from lowwater.lake.layout import Lake, lake_to_read
-from lowwater.lake.locks import hold
-from lowwater.lake.open_tables import at_version
 from lowwater.lake.results.published import LogEntry, commit_digest, last_note, read_entry, table_state
 from lowwater.lake.results.published_rows import of_query
 from lowwater.lake.tables import lake_errors, live_files, open_table, plain_type, safe_name
@@ -179,7 +178,7 @@ def hold_keeper(lake: Lake, stream: str, position: str | Path | None, name: str,
     try:
         if name:
             keeper._fence = keeper._held.enter_context(
-                hold(lake, f"subscriber {name} of {stream}", sees=[lake.table(stream)])
+                locks.hold(lake, f"subscriber {name} of {stream}", sees=[lake.table(stream)])
             )
         if position is not None:
             keeper._held.enter_context(hold_lock(Path(f"{Path(position).absolute()}.lock")))
@@ -518,7 +517,7 @@ class Subscription:
         from deltalake.exceptions import DeltaError
 
         try:
-            return at_version(self._path, self._at.version)
+            return open_tables.at_version(self._path, self._at.version)
         except DeltaError:
             raise BehindError(
                 f"stream {self.stream}: version {self._at.version} is no longer in its log", AGAIN

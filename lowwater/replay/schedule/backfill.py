@@ -18,8 +18,7 @@ from threading import Semaphore
 
 from lowwater import errors, processes
 from lowwater.high.runner import Runner
-from lowwater.lake.ledgers.intervals import HELD, RUNNING
-from lowwater.lake.ledgers.runs import FAILED
+from lowwater.lake.ledgers import intervals, runs
 from lowwater.lake.query_sets import WAITING
 from lowwater.replay.interval import run_interval
 from lowwater.replay.job import Job
@@ -53,7 +52,7 @@ class IntervalResult:
     @property
     def published(self) -> bool:
         """Whether the interval is visible now."""
-        return self.state not in (FAILED, WAITING, HELD, RUNNING)
+        return self.state not in (runs.FAILED, WAITING, intervals.HELD, intervals.RUNNING)
 
 
 @dataclass(frozen=True)
@@ -160,7 +159,7 @@ class _Backfill:
             if time.monotonic() - since > PATIENCE:
                 for unit, reason in waiting:
                     for due in unit:
-                        self._ended(IntervalResult(due, RUNNING, reason))
+                        self._ended(IntervalResult(due, intervals.RUNNING, reason))
                 break
             self._round([unit for unit, _ in waiting])
             if len(self.tried) > ended:
@@ -237,5 +236,5 @@ class _Backfill:
         except errors.LowwaterError as error:
             if self.runner.broken(error):
                 raise
-            return IntervalResult(due, FAILED, str(error), seconds=time.monotonic() - begin)
+            return IntervalResult(due, runs.FAILED, str(error), seconds=time.monotonic() - begin)
         return IntervalResult(due, outcome.state, outcome.reason, outcome.rows, time.monotonic() - begin)

@@ -13,11 +13,9 @@ import pyarrow.compute as pc
 
 from lowwater.config import Config
 from lowwater.instants import HOUR, spoken_duration, spoken_instant
-from lowwater.lake.layout import Lake
+from lowwater.lake import layout, tables
+from lowwater.lake.ledgers import coverage, files, intervals
 from lowwater.lake.ledgers.captures import Captures
-from lowwater.lake.ledgers.coverage import covered_share
-from lowwater.lake.ledgers.files import unread_lines
-from lowwater.lake.ledgers.intervals import gravest, set_status
 from lowwater.lake.ledgers.runs import (
     AUDIT,
     DONE,
@@ -27,7 +25,6 @@ from lowwater.lake.ledgers.runs import (
     read_qualities,
     read_replays,
 )
-from lowwater.lake.tables import open_table
 from lowwater.quality.reports import IntervalAudit, interval_audits
 from lowwater.replay.job import Job
 from lowwater.replay.schedule.due import DueSelection, due, expected
@@ -72,7 +69,7 @@ class LinkDay:
     before: float | None  # the same a week before
 
 
-def link_day(lake: Lake, config: Config, link: str, captures: Captures, start: int, end: int) -> LinkDay:
+def link_day(lake: layout.Lake, config: Config, link: str, captures: Captures, start: int, end: int) -> LinkDay:
     """Measures a link over [start, end), ns, as far as it lives and its captures reach."""
     settings = config.link(link)
     reached = max((capture.covers_to for capture in captures), default=start)
@@ -80,7 +77,7 @@ def link_day(lake: Lake, config: Config, link: str, captures: Captures, start: i
     until = min(end, reached if settings.until is None else settings.until)
     lost = 0
     if begin < until:
-        lost = round((1 - covered_share(link, captures, settings, begin, until)) * (until - begin))
+        lost = round((1 - coverage.covered_share(link, captures, settings, begin, until)) * (until - begin))
     late, before = (late_share(lake, link, at, at + end - start) for at in (start, start - WEEK))
     return LinkDay(link, lost, late, before)
 
@@ -97,7 +94,7 @@ class Flapping:
     failed: int
 
 
-def flapping(lake: Lake, sets: Iterable[str], start: int, end: int) -> list[Flapping]:
+def flapping(lake: layout.Lake, sets: Iterable[str], start: int, end: int) -> list[Flapping]:
     """Finds the rules of query sets that flap over the newest audits of the intervals that begin in [start, end)."""
     rows = read_qualities(lake, start, end)
     kept = ("query_set", "expectation", "interval_start", "success", "title", "kind")
@@ -128,7 +125,7 @@ class Change:
     better: tuple[str, ...]  # titles of rules that hold more often
 
 
-def last_change(lake: Lake, query_set: str) -> Change | None:
+def last_change(lake: layout.Lake, query_set: str) -> Change | None:
     """Compares the audits of a query set after its newest release or text of queries with those before."""
     runs = sorted((row for row in read_replays(lake, query_set) if row.stage == AUDIT), key=lambda row: row.finished_at)
     by_run = [(row, json.loads(row.settings)) for row in runs]
@@ -189,7 +186,7 @@ class DayQuality:
 
 
 def day_quality(
-    lake: Lake,
+    lake: layout.Lake,
     config: Config,
     captures: Mapping[str, Captures],
     query_sets: Iterable[str],
@@ -235,7 +232,7 @@ def day_report(jobs: Iterable[Job], unplanned: Mapping[str, str], now: int) -> l
     for job in jobs:
         lines += _published(job, now)
         lines += _due(job, now)
-        unread += unread_lines(job.lake, job.config, job.plan.links, hint=False)
+        unread += files.unread_lines(job.lake, job.config, job.plan.links, hint=False)
     lines += dict.fromkeys(unread)
     return lines + [f"{name} cannot be planned: {why.partition(chr(10))[0]}" for name, why in unplanned.items()]
 
@@ -256,9 +253,9 @@ def _worth(
     audits = {audit.key: audit for audit in interval_audits(jobs[0].lake, start, end)}
     for job in jobs:
         mine, rows = {link: captures[link] for link in job.plan.links}, read_replays(job.lake, job.query_set)
-        states = set_status(expected(job, mine), rows, wanted=lambda begin, _: start <= begin < end)
+        states = intervals.set_status(expected(job, mine), rows, wanted=lambda begin, _: start <= begin < end)
         for bounds, together in groupby(states, lambda row: (row.start, row.end)):
-            first = gravest(list(together))
+            first = intervals.gravest(list(together))
             yield *trust(first.shown, first.why, audits.get((job.query_set, *bounds))), first.intervals
 
 
@@ -311,15 +308,15 @@ def whole_range(job: Job, start: int, end: int) -> WholeRange:
     # Versions come first: what the ledgers then call done is in them, or was replaced by rows that are newer.
     versions = {}
     for query in job.plan.queries:
-        table = open_table(job.lake.table(query.name))
+        table = tables.open_table(job.lake.table(query.name))
         if table is not None:
             versions[query.name] = table.version()
     job.require_bounds(start, end)
     lacking = []
     replays = read_replays(job.lake, job.query_set, (start, end))
-    rows = set_status(expected(job, job.captures()), replays, start, end)
+    rows = intervals.set_status(expected(job, job.captures()), replays, start, end)
     for (begin, _), together in groupby(rows, lambda row: (row.start, row.end)):
-        worst = gravest(together)
+        worst = intervals.gravest(together)
         if worst.state != DONE:
             lacking.append((begin, worst.shown, worst.why))
     return WholeRange(tuple(lacking), versions)

@@ -12,27 +12,9 @@ from statistics import median
 from lowwater import documents, instants
 from lowwater.config import load_config
 from lowwater.errors import ConfigError, LowwaterError, QueryError
-from lowwater.lake.layout import Lake, lake_to_read
+from lowwater.lake import layout, locks, query_sets
+from lowwater.lake.ledgers import coverage, intervals, missing
 from lowwater.lake.ledgers.captures import Capture, Captures
-from lowwater.lake.ledgers.coverage import gap_texts
-from lowwater.lake.ledgers.intervals import (
-    HALF,
-    HELD,
-    MISSING,
-    NOTHING_MISSING,
-    RUNNING,
-    STALE,
-    StatusInputs,
-    StatusRow,
-    Timetable,
-    awaited,
-    consented,
-    gravest,
-    set_status,
-    status,
-    timetable,
-)
-from lowwater.lake.ledgers.missing import missing_texts, occupied_intervals
 from lowwater.lake.ledgers.runs import (
     AUDIT,
     DONE,
@@ -45,9 +27,7 @@ from lowwater.lake.ledgers.runs import (
     read_replays,
     replayed_sets,
 )
-from lowwater.lake.locks import at_work
 from lowwater.lake.packets import PacketFiles
-from lowwater.lake.query_sets import KINDS
 from lowwater.lake.results.published import damages
 from lowwater.lake.run_inputs import changes
 from lowwater.plan import properties, queryset, temporal
@@ -61,7 +41,7 @@ from lowwater.replay.stages.inputs import last_instant
 
 def statuses(
     root: PurePath, queries: Path, tell: Callable[[str, LowwaterError], None] | None = None
-) -> list[StatusRow]:
+) -> list[intervals.StatusRow]:
     """The state of every interval of the query sets that are configured or were ever run; without any, of those in a
     folder. `tell`: called with each query set that cannot be planned and the error; None raises the first error."""
     sets = []
@@ -73,22 +53,22 @@ def statuses(
             if tell is None:
                 raise
             tell(name, error)
-    lake = lake_to_read(root)
-    return with_running(lake, status(lake, sets))
+    lake = layout.lake_to_read(root)
+    return with_running(lake, intervals.status(lake, sets))
 
 
-def with_running(lake: Lake, rows: Sequence[StatusRow]) -> list[StatusRow]:
+def with_running(lake: layout.Lake, rows: Sequence[intervals.StatusRow]) -> list[intervals.StatusRow]:
     """Returns the states of intervals, of which those are `running` on which a process is at work now."""
-    held = {name: at_work(lake, name) for name in {row.query_set for row in rows}}
+    held = {name: locks.at_work(lake, name) for name in {row.query_set for row in rows}}
     shown = []
     for row in rows:
         spans = held[row.query_set].items()
         who = next((who for (first, last), who in spans if first < row.end and row.start < last), "")
-        shown.append(replace(row, state=RUNNING, reason=who, lacking=()) if who else row)
+        shown.append(replace(row, state=intervals.RUNNING, reason=who, lacking=()) if who else row)
     return shown
 
 
-def expected(job: Job, captures: Mapping[str, Captures]) -> StatusInputs:
+def expected(job: Job, captures: Mapping[str, Captures]) -> intervals.StatusInputs:
     """Collects what `status` needs to know of a query set, given the captures of its links."""
     queries = {query.name: query for query in job.plan.queries}
     known, past = job.known_missing(captures), Publications(job.lake, job.query_set)
@@ -104,9 +84,9 @@ def expected(job: Job, captures: Mapping[str, Captures]) -> StatusInputs:
 
     def gaps(start: int, end: int) -> list[str]:
         now = inputs(start, end)
-        return gap_texts(now.gaps(), captures, now.why_needed)
+        return coverage.gap_texts(now.gaps(), captures, now.why_needed)
 
-    return StatusInputs(
+    return intervals.StatusInputs(
         job.query_set,
         tuple(queries),
         times,
@@ -115,7 +95,7 @@ def expected(job: Job, captures: Mapping[str, Captures]) -> StatusInputs:
         lacking=lambda start, end: inputs(start, end).lacking(),
         changed=changed,
         lost=lambda query, start, end: inputs(start, end).lost(queries[query]),
-        missing=lambda start, end: missing_texts(inputs(start, end).missing()),
+        missing=lambda start, end: missing.missing_texts(inputs(start, end).missing()),
         gaps=gaps,
         # Of a year of intervals few end where coverage does.
         unsettled=lambda start, end: inputs(start, end).open() if times.in_gap(end, end + longest) else "",
@@ -123,16 +103,16 @@ def expected(job: Job, captures: Mapping[str, Captures]) -> StatusInputs:
     )
 
 
-def times_of(job: Job, captures: Mapping[str, Captures]) -> Timetable:
+def times_of(job: Job, captures: Mapping[str, Captures]) -> intervals.Timetable:
     """The intervals of a query set, given the captures of its links."""
     rows = {link: Captures.of(captures.get(link, ())) for link in job.plan.links}
     at = max((each.end or 0 for each in rows.values()), default=0) // job.length * job.length
     starts = job.inputs(at, at + job.length, captures).link_starts(job.plan.queries)
-    return timetable(
+    return intervals.timetable(
         rows,
         {link: job.config.link(link) for link in rows},
         job.length,
-        occupied_intervals(PacketFiles.of(job.lake), rows, job.config, job.length),
+        missing.occupied_intervals(PacketFiles.of(job.lake), rows, job.config, job.length),
         end_of_rows(job, captures),
         at - min(starts.values(), default=at),
         job.passed,
@@ -260,7 +240,7 @@ def _fitted_line(runs: Sequence[tuple[int, float]]) -> Estimate:
 TO_CONFIRM = (PROVISIONAL, INCOMPLETE)
 """States of a publication that a run turns into `done` where nothing is open or missing any more."""
 
-MAY_RUN = (*KINDS, HALF, HELD)
+MAY_RUN = (*query_sets.KINDS, intervals.HALF, intervals.HELD)
 """States of a query that make its interval due."""
 
 VISIBLE = (DONE, INCOMPLETE, PROVISIONAL, ROLLED_BACK)
@@ -313,8 +293,8 @@ class DueSelection:
 
     def wants(self, state: str) -> bool:
         """Whether intervals of this state are selected; what is held is missing, or stale where it was published."""
-        kinds = {HALF: {MISSING}, HELD: {MISSING, STALE}}.get(state, {state})
-        return not self.kinds or not kinds.isdisjoint(self.kinds)
+        parts = {intervals.HALF: {intervals.MISSING}, intervals.HELD: {intervals.MISSING, intervals.STALE}}
+        return not self.kinds or not parts.get(state, {state}).isdisjoint(self.kinds)
 
 
 def open_jobs(
@@ -334,7 +314,7 @@ def open_jobs(
     """
     if names:
         return [Job.open(root, name, queries, changes) for name in dict.fromkeys(names)]
-    config, lake = load_config(root), lake_to_read(root)
+    config, lake = load_config(root), layout.lake_to_read(root)
     configured = {*config.query_sets, *replayed_sets(lake)}
     jobs: list[Job] = []
     errors: dict[str, LowwaterError] = {}
@@ -369,25 +349,25 @@ def due(job: Job, selection: DueSelection) -> list[Due]:
     captures = job.captures()
     rows_of_run = 1 + 3 * len(job.plan.queries)
     recent = read_replays(job.lake, job.query_set, newest=NEWEST * rows_of_run)
-    groups: dict[tuple[int, int], list[StatusRow]] = defaultdict(list)
+    groups: dict[tuple[int, int], list[intervals.StatusRow]] = defaultdict(list)
     replays = read_replays(job.lake, job.query_set, selection.span)
 
     def wanted(start: int, end: int) -> bool:
         return selection.holds(start, end) and start % job.length == end % job.length == 0
 
-    for row in set_status(expected(job, captures), replays, selection.start, selection.end, wanted):
+    for row in intervals.set_status(expected(job, captures), replays, selection.start, selection.end, wanted):
         groups[row.start, row.end].append(row)
     due_intervals: list[Due] = []
     chain = _Chain([query for query in job.plan.queries if properties.hands_over(query.high)])
     guess, files, known = estimate(job, captures, recent), PacketFiles.of(job.lake), job.known_missing(captures)
-    held, past = at_work(job.lake, job.query_set), Publications(job.lake, job.query_set)
+    held, past = locks.at_work(job.lake, job.query_set), Publications(job.lake, job.query_set)
     behind = ""
     for (start, end), rows in sorted(groups.items()):
         inputs = job.inputs(start, end, captures, known, past)
         interval = _due(inputs, chain.rows_then(inputs, rows), guess, files)
-        if interval is not None and interval.state == HELD and not interval.blocked and job.approval:
+        if interval is not None and interval.state == intervals.HELD and not interval.blocked and job.approval:
             mine = [row for row in replays if (row.interval_start, row.interval_end) == (start, end)]
-            if awaited(mine) and not consented(mine):
+            if intervals.awaited(mine) and not intervals.consented(mine):
                 interval = replace(interval, blocked=UNAPPROVED)
         if interval is not None and selection.wants(interval.state):
             if behind and not interval.blocked:
@@ -409,14 +389,14 @@ class _Chain:
     anew: set[tuple[str, int]] = field(default_factory=set)
     halted: bool = False  # whether an interval cannot start, so that no later one runs
 
-    def rows_then(self, inputs: IntervalInputs, rows: Sequence[StatusRow]) -> list[StatusRow]:
+    def rows_then(self, inputs: IntervalInputs, rows: Sequence[intervals.StatusRow]) -> list[intervals.StatusRow]:
         """The states of an interval's queries after the earlier intervals have run."""
         queries = self._taken_up_anew(inputs)
         if not any(row.query in queries and row.state in VISIBLE for row in rows):
             return list(rows)
         lacking = tuple(inputs.lacking())
         return [
-            replace(row, state=STALE, reason=CHANGES, lacking=lacking)
+            replace(row, state=intervals.STALE, reason=CHANGES, lacking=lacking)
             if row.query in queries and row.state in VISIBLE
             else row
             for row in rows
@@ -464,15 +444,17 @@ def _check_bounds(job: Job, selection: DueSelection) -> None:
             job.require_bounds(bound, bound + job.length)
 
 
-def _due(inputs: IntervalInputs, rows: Sequence[StatusRow], guess: Estimate, files: PacketFiles) -> Due | None:
-    first = gravest(rows)
+def _due(
+    inputs: IntervalInputs, rows: Sequence[intervals.StatusRow], guess: Estimate, files: PacketFiles
+) -> Due | None:
+    first = intervals.gravest(rows)
     state = first.state
     if state not in MAY_RUN or (state in TO_CONFIRM and inputs.state(inputs.gaps())[0] != DONE):
         return None
     mine = [row for row in rows if row.state in MAY_RUN and (row.state != INCOMPLETE or state == INCOMPLETE)]
     texts = {
         PROVISIONAL: ("every link has reported to its end and the skew since",),
-        INCOMPLETE: (NOTHING_MISSING,),
+        INCOMPLETE: (intervals.NOTHING_MISSING,),
     }
     lines = [line for row in mine if row.state == state for line in row.reason.split("; ")]
     reasons = texts.get(state, tuple(dict.fromkeys(lines)))

@@ -18,9 +18,8 @@ import pyarrow.compute as pc
 from lowwater import errors, instants, limits
 from lowwater.catalog.time import Skews
 from lowwater.lake.layout import QUALITY, QUARANTINE, row_schema
-from lowwater.lake.ledgers import runs
+from lowwater.lake.ledgers import coverage, runs
 from lowwater.lake.ledgers.captures import Captures
-from lowwater.lake.ledgers.coverage import covered_share
 from lowwater.lake.packets import LinkRead
 from lowwater.lake.results.published import damage_of
 from lowwater.lake.results.streams import fingerprint, stream_files
@@ -113,7 +112,7 @@ def compare(scope: AuditScope, scans: Sequence[LinkScan], measured: Mapping[str,
     covered, late = {}, []
     for row, scan in zip(measured["links"], scans, strict=True):
         link, watch, about = scan.link, scan.profile.watch, scope.config.link(scan.link)
-        covered[link] = covered_share(link, scope.captures.get(link, ()), about, *bounds)
+        covered[link] = coverage.covered_share(link, scope.captures.get(link, ()), about, *bounds)
         if covered[link] or watch.lags.records:
             ends = watch.refused, watch.lags.largest, watch.busiest
             late.append(runs.LinkLateness(link, *bounds, about.skew, *ends, *watch.lags.counted(), now))
