@@ -38,10 +38,9 @@ from lowwater.lake.ledgers.intervals import RUNNING, range_words
 from lowwater.lake.results.pins import pin
 from lowwater.replay.job import Job, TrialChanges
 from lowwater.replay.progress import Progress as ReplayProgress
+from lowwater.replay.schedule import ingesting, looks
 from lowwater.replay.schedule.backfill import BackfillListener, IntervalResult, Order, backfill
 from lowwater.replay.schedule.due import Due, open_jobs
-from lowwater.replay.schedule.ingesting import Ingesting
-from lowwater.replay.schedule.looks import BEHIND, Left, Looker, LookResult, keep_told, pause_after
 from lowwater.replay.stages.runners import runner_of
 from lowwater.replay.trial import Trial, describe_trial, open_trial, trials
 from lowwater.storage.failures import away
@@ -78,7 +77,7 @@ def watch_patterns(
     """
     config, lake = load_config(root), layout.open_lake(root, make=False)
     with processes.until_stopped() as stopped:
-        watching = Ingesting(lake, Watch(lake, settle, growing, link, span), say_line, stopped, spark=spark)
+        watching = ingesting.Ingesting(lake, Watch(lake, settle, growing, link, span), say_line, stopped, spark=spark)
         folders = _Folders(lake, watching.complain)
         arrivals = watching.watch.look(config)
         names = ", ".join(arrival.link for arrival in arrivals)
@@ -269,7 +268,7 @@ def watch_lake(
     told = _Told(config.schedule.look_back)
     with processes.until_stopped() as stopped:
         listener = BackfillListener(ends=told.result, waits=told.elsewhere)
-        looker = Looker(root, names, queries, say_line, listener, workers, spark, stopped, alone=once)
+        looker = looks.Looker(root, names, queries, say_line, listener, workers, spark, stopped, alone=once)
         if not once:
             every = instants.format_duration(config.schedule.every)
             say(f"looks at {root} every {every}; ends with SIGINT or SIGTERM", err=True)
@@ -279,7 +278,7 @@ def watch_lake(
                 found = looker.look()
                 told.look(found, once)
                 for one in found.found:
-                    keep_told(root, one.query_set, (left for left in one.stuck if left.news))
+                    looks.keep_told(root, one.query_set, (left for left in one.stuck if left.news))
                 hindered = hindered + 1 if found.hindered is not None else 0
                 if once:
                     return found.sound
@@ -291,7 +290,7 @@ def watch_lake(
                     raise
                 hindered += away(error)
                 told.once(f"error: {error}")
-            processes.pause(pause_after(hindered, config) / instants.SECOND, stopped)
+            processes.pause(looks.pause_after(hindered, config) / instants.SECOND, stopped)
             if stopped():
                 return True
 
@@ -311,7 +310,7 @@ class _Told:
             say(line, err=problem)
         self._now.add(line)
 
-    def look(self, found: LookResult, once: bool) -> None:
+    def look(self, found: looks.LookResult, once: bool) -> None:
         """Says what cannot run, and why: on standard error what is new of it, which cron mails."""
         for name, error in found.unplanned.items():
             self.once(f"query set {name}: {error}")
@@ -319,7 +318,7 @@ class _Told:
             for left in one.stuck:
                 if left.news or (self._first and not once):
                     self.once(_line(left, "stays" if left.failed else "cannot start"))
-            behind = [left for left in one.waits if left.why.startswith(BEHIND)]
+            behind = [left for left in one.waits if left.why.startswith(looks.BEHIND)]
             for left in one.waits:
                 if left not in behind:
                     self.once(_line(left, "waits"), problem=False)
@@ -347,7 +346,7 @@ class _Told:
             self.once(f"{interval_name(each)}: runs elsewhere: {why}")
 
 
-def _line(left: Left, state: str) -> str:
+def _line(left: looks.Left, state: str) -> str:
     return f"{interval_name(left.due)}: {state}: {left.why}"
 
 

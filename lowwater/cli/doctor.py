@@ -29,7 +29,6 @@ from lowwater.lake.results.published import all_damages, lost_text, table_state
 from lowwater.plan.explain.text import memory_lines
 from lowwater.replay.stages.runners import memory_of
 from lowwater.storage import paths
-from lowwater.storage.paths import lake_path, private
 from lowwater.storage.probes import FOLDER, MISSING, OK, WARNING, findings
 from lowwater.terminal import Terminal, styled
 
@@ -290,9 +289,9 @@ def examine_lake(root: PurePath, console: Terminal) -> int:
     """Tries the store or the disk of a lake, and prints a table, then what does not hold, and which tables are wrong.
     Returns 0 if nothing is missing (warnings allowed) and no table is wrong, else 1.
     Raises LakeError if nothing can be tried."""
-    path = lake_path(root)
+    path = paths.lake_path(root)
     try:
-        with private():
+        with paths.private():
             found = list(findings(path))
     except errors.LakeError as error:
         if not layout.is_lake(path):

@@ -19,8 +19,7 @@ from lowwater.capture import inspect as inspecting
 from lowwater.capture.content.packet_hashes import CONTENT
 from lowwater.capture.headers.tunnels import NAMES
 from lowwater.capture.reader import digest
-from lowwater.capture.records.duplicates import DuplicateSpool
-from lowwater.capture.records.sanity import END_OF_TIME
+from lowwater.capture.records import duplicates, sanity
 from lowwater.catalog.protocols import CLOCK
 from lowwater.instants import SECOND, format_duration, format_instant
 
@@ -147,15 +146,15 @@ def inspect_table(path: Path, max_jump: int, skew: int, progress: Callable[[int]
     """Proposes a protocol for the records of a file, or finds the ready one of a log, and reads all of them by it.
     Raises CaptureError if the file cannot be read, is no table, or has no clock. `given`: whether the user gave
     max_jump; else the disorder of the sample is added to it."""
+    from lowwater.capture.tables import sniffing
     from lowwater.capture.tables.reader import inspect_records
-    from lowwater.capture.tables.sniffing import sniff
     from lowwater.lake.files.sample import propose_log, propose_protocol
 
     log = propose_log(path)
     if log is not None:
         jump = max_jump if given else max_jump + log.ahead
         return TableFacts(inspect_records(path, log.options, jump, skew, progress, digest(path)), log, jump)
-    table = sniff(path)
+    table = sniffing.sniff(path)
     try:
         proposal = propose_protocol(table, path.name.partition(".")[0])
     except errors.CaptureError as error:
@@ -354,8 +353,8 @@ def inspect_files(
         window: longest time from a packet to its copies, ns; None to count no copies.
         compared: bytes that are equal in copies: `content` or `packet`.
     """
-    given, skew = max_jump is not None, min(skew, END_OF_TIME)
-    max_jump = min(skew + 60 * SECOND if max_jump is None else max_jump, END_OF_TIME)
+    given, skew = max_jump is not None, min(skew, sanity.END_OF_TIME)
+    max_jump = min(skew + 60 * SECOND if max_jump is None else max_jump, sanity.END_OF_TIME)
     inspected = _inspect(files, max_jump, skew, window, compared, given)
     if form == "json":
         terminal.say(json.dumps(document(inspected, max_jump, skew), indent=2))
@@ -391,7 +390,7 @@ def _inspect(
     captures: list[Inspection] = []
     with ExitStack() as stack:
         working = stack.enter_context(terminal.Terminal(stderr=True).working("inspecting"))
-        spool = None if window is None else stack.enter_context(DuplicateSpool(window))
+        spool = None if window is None else stack.enter_context(duplicates.DuplicateSpool(window))
         for path in files:
 
             def progress(packets: int, name: str = path.name) -> None:
@@ -410,7 +409,7 @@ def _of_file(
     max_jump: int,
     skew: int,
     progress: Callable[[int], None],
-    copied: tuple[int | None, str, DuplicateSpool | None],
+    copied: tuple[int | None, str, duplicates.DuplicateSpool | None],
     given: bool,
 ) -> Inspection:
     """Inspects one file; see `_inspect`."""

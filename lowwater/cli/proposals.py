@@ -28,9 +28,8 @@ from lowwater.lake.ingestion.record_options import record_options
 from lowwater.plan import definitions, queryset
 from lowwater.replay.checks import lines_to_add
 from lowwater.replay.names import config_links
-from lowwater.storage import paths
+from lowwater.storage import failures, paths
 from lowwater.storage.captures import StoredCapture
-from lowwater.storage.failures import hint_of
 from lowwater.storage.object_paths import ObjectPath
 
 # Settings of a proposed link of records that are no packets, and what `init` could not decide about them. Beside
@@ -201,7 +200,7 @@ def _made(lake: PurePath) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        hint = hint_of(error, "name a folder that you may write, or a new one in such a folder")
+        hint = failures.hint_of(error, "name a folder that you may write, or a new one in such a folder")
         raise LakeError(f"{lake}: no lake can be made there: {error.strerror}", hint) from error
 
 

@@ -22,8 +22,7 @@ from lowwater.plan.context import Links
 from lowwater.plan.definitions import make_context
 from lowwater.plan.explain import explain
 from lowwater.plan.text import Note
-from lowwater.replay import checks
-from lowwater.replay.job import lake_links
+from lowwater.replay import checks, job
 from lowwater.replay.names import config_links
 from lowwater.replay.stages.runners import memory_of
 from lowwater.replay.tuning import Conjunct, LftaStatistics, Tuning, recommended
@@ -67,7 +66,7 @@ class Definitions:
                 )
                 whole = _distinct([*files, *map(Path, section.files)])
                 break
-        return lake, config, definitions.plan(whole, lake_links(config, lake), config)
+        return lake, config, definitions.plan(whole, job.lake_links(config, lake), config)
 
 
 def settings_of(links: Path | None) -> Config:

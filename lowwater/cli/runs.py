@@ -19,8 +19,7 @@ from lowwater.config import KINDS, Config, Link
 from lowwater.lake.ledgers.captures import left_out_words
 from lowwater.low import Policy
 from lowwater.plan.queryset import Plan
-from lowwater.replay import checks
-from lowwater.replay.accounts import empty_query_notes
+from lowwater.replay import accounts, checks
 from lowwater.replay.names import config_links
 from lowwater.replay.progress import Progress
 from lowwater.replay.run_command import RunRequest, run
@@ -203,5 +202,5 @@ def _show(summary: Mapping[str, Any], out: Path) -> None:
             console.print(f"note: link {name}: {left_out_words(link['left_out'])}", soft_wrap=True)
         for path, end in link["cut"].items():
             console.print(f"note: link {name}: {path} is cut; its last whole record is at {end}", soft_wrap=True)
-    for note in empty_query_notes(summary["queries"]):
+    for note in accounts.empty_query_notes(summary["queries"]):
         console.print(f"note: {note}", soft_wrap=True)

@@ -18,10 +18,8 @@ from lark.parsers.lalr_interactive_parser import InteractiveParser
 
 from lowwater import caches, limits
 from lowwater.errors import ConfigError, QueryError, raise_all
-from lowwater.gsql.build import TreeBuilder, fault, place_of
+from lowwater.gsql import build, nodes as syntax, words
 from lowwater.gsql.mistakes import refused_token, syntax_error
-from lowwater.gsql.nodes import BinaryOp, Case, Place, QueryFile, Statement, begin, children, expressions_of
-from lowwater.gsql.words import Keywords
 from lowwater.precedence import POWER
 
 # Loads the lark grammars of this folder, and caches their parse tables on disk. Below `parser` and `declarations`.
@@ -53,7 +51,7 @@ MAX_OPERATORS = limits.EXPRESSION_DEPTH - 1
 MAX_ERRORS = 20
 
 
-def parse(text: str, file: str = "", functions: tuple[str, ...] = ()) -> QueryFile:
+def parse(text: str, file: str = "", functions: tuple[str, ...] = ()) -> syntax.QueryFile:
     """Parses the text of one `.gsql` file.
 
     Args:
@@ -79,7 +77,7 @@ def parse(text: str, file: str = "", functions: tuple[str, ...] = ()) -> QueryFi
         )
     source = unix_lines(text)
     tokens = _tokens_of(source, functions)
-    parts: list[QueryFile] = []
+    parts: list[syntax.QueryFile] = []
     errors: list[QueryError] = []
     for segment in _segments(tokens):
         try:
@@ -97,12 +95,12 @@ def parse(text: str, file: str = "", functions: tuple[str, ...] = ()) -> QueryFi
     protocols = tuple(protocol for part in parts for protocol in part.protocols)
     if not statements and not protocols:
         raise QueryError("the text holds no query", "write a SELECT or a MERGE", file, 1, 1, source)
-    return QueryFile(statements, protocols)
+    return syntax.QueryFile(statements, protocols)
 
 
 @cache
 def _lark(functions: tuple[str, ...] = ()) -> Lark:
-    return load_grammar("grammar.lark", TreeBuilder(functions), Keywords())
+    return load_grammar("grammar.lark", build.TreeBuilder(functions), words.Keywords())
 
 
 def _segments(tokens: Sequence[Token]) -> Iterator[list[Token]]:
@@ -120,7 +118,7 @@ def _segments(tokens: Sequence[Token]) -> Iterator[list[Token]]:
         yield segment
 
 
-def _parse_statement(tokens: Sequence[Token], functions: tuple[str, ...]) -> QueryFile:
+def _parse_statement(tokens: Sequence[Token], functions: tuple[str, ...]) -> syntax.QueryFile:
     parser = _lark(functions).parse_interactive()
     nesting = 0
     for at, token in enumerate(tokens):
@@ -129,12 +127,12 @@ def _parse_statement(tokens: Sequence[Token], functions: tuple[str, ...]) -> Que
             raise error
         nesting += (token.type in ("LPAR", "LSQB", "_WINDOW")) - (token.type in ("RPAR", "RSQB"))
         if nesting > limits.EXPRESSION_DEPTH:
-            raise _too_deep(place_of(token))
+            raise _too_deep(build.place_of(token))
         try:
             result = parser.feed_token(token)
         except UnexpectedToken:
             raise syntax_error(tokens, at, partial(_parser_after, functions)) from None
-    assert isinstance(result, QueryFile)
+    assert isinstance(result, syntax.QueryFile)
     return result
 
 
@@ -151,41 +149,41 @@ def _parser_after(functions: tuple[str, ...], tokens: Sequence[Token]) -> Intera
     return parser
 
 
-def _check_depth(statement: Statement) -> None:
+def _check_depth(statement: syntax.Statement) -> None:
     # A loop instead of recursion: a chain of operators is as deep as it is long.
-    stack = [(root, 1) for root in expressions_of(statement)]
+    stack = [(root, 1) for root in syntax.expressions_of(statement)]
     while stack:
         expression, depth = stack.pop()
         if depth > limits.EXPRESSION_DEPTH:
-            raise _too_long(statement) or _too_deep(begin(expression))
+            raise _too_long(statement) or _too_deep(syntax.begin(expression))
         # A CASE counts twice: its branches are pairs in a tuple, so comparing trees recurses twice per CASE.
-        below = depth + (2 if isinstance(expression, Case) else 1)
-        stack += [(child, below) for child in children(expression)]
+        below = depth + (2 if isinstance(expression, syntax.Case) else 1)
+        stack += [(child, below) for child in syntax.children(expression)]
 
 
-def _too_long(statement: Statement) -> QueryError | None:
+def _too_long(statement: syntax.Statement) -> QueryError | None:
     """Returns the error of a chain with too many operators, if the statement has one; else None."""
-    stack = expressions_of(statement)
+    stack = syntax.expressions_of(statement)
     while stack:
         first = operand = stack.pop()
         operators: list[str] = []
-        while isinstance(operand, BinaryOp) and (operand is first or POWER[operand.op] == POWER[operators[0]]):
+        while isinstance(operand, syntax.BinaryOp) and (operand is first or POWER[operand.op] == POWER[operators[0]]):
             operators.append(operand.op)
             stack.append(operand.right)
             operand = operand.left
         if len(operators) > MAX_OPERATORS:
             names = " and ".join(f"`{op}`" for op in dict.fromkeys(reversed(operators)))
-            return fault(
+            return build.fault(
                 f"a chain of {len(operators):,} operators {names}, more than {MAX_OPERATORS}",
                 "compute a part of it in a query of its own, or put parts of it in parentheses",
-                begin(first),
+                syntax.begin(first),
             )
-        stack += children(operand)
+        stack += syntax.children(operand)
     return None
 
 
-def _too_deep(place: Place) -> QueryError:
-    return fault(
+def _too_deep(place: syntax.Place) -> QueryError:
+    return build.fault(
         f"the expression is more than {limits.EXPRESSION_DEPTH} levels deep",
         "a parenthesis or an operator is one level, a CASE two: compute a part of it in a query of its own",
         place,

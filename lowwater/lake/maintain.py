@@ -24,9 +24,8 @@ from lowwater.lake.locks import WRITABLE, hold, hold_range, hold_staging
 from lowwater.lake.results import exploring, published
 from lowwater.lake.results.pins import pin, stored_pins, tables_by_owner
 from lowwater.lake.upkeep import LOG, Doubled, changes, doubled, join_files
-from lowwater.storage import paths
+from lowwater.storage import locks, paths
 from lowwater.storage.failures import hint_of
-from lowwater.storage.locks import Fence
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -106,7 +105,7 @@ def _pinned_versions(lake: layout.Lake, dry_run: bool) -> dict[PurePath, dict[in
     return versions
 
 
-def _tell_lost(path: PurePath, fence: Fence | None) -> None:
+def _tell_lost(path: PurePath, fence: locks.Fence | None) -> None:
     """Says in the log of a table in an object store which of its files are gone; on a disk everybody looks."""
     state = published.table_state(path)
     lost = {} if state is None else state.lost_objects()

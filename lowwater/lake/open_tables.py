@@ -25,10 +25,9 @@ from urllib.parse import unquote
 from lowwater import limits
 from lowwater.documents import json_value
 from lowwater.errors import LakeError
-from lowwater.storage import objects, paths
+from lowwater.storage import objects, paths, untrusted
 from lowwater.storage.object_paths import ObjectPath
 from lowwater.storage.objects import LOOK, FileCache, file_cache, is_recent
-from lowwater.storage.untrusted import require_modest, require_names, require_plain_folder
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -147,7 +146,7 @@ def _require_checkpoint(place: PurePath, most: int) -> None:
     import pyarrow.parquet as pq
 
     local = paths.local(place)
-    require_modest(place, local, most)
+    untrusted.require_modest(place, local, most)
     for name in ("add.stats", "metaData.schemaString"):
         with pq.ParquetFile(local) as file:
             leaves = [file.schema.column(at).path for at in range(len(file.schema))]
@@ -522,7 +521,7 @@ class Mirror:
         data = file.read_bytes()
         actions = [json.loads(line) for line in data.splitlines() if line.strip()]
         names = [unquote(action["add"]["path"]) for action in actions if "add" in action]
-        require_names(self._path, names)
+        untrusted.require_names(self._path, names)
         for name in names:
             target = self._path.joinpath(*name.split("/"))
             copy = self._cache.file_of(target)
@@ -727,8 +726,8 @@ def _open(path: PurePath, version: int | None = None, mirror: Mirror | None = No
     from deltalake import DeltaTable
 
     folder = path if mirror is None else mirror.folder
-    require_plain_folder(path)
-    require_plain_folder(path / "_delta_log")
+    untrusted.require_plain_folder(path)
+    untrusted.require_plain_folder(path / "_delta_log")
     with _named(folder, path):
         require_modest_log(folder, version)
     table = DeltaTable(str(folder), version=version)

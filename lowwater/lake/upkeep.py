@@ -19,9 +19,8 @@ import pyarrow.parquet as pq
 
 from lowwater import documents, errors, instants, limits
 from lowwater.lake import layout, open_tables, tables
-from lowwater.storage import paths
+from lowwater.storage import paths, untrusted
 from lowwater.storage.object_paths import ObjectPath
-from lowwater.storage.untrusted import require_modest, require_names
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -167,7 +166,7 @@ def write_joined(path: PurePath, schema: pa.Schema, rows: Sequence[dict[str, Any
     target = path / place / f"joined-{uuid.uuid4().hex[:12]}.parquet"
     for row in rows:
         if isinstance(path, Path):
-            require_modest(path / row["path"], path / unquote(row["path"]))
+            untrusted.require_modest(path / row["path"], path / unquote(row["path"]))
     dataset = tables.files_dataset(path, [(row["path"], None) for row in rows], columns)
     with pq.ParquetWriter(paths.draft(target), columns, compression="snappy") as writer:
         for rows_together in _gathered(dataset.to_batches(batch_readahead=2, fragment_readahead=1), columns):
@@ -260,7 +259,7 @@ def _change(file: PurePath, at: int, data: bytes) -> Change:
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         hint = "check that the lake can be read and is whole"
         raise errors.LakeError(f"{file}: is no commit of a Delta table", hint) from error
-    require_names(file.parent.parent, named)
+    untrusted.require_names(file.parent.parent, named)
     return Change(int(file.stem), at, added, tuple(removed), rows, info)
 
 

@@ -14,10 +14,7 @@ from lowwater.capture.content.stored import payload_of
 from lowwater.catalog import calls, expr as ex, schemas
 from lowwater.catalog.values import words_from_ip
 from lowwater.errors import LowwaterError
-from lowwater.low.code.compiler import load
-from lowwater.low.code.expressions import Emitter, Inputs, indented
-from lowwater.low.code.kernel import GeneratedFunction
-from lowwater.low.code.row_buffers import Array, OutputColumn, RowBuffer
+from lowwater.low.code import compiler, expressions, kernel, row_buffers
 
 # The columns of a chunk of records, in the forms that kernels and host values read. Between the batches of a link and
 # `low.run`.
@@ -161,10 +158,10 @@ class ExpressionKernel:
     """
 
     def __init__(self, expr: ex.Expr, compiled: bool) -> None:
-        inputs = Inputs()
-        emit = Emitter(inputs, clocked=False)
+        inputs = expressions.Inputs()
+        emit = expressions.Emitter(inputs, clocked=False)
         value = emit.value(expr)
-        self._output = OutputColumn(expr.type, nullable=True)
+        self._output = row_buffers.OutputColumn(expr.type, nullable=True)
         words = [f"int({value.words[0]})"] if expr.type is ex.Type.BOOL else list(value.words)
         body = [*emit.lines, *self._output.lines("0", words, value.null), "size += 1"]
         names = [
@@ -175,15 +172,15 @@ class ExpressionKernel:
         names += [word for param in inputs.params for word in inputs.param(param).words]
         names += [f"{kind}{at}" for at in range(len(inputs.columns)) for kind in "cm"]
         lines = [f"def evaluate({', '.join(names)}):", "    size = 0", "    for i in range(rows):"]
-        text = "\n".join([*lines, *indented(indented(body)), "    return size"])
+        text = "\n".join([*lines, *expressions.indented(expressions.indented(body)), "    return size"])
         self.columns = tuple(inputs.columns)
         self.hosted, self.beside = tuple(emit.hosted), tuple(emit.beside)
         self._params = arguments(inputs.params)
-        self._code = load([GeneratedFunction("evaluate", text, True)], compiled)["evaluate"]
+        self._code = compiler.load([kernel.GeneratedFunction("evaluate", text, True)], compiled)["evaluate"]
 
-    def of(self, columns: ChunkColumns, beside: Sequence[Array], texts: Sequence[str]) -> pa.Array:
+    def of(self, columns: ChunkColumns, beside: Sequence[row_buffers.Array], texts: Sequence[str]) -> pa.Array:
         """Returns the values of all records, in the types of streams."""
-        rows = RowBuffer([self._output], columns.rows, lasts=False)
+        rows = row_buffers.RowBuffer([self._output], columns.rows, lasts=False)
         stored_columns = [part for name in self.columns for part in columns.pair(name)]
         self._code(columns.rows, *rows.arrays[1:], *beside, *self._params, *stored_columns)
         return rows.columns(columns.rows, texts)[0]

@@ -24,10 +24,8 @@ from lowwater.lake.ledgers.coverage import Gap, silence_text, silences, uncovere
 from lowwater.lake.ledgers.missing import FILE, Missing, OutsideCount, elsewhere, outside, outside_words
 from lowwater.lake.ledgers.runs import late_share, read_heartbeats, read_violations
 from lowwater.lake.packets import PacketFiles
-from lowwater.quality.history import FEWEST_RECORDS
-from lowwater.quality.lateness import LOSS, recommend
+from lowwater.quality import history, lateness, streams
 from lowwater.quality.links import MINUTE, LinkScan
-from lowwater.quality.streams import QueryMeasures, RuleResult
 
 EXAMPLES = 5
 """Number of files, records and offsets that a measure names."""
@@ -86,8 +84,8 @@ def frames(
     scope: AuditScope,
     scans: Sequence[LinkScan],
     counts: Counts,
-    queries: Sequence[QueryMeasures],
-    rules: Mapping[str, Sequence[RuleResult]],
+    queries: Sequence[streams.QueryMeasures],
+    rules: Mapping[str, Sequence[streams.RuleResult]],
 ) -> dict[str, list[Row]]:
     """The rows of each table of measures, but for the columns that `history` adds to those of links and queries."""
     return {
@@ -170,7 +168,7 @@ def _skew(scope: AuditScope, scan: LinkScan) -> Iterator[Row]:
         mine = late.filter(pc.equal(arrived, hour)) if late.num_rows else late
         read = sane[hour] + mine.num_rows
         worst = Counter(mine.column("capture").to_pylist()).most_common(1)
-        judged = _ratio(mine.num_rows, read) if read >= FEWEST_RECORDS or sane.keys() <= {hour} else share
+        judged = _ratio(mine.num_rows, read) if read >= history.FEWEST_RECORDS or sane.keys() <= {hour} else share
         bounds = max(hour * HOUR, scope.start), min((hour + 1) * HOUR, scope.end)
         yield {
             "link": link,
@@ -199,7 +197,7 @@ def _skew(scope: AuditScope, scan: LinkScan) -> Iterator[Row]:
 def _advice(scan: LinkScan, length: int) -> Row:
     """The skew that the records of the interval recommend, what it would lose, and what it costs: records held."""
     watch = scan.profile.watch
-    bound = recommend(watch.lags, LOSS)
+    bound = lateness.recommend(watch.lags, lateness.LOSS)
     if bound is None:
         return dict.fromkeys(("recommended_ns", "recommended_lost", "recommended_lost_share", "recommended_held"))
     lost = watch.lags.lost(bound)
@@ -276,7 +274,7 @@ def _lfta(scope: AuditScope, counts: Counts, lfta: str, link: str) -> Row:
     }
 
 
-def _query(scope: AuditScope, query: QueryMeasures) -> Row:
+def _query(scope: AuditScope, query: streams.QueryMeasures) -> Row:
     links = sorted(query.links)
     named = {"links": ", ".join(links), "captures": scope.files(*links)}
     return {"query": query.query, "interval": scope.interval, **named}

@@ -16,8 +16,7 @@ from lowwater.instants import format_instant
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.runs import read_qualities, read_quality
 from lowwater.lake.tables import interval_label, lake_errors, lost, safe_name
-from lowwater.storage import paths
-from lowwater.storage.locks import Fence, LostError
+from lowwater.storage import locks, paths
 
 if TYPE_CHECKING:
     from lowwater_expectations.audits import Finding, Validation, Verdict
@@ -151,11 +150,11 @@ def _content(path: PurePath) -> bytes | None:
     return None
 
 
-def _write(path: PurePath, data: bytes, scratch: Path, fence: Fence | None = None, new: bool = False) -> None:
+def _write(path: PurePath, data: bytes, scratch: Path, fence: locks.Fence | None = None, new: bool = False) -> None:
     with lake_errors(f"{path}: the data-quality report cannot be written"):
         try:
             # Under a lease it is compared where it is written.
             if fence is not None or not paths.has_file(path) or paths.read(path) != data:
                 paths.write(path, data, scratch, fence, new)
-        except LostError as error:
+        except locks.LostError as error:
             raise lost(path, str(error)) from None

@@ -22,8 +22,7 @@ from lowwater.config import SuiteLimits
 from lowwater.lake.tables import quote
 from lowwater.limits import EXAMPLE_ROWS, KEY_DIGESTS
 from lowwater.plan import operators as ops, properties, temporal
-from lowwater.quality import judge
-from lowwater.quality.suites import CustomExpectation
+from lowwater.quality import judge, suites
 
 BATCH = 65536
 
@@ -276,7 +275,7 @@ NOTHING = "nothing is asked of its rows"
 class RuleResult:
     """The result of one expectation over the rows of a query."""
 
-    rule: CustomExpectation | None  # the expectation; None for a query without a suite
+    rule: suites.CustomExpectation | None  # the expectation; None for a query without a suite
     kept: bool = True  # whether it holds, as Great Expectations says
     values: int = 0  # rows that have a value; for an expectation about all rows together, their number
     # rows that break the expectation, with the first as examples
@@ -317,7 +316,7 @@ class RuleResult:
 def check_rows(
     files: Sequence[Path],
     schema: pa.Schema,
-    suite: Sequence[CustomExpectation],
+    suite: Sequence[suites.CustomExpectation],
     limits: SuiteLimits,
     ask: Callable[[dict[str, Any]], processes.Answers] | None = None,
 ) -> list[RuleResult]:

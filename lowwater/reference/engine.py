@@ -18,12 +18,9 @@ from lowwater.errors import ConfigError, LawError
 from lowwater.plan import operators as ops, temporal
 from lowwater.plan.properties import ROW, by_arrival, carried_state
 from lowwater.reference.clock import PERIODIC, POLICIES, Clock, Disorder, Link, RecordSelection, SourcePort
-from lowwater.stream import maps
-from lowwater.stream.groups import EpochOperator, GroupOperator, RunningOperator, SamplingOperator
+from lowwater.stream import groups, maps, records
 from lowwater.stream.joins import FilterJoinOperator, JoinOperator, WatchJoinOperator
-from lowwater.stream.maps import PlaceOperator, UnionOperator
 from lowwater.stream.operators import Life, Promise, Row, StreamOperator, names_of
-from lowwater.stream.records import PacketSamplings, SourceCount, SourceOperator, merge
 from lowwater.stream.values import Value, Values
 
 
@@ -43,7 +40,7 @@ class Operators:
         named: query/kind/number -> operator, in the order of creation.
     """
 
-    HOLDING: ClassVar[tuple[type[StreamOperator], ...]] = (GroupOperator, JoinOperator, EpochOperator)
+    HOLDING: ClassVar[tuple[type[StreamOperator], ...]] = (groups.GroupOperator, JoinOperator, groups.EpochOperator)
     """Operators that keep rows until a promise."""
 
     def __init__(
@@ -51,7 +48,7 @@ class Operators:
         owned: range,
         read_from: Mapping[str, int],
         life: Life,
-        packet_samplings: PacketSamplings = MappingProxyType({}),
+        packet_samplings: records.PacketSamplings = MappingProxyType({}),
     ) -> None:
         self._samplings = packet_samplings
         self._owned, self._read_from, self._life = owned, read_from, life
@@ -59,7 +56,7 @@ class Operators:
         self._nodes: dict[StreamOperator, ops.Source] = {}
         self._below: dict[StreamOperator, list[frozenset[str]]] = {}
         self.origins: set[str] = set()
-        self.sources: list[SourceOperator] = []
+        self.sources: list[records.SourceOperator] = []
         self.columns: dict[str, list[str]] = {}
         self.fed: dict[str, StreamOperator] = {}
         self.named: dict[str, StreamOperator] = {}
@@ -117,7 +114,7 @@ class Operators:
             return below
         if child.query == node.query and has_places(child):
             return below
-        place = self.add(node.query, PlaceOperator(child.fields, below))
+        place = self.add(node.query, maps.PlaceOperator(child.fields, below))
         self.connect(place, [below])
         return place
 
@@ -133,19 +130,19 @@ class Operators:
             ports = len(node.lfta.links) if node.lfta.whole else 1
             return self.fed.setdefault(node.lfta.name, StreamOperator(ports))
         if isinstance(node, ops.Union):
-            return UnionOperator(len(inputs), has_places(node))
+            return maps.UnionOperator(len(inputs), has_places(node))
         if type(node) in maps.OPERATORS:
             return maps.OPERATORS[type(node)](node, inputs[0])
         if type(node) not in OPERATORS:
             raise TypeError(f"the reference engine has no operator for {type(node).__name__}")
         return OPERATORS[type(node)](node, inputs, self._life)
 
-    def _source(self, node: ops.Source) -> SourceOperator:
+    def _source(self, node: ops.Source) -> records.SourceOperator:
         name = f"{node.query}.{node.alias}"
         packet_samplings = [self._samplings.get((name, link)) for link in node.links]
         source_columns = list(dict.fromkeys([*names_of(node.fields), *ex.columns_of(node.member)]))
         names = list(dict.fromkeys([*source_columns, *(schemas.THINNED_BY if any(packet_samplings) else ())]))
-        source = SourceOperator(node, names, self._read_from[name], self._owned, packet_samplings)
+        source = records.SourceOperator(node, names, self._read_from[name], self._owned, packet_samplings)
         self.sources.append(source)
         self._nodes[source] = node
         self._below[source] = [frozenset([link]) for link in node.links]
@@ -160,7 +157,7 @@ class Operators:
         columns = self.columns[link]
         feeds = []
         for source, node in self._nodes.items():
-            assert isinstance(source, SourceOperator)
+            assert isinstance(source, records.SourceOperator)
             if link in node.links:
                 # The number of the record comes after the columns.
                 places = [columns.index(name) if name in columns else len(columns) for name in source.names]
@@ -177,9 +174,9 @@ class Operators:
 
 
 OPERATORS: dict[type[ops.Node], Callable[[Any, Sequence[StreamOperator], Life], StreamOperator]] = {
-    ops.Group: lambda node, inputs, life: GroupOperator(node, inputs[0], life),
-    ops.Running: lambda node, inputs, life: RunningOperator(node, inputs[0], life),
-    ops.Sampling: lambda node, inputs, life: SamplingOperator(node, inputs[0], life),
+    ops.Group: lambda node, inputs, life: groups.GroupOperator(node, inputs[0], life),
+    ops.Running: lambda node, inputs, life: groups.RunningOperator(node, inputs[0], life),
+    ops.Sampling: lambda node, inputs, life: groups.SamplingOperator(node, inputs[0], life),
     ops.Join: lambda node, inputs, life: JoinOperator(node, life),
     ops.FilterJoin: lambda node, inputs, life: FilterJoinOperator(node, life),
     ops.WatchJoin: lambda node, inputs, life: WatchJoinOperator(node),
@@ -229,7 +226,7 @@ class Experiment(Protocol):
         owned: range,
         read_from: Mapping[str, int],
         life: Life,
-        packet_samplings: PacketSamplings,
+        packet_samplings: records.PacketSamplings,
         by_arrival: bool,
     ) -> Operators:
         """Returns operators for a plan, as `Operators` does."""
@@ -263,7 +260,7 @@ class ReferenceResult:
     lasts: list[int] = field(default_factory=list)
     ticks: list[int] = field(default_factory=list)
     punctuation: list[tuple[int, int]] = field(default_factory=list)
-    counts: list[SourceCount] = field(default_factory=list)
+    counts: list[records.SourceCount] = field(default_factory=list)
     state: str | None = None
     observed: list[Any] = field(default_factory=list)
 
@@ -280,7 +277,7 @@ def evaluate(
     state: str | None = None,
     over: int = temporal.END_OF_TIME,
     experiment: Experiment | None = None,
-    packet_samplings: PacketSamplings = MappingProxyType({}),
+    packet_samplings: records.PacketSamplings = MappingProxyType({}),
 ) -> ReferenceResult:
     """Evaluates a query; returns the rows whose last instant lies in [start, end) (SEMANTICS I1).
 
@@ -326,7 +323,7 @@ def evaluate(
     observed = experiment.observe(plan, clock) if experiment is not None else []
     if state is not None:
         _restore(read_state(state), start, plan, clock, sink)
-    for record in merge(packets, plan.columns):
+    for record in records.merge(packets, plan.columns):
         clock.record(record)
     clock.close()
     sink.result.counts = [count for source in plan.sources for count in source.counts]

@@ -39,17 +39,15 @@ from lowwater.lake.results.streams import (
 )
 from lowwater.lake.tables import check_owner, fence_off
 from lowwater.plan import operators as ops, properties, queryset
-from lowwater.quality import judge
+from lowwater.quality import judge, suites
 from lowwater.quality.streams import WrittenStream
-from lowwater.quality.suites import checks_of, suite_digest
 from lowwater.replay.accounts import Accounts, heartbeat_rows
 from lowwater.replay.job import IntervalInputs, Job
 from lowwater.replay.progress import Progress
 from lowwater.replay.stages.audit import LinkScans, audit
 from lowwater.replay.stages.engines import high_stage, low_stage
 from lowwater.replay.stages.runners import runner_of, task_account
-from lowwater.storage import paths
-from lowwater.storage.failures import outages
+from lowwater.storage import failures, paths
 
 STAGES = (runs.LOW, runs.HIGH, runs.AUDIT, runs.PUBLISH)
 
@@ -237,7 +235,7 @@ class _Journal:
         """Writes a failure. What went wrong first is what is said, also where that fails."""
         self.told, lake = True, self.job.lake
         try:
-            with outages():
+            with failures.outages():
                 self.write(self._failure(error))
             with suppress(errors.LowwaterError):
                 upkeep.tidy_ledgers(lake.root, lake.run_ledgers(), lake.all_measures())
@@ -279,14 +277,14 @@ def _attempt(job: Job, start: int, end: int, progress: Progress, runner: Runner,
     journal, lake = _Journal(job, start, end, stage), job.lake
     try:
         with (
-            outages(),
+            failures.outages(),
             locks.run_attempt(lake, job.query_set, start, end, _written(job)) as (folder, fence),
             locks.handed_over(lake, locks.folder_of_run(lake, job.query_set, start, end), runner.far) as shared,
             LinkScans(runner.tasks("audit")) as scans,
         ):
             journal.job = replace(job, lake=replace(lake, fence=fence))
             try:
-                with outages():
+                with failures.outages():
                     yield _Attempt(journal.job, start, end, progress, runner, journal, folder, shared, scans)
             except (errors.BusyError, errors.OwnerError):
                 raise  # says nothing about this interval: another run, or another query set, is at it
@@ -492,7 +490,7 @@ def _audit(attempt: _Attempt, plan: _Plan, outcome: Outcome) -> Outcome:
     made = []
     for query, count in verdict.rows.items():
         judged = {"verdict": verdict.verdict, "report": verdict.report, "fingerprint": verdict.fingerprints[query]}
-        judged["suite"] = suite_digest(attempt.job.suites.get(query, ()))
+        judged["suite"] = suites.suite_digest(attempt.job.suites.get(query, ()))
         made.append(journal.row(query, plan.digests[query], count, {**verdict.accounting, **judged}))
     journal.write(*made)
     return replace(outcome, state=runs.AUDIT, rows=verdict.rows, verdict=verdict.verdict, report=verdict.report)
@@ -538,7 +536,7 @@ def _publish(attempt: _Attempt, plan: _Plan, outcome: Outcome) -> Outcome:
                 audits[query.name].fingerprint,
                 act,
                 _words(query),
-                checks_of(job.suites.get(query.name, ()), layout.row_schema(fields)),
+                suites.checks_of(job.suites.get(query.name, ()), layout.row_schema(fields)),
             )
             rows[query.name] = publication.rows
             last = journal.last(query.name)

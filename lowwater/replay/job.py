@@ -32,14 +32,7 @@ from lowwater.plan import operators as ops, queryset, temporal
 from lowwater.plan.context import Links
 from lowwater.plan.properties import hands_over
 from lowwater.quality.suites import Suites, read_suites, suite_digest
-from lowwater.replay.checks import (
-    content_of,
-    optional_columns,
-    require_affordable,
-    require_kept,
-    require_lowered,
-    require_marked,
-)
+from lowwater.replay import checks
 from lowwater.replay.names import config_links, set_context
 from lowwater.replay.stages.inputs import LowInputs
 from lowwater.replay.tuning import Tuning, recommended, shortest_period
@@ -131,10 +124,10 @@ class Job:
         if changes is not None:
             config, files = changes.config(config, links.names or ()), changes.files_of(files)
         plan = queryset.plan_files(files, links, context=set_context(config, query_set))
-        require_lowered(plan)
-        require_affordable(plan, config.replay.copies)
-        require_marked(plan, config)
-        require_kept(plan, config)
+        checks.require_lowered(plan)
+        checks.require_affordable(plan, config.replay.copies)
+        checks.require_marked(plan, config)
+        checks.require_kept(plan, config)
         _require_protocols(config, plan)
         length = config.length(query_set)
         schemas = {query.name: layout.row_schema(query.high.fields) for query in plan.queries}
@@ -533,7 +526,9 @@ class IntervalInputs(LowInputs):
                 start,
                 self.end,
                 records,
-                content_of(optional_columns([lfta for lfta in self.plan.read_lftas if link in lfta.links])),
+                checks.content_of(
+                    checks.optional_columns([lfta for lfta in self.plan.read_lftas if link in lfta.links])
+                ),
             )
         ]
 

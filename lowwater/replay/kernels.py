@@ -19,8 +19,7 @@ from lowwater.capture.headers.links import LAYERS
 from lowwater.capture.headers.packet import UNKNOWN_LINK
 from lowwater.capture.inspect import inspect
 from lowwater.capture.interpretation import compiling
-from lowwater.capture.tables.reader import inspect_records
-from lowwater.capture.tables.sniffing import sniff
+from lowwater.capture.tables import reader, sniffing
 from lowwater.catalog.time import Skews
 from lowwater.config import Config, Link
 from lowwater.lake.files.sample import propose_protocol
@@ -72,7 +71,7 @@ def _read_captures(folder: Path, links: Sequence[int] | None) -> None:
         return
     table = folder / "records.csv"
     table.write_bytes(RECORDS)
-    inspect_records(table, propose_protocol(sniff(table), "records").options, Link().jump, Link().skew)
+    reader.inspect_records(table, propose_protocol(sniffing.sniff(table), "records").options, Link().jump, Link().skew)
     link = f"link{UNKNOWN_LINK}"
     read = packet_files(PacketFiles.of(lake), link, read_captures(lake, [link])[link], Link(), 0, 0, instants.HOUR)
     scan_link(read, Skews(0))

@@ -37,8 +37,7 @@ from lowwater.catalog.schemas import FRAME, READABLE, stored
 from lowwater.catalog.time import Skews, is_late, link_skews
 from lowwater.catalog.values import format_ip, ip_from_words, pack_ip, parse_mac
 from lowwater.config import Config, section_of
-from lowwater.gsql.nodes import Select
-from lowwater.gsql.parser import parse
+from lowwater.gsql import nodes as syntax, parser
 from lowwater.instants import SECOND
 from lowwater.lake.ingestion.record_options import record_options
 from lowwater.lake.layout import Lake
@@ -81,9 +80,9 @@ def read_predicate(
     source = text.replace("\r\n", "\n").replace("\r", "\n")
     query = QUERY_START.format(protocol)
     try:
-        statements = parse(query + "WHERE\n" + source).statements
-        if [replace(statement, where=None) for statement in statements if isinstance(statement, Select)] != [
-            *parse(query).statements
+        statements = parser.parse(query + "WHERE\n" + source).statements
+        if [replace(statement, where=None) for statement in statements if isinstance(statement, syntax.Select)] != [
+            *parser.parse(query).statements
         ]:
             raise errors.QueryError(
                 "more than one condition", "write one expression, for example: srcPort = 53", "", 2, 1

@@ -24,10 +24,8 @@ from lowwater.low import Policy
 from lowwater.plan import operators as ops, temporal
 from lowwater.plan.context import Context
 from lowwater.plan.queryset import Plan, plan_texts
-from lowwater.replay.checks import require_affordable, require_lowered
-from lowwater.replay.job import lake_links
+from lowwater.replay import checks, job, row_files
 from lowwater.replay.names import set_context
-from lowwater.replay.row_files import csv_values
 from lowwater.replay.stages.engines import reference_stage
 from lowwater.replay.stages.inputs import LowInputs
 from lowwater.storage import paths
@@ -44,7 +42,7 @@ FILE = "/dev/null/query.gsql"
 def preview_context(lake: Lake, config: Config, query_set: str, links: Iterable[str]) -> Context:
     """Returns the names that a tried query may use. `query_set`: the query set whose protocols, functions and
     parameters it may use; empty for none."""
-    every, allowed = lake_links(config, lake), set(links)
+    every, allowed = job.lake_links(config, lake), set(links)
     known = every.names if every.names is not None else ()
     names = tuple(name for name in known if name in allowed or allowed & set(every.interfaces.get(name, ())))
     sets = {name: members for name, members in every.sets.items() if set(members) <= {*names}}
@@ -111,8 +109,8 @@ def preview_text(request: PreviewRequest, most: int = MOST_PACKETS) -> Preview:
     config = load_config(lake.root)
     context = preview_context(lake, config, request.query_set, request.links)
     plan = plan_texts([(FILE, request.text)], context.links, None, context)
-    require_lowered(plan, "reference")
-    require_affordable(plan, config.replay.copies)
+    checks.require_lowered(plan, "reference")
+    checks.require_affordable(plan, config.replay.copies)
     captures = read_captures(lake, plan.links)
     end, count = _bounded(lake, config, plan, captures, request, most)
     # The range is the life of the links, so every group comes out; captures after it need not be opened.
@@ -165,7 +163,7 @@ def _bounded(
 def _tried(name: str, rows: pa.Table, fields: Sequence[ops.Field]) -> TriedQuery:
     columns = tuple(each.name for each in fields)
     first = rows.slice(0, MOST_ROWS).combine_chunks()
-    shown = [csv_values(published(_array(first, each.name), each.type)) for each in fields]
+    shown = [row_files.csv_values(published(_array(first, each.name), each.type)) for each in fields]
     values = zip(*shown, strict=True)
     return TriedQuery(name, columns, tuple(tuple(_text(value) for value in row) for row in values), rows.num_rows)
 

@@ -39,10 +39,9 @@ from lowwater.plan import operators as ops, properties
 from lowwater.plan.bind import queries as reserved
 from lowwater.plan.queryset import Plan, QueryPlan, source_links
 from lowwater.plan.temporal import END_OF_TIME
+from lowwater.replay import checks, row_files
 from lowwater.replay.accounts import Accounts, largest_lateness, lfta_counts, link_summary
-from lowwater.replay.checks import REFERENCE, applications_of, optional_columns, unkept_notes
 from lowwater.replay.progress import Progress
-from lowwater.replay.row_files import write_csv, write_rows
 from lowwater.replay.stages.engines import LowResult, high_stage, low_stage, reference_stage
 from lowwater.replay.stages.inputs import LowInputs, last_instant
 
@@ -210,7 +209,7 @@ def run(request: RunRequest, progress: Progress, runner: Runner | None = None) -
     try:
         lake = open_lake(folder / "lake")
         given = request.config.replay
-        runner = None if request.engine == REFERENCE else runner or InProcess(given.threads, given.bytes)
+        runner = None if request.engine == checks.REFERENCE else runner or InProcess(given.threads, given.bytes)
         if runner is not None:
             runner.begin()
         captures, notes = _ingest(request, lake, progress)
@@ -225,13 +224,13 @@ def run(request: RunRequest, progress: Progress, runner: Runner | None = None) -
     finally:
         caches.remove_folder(folder)
     kept = _keeping_what_is_read(request, request.plan.links)
-    found.notes.update({f"note: query {note.query}: {note}": None for note in unkept_notes(request.plan, kept)})
+    found.notes.update({f"note: query {note.query}: {note}": None for note in checks.unkept_notes(request.plan, kept)})
     for link, rows in captures.items():
         fields = fields_read(request.plan.lftas, link)
         found.notes.update({f"note: {line}": None for line in absent_texts(link, rows, fields, 0, END_OF_TIME)})
     for note in found.notes:
         progress.say(note)
-    engine = REFERENCE if runner is None else runner.name
+    engine = checks.REFERENCE if runner is None else runner.name
     summary = _write(request, found, captures, engine, progress)
     if found.failures:
         hint = f"the results of the other queries are in {request.out}"
@@ -298,13 +297,13 @@ def _keeping_what_is_read(request: RunRequest, links: Sequence[str]) -> Config:
 
     A link keeps its own payload setting, and an anonymised link stores no more.
     """
-    read = optional_columns(request.plan.lftas)
+    read = checks.optional_columns(request.plan.lftas)
     sections = dict(request.config.links)
     for name in links:
         link = request.config.link(name)
         if read and link.kind == "pcap" and link.anonymise is None:
             payload = "all" if link.payload is None and FRAME in read else link.payload
-            applications = tuple(sorted({*link.applications, *applications_of(read)}))
+            applications = tuple(sorted({*link.applications, *checks.applications_of(read)}))
             retained = {"payload": payload, "applications": applications, "sampling": link.sampling or HEAD in read}
             sections[name] = link.model_copy(update=retained)
     return request.config.model_copy(update={"links": sections}) if read else request.config
@@ -551,7 +550,7 @@ def _write_query(request: RunRequest, found: RunResults, query: QueryPlan, file:
     parts = [table.select(schema.names).cast(schema) for table in found.rows[query.name]]
     rows = pa.concat_tables(parts) if parts else schema.empty_table()
     with _whole(file) as part:
-        write_rows(rows, fields, part, request.form, request.spreadsheet, request.instants)
+        row_files.write_rows(rows, fields, part, request.form, request.spreadsheet, request.instants)
     sources = {lfta.name for lfta in query.lftas} | set(source_links(query.logical))
     return {
         "file": file.name,
@@ -585,7 +584,7 @@ def _write(
             tables[reserved.HEARTBEATS] = pa.concat_tables([TRACES.empty_table(), *found.traces])
         for name, rows in tables.items():
             with _whole(request.out / f"{name}.csv") as file:
-                write_csv(rows, file, request.spreadsheet)
+                row_files.write_csv(rows, file, request.spreadsheet)
     links = {
         name: link_summary(request.config, found.accounts, captures[name], name, found.latest.get(name, 0))
         for name in sorted(captures)

@@ -20,10 +20,8 @@ from functools import lru_cache
 from pathlib import Path, PurePath
 
 from lowwater import documents, errors
-from lowwater.storage import failures as progress, objects
-from lowwater.storage.failures import StoreError
+from lowwater.storage import failures as progress, objects, untrusted
 from lowwater.storage.object_paths import ObjectPath
-from lowwater.storage.untrusted import require_folder
 
 # Process, machine and container, since two containers have a process 2 each.
 
@@ -212,7 +210,7 @@ def lock_of(folder: Path) -> Path:
 
 @contextmanager
 def _reading(path: Path) -> Iterator[int]:
-    require_folder(path.parent)
+    untrusted.require_folder(path.parent)
     handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:
         yield handle
@@ -224,7 +222,7 @@ def _open(path: Path) -> int:
     """Opens the file of a lock, or makes it. The number of the process is written into it, so it is never a link.
     Raises LakeError if it is a link or no plain file, or a folder above it is a link that leads out of the lake, and
     OSError if it cannot be made."""
-    require_folder(path.parent)
+    untrusted.require_folder(path.parent)
     try:
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
     except OSError as error:
@@ -548,7 +546,7 @@ def _change(path: ObjectPath, change: Callable[[Claims], Claims], known: _Stored
             if found[0] == changed:
                 return found
             failures += 1
-            if failures == FAILURES or (isinstance(error, StoreError) and error.lasting):
+            if failures == FAILURES or (isinstance(error, progress.StoreError) and error.lasting):
                 raise
         time.sleep(random.uniform(0, min(0.02 * 2**attempt, 1.0)))
     raise HeldError(Holder("many"))

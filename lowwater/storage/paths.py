@@ -19,14 +19,11 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, NamedTuple
 
 from lowwater.limits import STORE_PIECE_BYTES, STORE_READS
-from lowwater.storage import objects
-from lowwater.storage.failures import LATER, StoreError
+from lowwater.storage import failures, objects, untrusted
 from lowwater.storage.object_paths import ObjectPath, parse
-from lowwater.storage.objects import file_cache
-from lowwater.storage.untrusted import open_file, require_folder, require_inside, require_modest
 
 if TYPE_CHECKING:
-    from lowwater.storage.locks import Fence
+    from lowwater.storage import locks
 
 OTHERS = stat.S_IRWXO | stat.S_IWGRP
 """Rights that no new file gives."""
@@ -102,10 +99,10 @@ def require_writable(folder: PurePath) -> None:
 def local(path: PurePath) -> Path:
     """Returns a file of this machine with the content of a file of the lake.
     Raises OSError if there is no such file, or it cannot be read."""
-    require_inside(path)
-    found = file_cache().fetch(path) if isinstance(path, ObjectPath) else Path(path)
+    untrusted.require_inside(path)
+    found = objects.file_cache().fetch(path) if isinstance(path, ObjectPath) else Path(path)
     if path.suffix == ".parquet":
-        require_modest(path, found)
+        untrusted.require_modest(path, found)
     return found
 
 
@@ -119,7 +116,7 @@ def local_table(folder: PurePath, names: Iterable[str]) -> Path:
     Raises OSError if one cannot be read."""
     for name in names:
         local(folder / name)
-    return file_cache().file_of(folder) if isinstance(folder, ObjectPath) else Path(folder)
+    return objects.file_cache().file_of(folder) if isinstance(folder, ObjectPath) else Path(folder)
 
 
 def draft(path: PurePath) -> Path:
@@ -127,8 +124,8 @@ def draft(path: PurePath) -> Path:
 
     The folder of the draft exists. The name of a new file is used once, so that no reader sees a part of it.
     """
-    require_inside(path)
-    target = file_cache().file_of(path) if isinstance(path, ObjectPath) else Path(path)
+    untrusted.require_inside(path)
+    target = objects.file_cache().file_of(path) if isinstance(path, ObjectPath) else Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
     return target
 
@@ -136,7 +133,7 @@ def draft(path: PurePath) -> Path:
 def put(path: PurePath) -> None:
     """Puts a whole draft into the lake. Raises OSError if it cannot be written."""
     if isinstance(path, ObjectPath):
-        take(file_cache().file_of(path), path)
+        take(objects.file_cache().file_of(path), path)
 
 
 def take(source: PurePath, target: PurePath) -> None:
@@ -144,15 +141,15 @@ def take(source: PurePath, target: PurePath) -> None:
     Raises OSError if it cannot be written."""
     if isinstance(source, ObjectPath) and isinstance(target, ObjectPath):
         objects.copy(source, target)
-        file_cache().follow(source, target)
+        objects.file_cache().follow(source, target)
         objects.delete([source])
         return
     source = Path(source)
     if isinstance(target, ObjectPath):
         objects.upload(target, source)
-        file_cache().keep(target, source)
+        objects.file_cache().keep(target, source)
         return
-    require_inside(target)
+    untrusted.require_inside(target)
     Path(target).parent.mkdir(parents=True, exist_ok=True)
     os.replace(source, target)
 
@@ -186,7 +183,7 @@ def copy(source: PurePath, target: PurePath) -> None:
     if isinstance(source, ObjectPath) and isinstance(target, ObjectPath):
         objects.copy(source, target)
         return
-    require_inside(target)
+    untrusted.require_inside(target)
     Path(target).parent.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(source, target)
 
@@ -198,7 +195,7 @@ def take_folder(source: Path, target: PurePath) -> None:
             objects.upload(target / file.name, file)
         objects.write(target / WHOLE, b"")
         return
-    require_inside(target)
+    untrusted.require_inside(target)
     Path(target).parent.mkdir(parents=True, exist_ok=True)
     shutil.rmtree(target, ignore_errors=True)
     os.replace(source, target)
@@ -248,13 +245,13 @@ def read(path: PurePath, most: int = -1) -> bytes:
     """
     if isinstance(path, ObjectPath):
         return objects.read(path, most)[0]
-    require_inside(path)
-    with open_file(path) as file:
+    untrusted.require_inside(path)
+    with untrusted.open_file(path) as file:
         return file.read(most)
 
 
 def write(
-    path: PurePath, data: bytes, scratch: Path | None = None, fence: Fence | None = None, new: bool = False
+    path: PurePath, data: bytes, scratch: Path | None = None, fence: locks.Fence | None = None, new: bool = False
 ) -> None:
     """Writes a small file, in the place of another. Readers see the old or the new one.
     Raises LostError if the lease is lost, and OSError if it cannot be written.
@@ -271,7 +268,7 @@ def write(
             _write_fenced(path, data, fence, new)
         objects.look_again(path)
         return
-    require_inside(path)
+    untrusted.require_inside(path)
     folder = scratch or Path(path).parent
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     folder.mkdir(parents=True, exist_ok=True)
@@ -280,7 +277,7 @@ def write(
     os.replace(waiting, path)
 
 
-def revise(path: PurePath, change: Callable[[bytes | None], bytes | None], fence: Fence | None = None) -> None:
+def revise(path: PurePath, change: Callable[[bytes | None], bytes | None], fence: locks.Fence | None = None) -> None:
     """Replaces a small file by what a change makes of it, if that is another content.
     Raises ContestedError if others write it all the time, LostError if the lease is lost, and OSError if it cannot be
     read or written.
@@ -302,7 +299,7 @@ def revise(path: PurePath, change: Callable[[bytes | None], bytes | None], fence
         write(path, data)
 
 
-def _write_fenced(path: ObjectPath, data: bytes, fence: Fence, new: bool) -> None:
+def _write_fenced(path: ObjectPath, data: bytes, fence: locks.Fence, new: bool) -> None:
     """Writes under a lease; see `write`."""
     if new:
         fence.require()
@@ -312,11 +309,11 @@ def _write_fenced(path: ObjectPath, data: bytes, fence: Fence, new: bool) -> Non
     _revise_object(path, lambda _: data, fence)
 
 
-class ContestedError(StoreError):
+class ContestedError(failures.StoreError):
     """An object was changed by others each time it was to be replaced."""
 
 
-def _revise_object(path: ObjectPath, change: Callable[[bytes | None], bytes | None], fence: Fence | None) -> None:
+def _revise_object(path: ObjectPath, change: Callable[[bytes | None], bytes | None], fence: locks.Fence | None) -> None:
     """Replaces the version that was read, while a lease is held: a later holder has written another one."""
     for _ in range(FENCED):
         try:
@@ -333,7 +330,7 @@ def _revise_object(path: ObjectPath, change: Callable[[bytes | None], bytes | No
             return
         except objects.ChangedError:
             continue  # by a later holder, as `require` then says, or by the own request, whose answer was lost
-    raise ContestedError(f"{path}: others write it all the time", LATER)
+    raise ContestedError(f"{path}: others write it all the time", failures.LATER)
 
 
 def remove(*paths: PurePath) -> None:
@@ -341,9 +338,9 @@ def remove(*paths: PurePath) -> None:
     for path in paths:
         if isinstance(path, ObjectPath):
             objects.delete([path])
-            file_cache().drop(path)
+            objects.file_cache().drop(path)
         else:
-            require_folder(path.parent)  # a link itself may go
+            untrusted.require_folder(path.parent)  # a link itself may go
             Path(path).unlink(missing_ok=True)
 
 
@@ -353,7 +350,7 @@ def remove_tree(path: PurePath) -> None:
         objects.delete([path / WHOLE])  # first, so that no part of it counts as the whole
         objects.delete(objects.below(path))
     else:
-        require_inside(path)
+        untrusted.require_inside(path)
         shutil.rmtree(path, ignore_errors=True)
 
 
@@ -511,7 +508,7 @@ def copy_folders(root: ObjectPath, place: Path, names: Sequence[str]) -> None:
     for path, size, at in sorted(objects_there, key=lambda each: ("_delta_log" not in each.path.parts, each.path)):
         assert isinstance(path, ObjectPath)
         target = place / path.relative_to(root)
-        require_inside(target)
+        untrusted.require_inside(target)
         found.add(target)
         before = target.stat() if target.exists() else None
         if before is None or (before.st_size, before.st_mtime_ns) != (size, at):

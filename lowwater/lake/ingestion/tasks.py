@@ -25,14 +25,12 @@ from numpy.typing import NDArray
 
 from lowwater import errors, instants, limits
 from lowwater.capture.content.retention import NOTHING, ContentOptions
-from lowwater.capture.formats.capture_file import FILE_HEADER
-from lowwater.capture.formats.sources import compression_of
+from lowwater.capture.formats import capture_file, sources
 from lowwater.capture.headers.packet import Memory
 from lowwater.capture.inspect import digests_of_records
 from lowwater.capture.reader import BATCH, CaptureChunk, CaptureIndex, digest, indexing, read, read_chunk
+from lowwater.capture.records import sanity, stream
 from lowwater.capture.records.facts import CaptureSummary, Interface, InterfaceSummary
-from lowwater.capture.records.sanity import Median, longest_lull
-from lowwater.capture.records.stream import REASONS, MalformedRows
 from lowwater.capture.tables.options import TableOptions
 from lowwater.capture.tables.reader import DAMAGE as RECORD_DAMAGE, RecordReader
 from lowwater.catalog.time import arrival_times
@@ -115,14 +113,14 @@ class SurveyRun:
 def _survey(task: SurveyTask) -> Generator[CaptureChunk, None, Survey]:
     before = _size(task.path)
     with task.path.open("rb") as file:
-        compressed = compression_of(file.read(FILE_HEADER))
+        compressed = sources.compression_of(file.read(capture_file.FILE_HEADER))
     if compressed or task.whole:
         sha256, identity = digests_of_records(task.path) if task.whole else (digest(task.path), "")
         grew = task.path.stat().st_size > before
         return Survey(task.path, sha256, identity, before, grew, None, DAMAGE.empty_table())
     capture_index = yield from indexing(task.path, task.max_jump, task.chunk_bytes, content=task.content)
     grew = max(task.path.stat().st_size, capture_index.summary.bytes) > before
-    bare = replace(capture_index, malformed=MalformedRows(task.path))
+    bare = replace(capture_index, malformed=stream.MalformedRows(task.path))
     return Survey(
         task.path,
         capture_index.summary.sha256,
@@ -150,10 +148,10 @@ def _size(path: Path) -> int:
     return status.st_size
 
 
-def damage_table(rows: MalformedRows) -> pa.Table:
+def damage_table(rows: stream.MalformedRows) -> pa.Table:
     """Converts malformed rows to a table, schema `DAMAGE`."""
     columns = {name: np.ascontiguousarray(rows.columns[name]) for name in DAMAGE.names}
-    reasons = pa.DictionaryArray.from_arrays(columns["reason"], pa.array(REASONS))
+    reasons = pa.DictionaryArray.from_arrays(columns["reason"], pa.array(stream.REASONS))
     absent = {name: columns[name] < 0 for name in ("position", "arrival")}
     arrays = [
         reasons.cast(field.type)
@@ -289,7 +287,7 @@ class _Rows:
         self.last: int | None = None
         self.lull = 0
         self._clock = -1
-        self.median = Median()
+        self.median = sanity.Median()
         self._damage = damage
         # A row without a position lies behind all packets.
         places = pc.fill_null(damage.column("position"), np.iinfo(np.int64).max)
@@ -299,7 +297,7 @@ class _Rows:
     def add(self, positions: NDArray[np.int64], arrivals: NDArray[np.int64], stamps: NDArray[np.int64]) -> None:
         self.first = int(stamps[0]) if self.first is None else self.first
         self.last = int(stamps[-1])
-        self.lull, self._clock = longest_lull(arrivals, self._clock, self.lull), int(arrivals[-1])
+        self.lull, self._clock = sanity.longest_lull(arrivals, self._clock, self.lull), int(arrivals[-1])
         self.median.add(stamps)
         before = np.searchsorted(positions, self._places)
         self._clocks = np.where(before > 0, arrivals[before - 1], self._clocks)

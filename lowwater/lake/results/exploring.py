@@ -25,8 +25,7 @@ from lowwater.lake import layout, tables, upkeep
 from lowwater.lake.open_tables import at_version, cached_value, existing, newest
 from lowwater.lake.results import published
 from lowwater.lake.results.published_rows import of_query
-from lowwater.storage import paths
-from lowwater.storage.locks import Fence
+from lowwater.storage import locks, paths
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -84,7 +83,7 @@ def is_key(kind: pa.DataType) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_integer(kind))
 
 
-def make_sums(table: PurePath, dry_run: bool = False, fence: Fence | None = None) -> tuple[int, int]:
+def make_sums(table: PurePath, dry_run: bool = False, fence: locks.Fence | None = None) -> tuple[int, int]:
     """Sums the files of a published table that have no sums yet. Sums of files that are gone go once they are half.
     Returns number and bytes of the files that were summed, or would be. Raises LakeError if the table cannot be read,
     or the sums cannot be written. `dry_run`: whether to count only."""

@@ -24,8 +24,7 @@ from lowwater.lake.results import published
 from lowwater.lake.results.published import unfinished
 from lowwater.lake.tables import safe_name
 from lowwater.limits import PUBLISH_WAIT, STATE_BYTES
-from lowwater.storage import paths
-from lowwater.storage.locks import Fence, LostError
+from lowwater.storage import locks, paths
 
 VERSION = 2
 """Version of the format of the file; 1 had no digests."""
@@ -150,7 +149,7 @@ def pin(lake: Lake, query_set: str, queries: Sequence[str] = ()) -> Pins | None:
     return pins
 
 
-def _write(lake: Lake, query_set: str, queries: Sequence[str], fence: Fence | None) -> Pins | None:
+def _write(lake: Lake, query_set: str, queries: Sequence[str], fence: locks.Fence | None) -> Pins | None:
     file, pins = pins_file(lake, query_set), None
 
     def change(before: bytes | None) -> bytes | None:
@@ -161,7 +160,7 @@ def _write(lake: Lake, query_set: str, queries: Sequence[str], fence: Fence | No
 
     try:
         paths.revise(file, change, fence)
-    except LostError:
+    except locks.LostError:
         raise BusyError(f"{query_set}: another process has taken the publication over", "run it again") from None
     except OSError as error:
         raise LakeError(f"{file}: cannot be written: {error.strerror}", "check that the lake is writable") from None

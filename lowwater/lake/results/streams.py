@@ -14,8 +14,7 @@ import pyarrow as pa
 
 from lowwater.errors import LakeError
 from lowwater.lake import layout, tables
-from lowwater.storage import paths
-from lowwater.storage.locks import Fence
+from lowwater.storage import locks, paths
 from lowwater.storage.object_paths import ObjectPath
 from lowwater.storage.untrusted import open_regular
 
@@ -33,7 +32,7 @@ def write_stream(
     end: int,
     files: Iterable[PurePath | Sequence[PurePath]],
     owner: str,
-    fence: Fence | None = None,
+    fence: locks.Fence | None = None,
 ) -> int:
     """Replaces the interval [start, end), ns, of a stream, in one commit. Returns their number, punctuation included.
     Raises OwnerError if another query set owns the table, and LakeError if the table cannot be written.

@@ -26,9 +26,8 @@ from lowwater.lake.layout import Lake, lake_to_read
 from lowwater.lake.results.published import LogEntry, commit_digest, last_note, read_entry, table_state
 from lowwater.lake.results.published_rows import of_query
 from lowwater.lake.tables import lake_errors, live_files, open_table, plain_type, safe_name
-from lowwater.storage import paths
+from lowwater.storage import paths, untrusted
 from lowwater.storage.locks import Fence, HeldError, LostError, hold_lock
-from lowwater.storage.untrusted import require_names
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -447,7 +446,7 @@ class Subscription:
         start = publication.start if self._at.since is None else max(publication.start, self._at.since)
         if start >= publication.end:
             return None
-        require_names(self._path, entry.added)
+        untrusted.require_names(self._path, entry.added)
         files = [self._path / unquote(name) for name in entry.added]
         return Change(
             self.stream,

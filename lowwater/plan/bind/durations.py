@@ -10,9 +10,8 @@ from fractions import Fraction
 
 from lowwater.catalog.expr import COMPARISON, Binary, Column, Const, Expr, Type, Unary
 from lowwater.errors import QueryError
-from lowwater.gsql import nodes as syntax
+from lowwater.gsql import nodes as syntax, words
 from lowwater.gsql.printer import print_expression
-from lowwater.gsql.words import nanoseconds, unit_name
 from lowwater.plan import operators as ops, temporal
 from lowwater.plan.text import Text, place_of
 
@@ -90,7 +89,7 @@ def unit_in(expr: Expr, units: Units) -> Fraction | None:
 def length_of(node: syntax.Expression) -> Fraction | None:
     """Returns the length in ns of a duration or a sum of durations; None for any other expression."""
     if isinstance(node, syntax.Duration):
-        return nanoseconds(node.value, node.unit)
+        return words.nanoseconds(node.value, node.unit)
     if isinstance(node, syntax.UnaryOp) and node.op == "-":
         length = length_of(node.operand)
         return None if length is None else -length
@@ -165,4 +164,4 @@ def brief(reach: int, unit: Fraction | None, attribute: str) -> str:
 
 def named(unit: Fraction) -> str:
     """Returns the plural name of a unit given in ns, such as `seconds`."""
-    return unit_name(unit) or (f"units of {unit / 10**9} s" if unit % 10**9 == 0 else f"units of {unit} ns")
+    return words.unit_name(unit) or (f"units of {unit / 10**9} s" if unit % 10**9 == 0 else f"units of {unit} ns")

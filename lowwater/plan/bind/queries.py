@@ -14,8 +14,7 @@ from pathlib import Path
 from lowwater.catalog import expr as ex, functions, native, protocols
 from lowwater.config import section_of
 from lowwater.errors import QueryError, nearest, raise_all, sort_errors
-from lowwater.gsql import nodes as syntax
-from lowwater.gsql.parser import parse
+from lowwater.gsql import nodes as syntax, parser
 from lowwater.gsql.printer import print_expression
 from lowwater.limits import QUERY_NAME_CHARACTERS
 from lowwater.plan import operators as ops, properties, temporal
@@ -577,7 +576,7 @@ def read_texts(texts: Iterable[tuple[str, str]], folders: Sequence[Path]) -> Tex
 
 
 def _add(contents: Texts, file: str, source: str, library: str) -> None:
-    parsed = parse(source, file, tuple(native.NATIVE))
+    parsed = parser.parse(source, file, tuple(native.NATIVE))
     text = Text(file, source)
     contents.protocols += [(protocol, file, source) for protocol in parsed.protocols]
     errors: list[QueryError] = []

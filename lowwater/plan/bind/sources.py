@@ -9,9 +9,8 @@ from operator import add, mul, sub
 
 from lowwater.catalog import expr as ex, native, protocols, records
 from lowwater.errors import QueryError, nearest
-from lowwater.gsql import nodes as syntax
+from lowwater.gsql import nodes as syntax, words
 from lowwater.gsql.printer import print_expression
-from lowwater.gsql.words import UNITS, nanoseconds
 from lowwater.plan.bind import durations
 from lowwater.plan.bind.expressions import Scope
 from lowwater.plan.operators import Bucket, Field, Item, Join, Map, Node, Source, UniqueNames, make_fields, temporals
@@ -326,8 +325,8 @@ def length(extent: syntax.Extent, attribute: ex.Expr, time: Temporal, source: Bo
     unit = extent.unit.lower()
     if not unit:
         value = Fraction(repr(extent.value))
-    elif unit not in UNITS:
-        raise text.error(extent.place, f"{extent.unit} is no unit", nearest(unit, (*UNITS, *ROWS)))
+    elif unit not in words.UNITS:
+        raise text.error(extent.place, f"{extent.unit} is no unit", nearest(unit, (*words.UNITS, *ROWS)))
     else:
         attribute_unit = _unit(attribute, time, source)
         if attribute_unit is None:
@@ -336,7 +335,7 @@ def length(extent: syntax.Extent, attribute: ex.Expr, time: Temporal, source: Bo
                 "a duration needs an attribute whose unit is known",
                 "write the RANGE as a number in the attribute's own unit, or declare `unit 's'` in its PROTOCOL",
             )
-        value = nanoseconds(extent.value, unit) / attribute_unit
+        value = words.nanoseconds(extent.value, unit) / attribute_unit
     if value != int(value) or not 0 < value < 1 << 62:
         raise text.error(extent.place, "RANGE and SLIDE are whole numbers of the attribute's unit, above 0")
     return int(value)

@@ -27,8 +27,7 @@ from lowwater.lake.ledgers.runs import (
 )
 from lowwater.quality.reports import IntervalAudit, interval_audits
 from lowwater.replay.job import Job
-from lowwater.replay.schedule.due import DueSelection, due, expected
-from lowwater.replay.schedule.skew_review import share_text
+from lowwater.replay.schedule import due, skew_review
 
 # What a day is worth, which rules flap, what a change did: the page *Quality* and the report show it.
 
@@ -166,8 +165,8 @@ class DayQuality:
         worth = ", ".join(f"{self.words[word]:,} {word}" for word in WORDS if self.words.get(word))
         lost = ", ".join(f"{each.link} {spoken_duration(each.lost)}" for each in self.links if each.lost)
         late = ", ".join(
-            f"{each.link} {share_text(each.late)} (a week before "
-            f"{'unknown' if each.before is None else share_text(each.before)})"
+            f"{each.link} {skew_review.share_text(each.late)} (a week before "
+            f"{'unknown' if each.before is None else skew_review.share_text(each.before)})"
             for each in self.links
             if each.late
         )
@@ -253,7 +252,7 @@ def _worth(
     audits = {audit.key: audit for audit in interval_audits(jobs[0].lake, start, end)}
     for job in jobs:
         mine, rows = {link: captures[link] for link in job.plan.links}, read_replays(job.lake, job.query_set)
-        states = intervals.set_status(expected(job, mine), rows, wanted=lambda begin, _: start <= begin < end)
+        states = intervals.set_status(due.expected(job, mine), rows, wanted=lambda begin, _: start <= begin < end)
         for bounds, together in groupby(states, lambda row: (row.start, row.end)):
             first = intervals.gravest(list(together))
             yield *trust(first.shown, first.why, audits.get((job.query_set, *bounds))), first.intervals
@@ -272,7 +271,7 @@ def _published(job: Job, now: int) -> list[str]:
 
 def _due(job: Job, now: int) -> list[str]:
     begin = max(0, (now - LOOKED_AT) // job.length * job.length)
-    work = due(job, DueSelection(begin, None))
+    work = due.due(job, due.DueSelection(begin, None))
     if not work:
         return []
     number = sum(each.intervals for each in work)
@@ -314,7 +313,7 @@ def whole_range(job: Job, start: int, end: int) -> WholeRange:
     job.require_bounds(start, end)
     lacking = []
     replays = read_replays(job.lake, job.query_set, (start, end))
-    rows = intervals.set_status(expected(job, job.captures()), replays, start, end)
+    rows = intervals.set_status(due.expected(job, job.captures()), replays, start, end)
     for (begin, _), together in groupby(rows, lambda row: (row.start, row.end)):
         worst = intervals.gravest(together)
         if worst.state != DONE:

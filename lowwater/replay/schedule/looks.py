@@ -25,10 +25,9 @@ from lowwater.lake.ledgers.runs import FAILED, ReplayRow, read_replays, tell_unt
 from lowwater.replay.interval import Outcome
 from lowwater.replay.job import Job
 from lowwater.replay.progress import Progress
+from lowwater.replay.schedule import ingesting, links
 from lowwater.replay.schedule.backfill import BackfillListener, IntervalResult, Order, backfill
 from lowwater.replay.schedule.due import UNAPPROVED, Due, DueSelection, due, open_jobs
-from lowwater.replay.schedule.ingesting import Ingesting, Refusal
-from lowwater.replay.schedule.links import link_readiness
 from lowwater.replay.stages.runners import runner_of
 from lowwater.storage.failures import outages
 
@@ -202,7 +201,7 @@ class _Look:
         if interval.running:
             return interval.running, False
         if interval.end > self._settled:
-            ready = link_readiness(self._job, interval.start, interval.end, patient=True)
+            ready = links.link_readiness(self._job, interval.start, interval.end, patient=True)
             if ready.missing:
                 until = format_instant(interval.end + self._job.config.replay.patience)
                 return f"its links may report until {until}: {'; '.join(ready.missing)}", False
@@ -277,7 +276,7 @@ MOST = 100
 class LookResult:
     """What a look did."""
 
-    refusals: tuple[Refusal, ...] = ()
+    refusals: tuple[ingesting.Refusal, ...] = ()
     found: tuple[Findings, ...] = ()
     results: tuple[IntervalResult, ...] = ()
     unplanned: dict[str, LowwaterError] = field(default_factory=dict)  # query set that cannot be planned -> its error
@@ -323,7 +322,7 @@ class Looker:
         self._stopped, self._clock, self._alone = stopped, clock, alone
         self._lake = layout.open_lake(root, make=False)
         watch = Watch(self._lake, settle, clock=clock)
-        self._ingesting = Ingesting(self._lake, watch, tell, stopped, clock, spark)
+        self._ingesting = ingesting.Ingesting(self._lake, watch, tell, stopped, clock, spark)
         self._runner: tuple[object, Runner] | None = None
         self._unread: list[str] = []
 
@@ -354,7 +353,7 @@ class Looker:
         hindered, faults = self._ingesting.hindered, self._ingesting.faults
         return LookResult(refusals, found, tuple(results), unplanned, hindered, more, faults)
 
-    def ingest(self, config: Config) -> Ingesting:
+    def ingest(self, config: Config) -> ingesting.Ingesting:
         """Ingests every file that is new, or has changed, and is complete, whichever interval it is of."""
         if any(link.captures is not None for link in config.links.values()):
             arrivals = self._ingesting.watch.look(config)
@@ -400,7 +399,7 @@ def left_alone(
         return Outcome(start, end, query_sets.UNREPORTED, "its intervals run in order", {}, False)
     if unasked := _not_asked_for(job, start, end, only):
         return Outcome(start, end, query_sets.SKIPPED, unasked, {}, False)
-    ready = link_readiness(job, start, end, time.time() < deadline)
+    ready = links.link_readiness(job, start, end, time.time() < deadline)
     if ready.failure is not None:
         raise ready.failure
     if ready.missing:
