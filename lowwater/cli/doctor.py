@@ -20,9 +20,8 @@ from pathlib import Path, PurePath
 import psutil
 from rich.table import Table
 
-from lowwater import caches, errors, extras, instants, threads
+from lowwater import caches, config, errors, extras, instants, threads
 from lowwater.cli.main import version_of
-from lowwater.config import load_config
 from lowwater.lake import layout, upkeep
 from lowwater.lake.ledgers.runs import read_replays
 from lowwater.lake.results.published import all_damages, lost_text, table_state
@@ -204,7 +203,7 @@ def check_bounds(lake: PurePath | None = None) -> Check:
     """Says what bounds the memory of a run; warns of a setting beyond the memory of this machine. `lake`: a lake with
     settings; None for those of the environment."""
     try:
-        bounds = memory_of(load_config(lake))
+        bounds = memory_of(config.load_config(lake))
     except errors.ConfigError as error:
         return Check("memory of a run", MISSING, error.message, "env | grep ^LOWWATER_")
     found = "; ".join(memory_lines(bounds))

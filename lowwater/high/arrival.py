@@ -11,9 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lowwater.catalog import expr as ex
+from lowwater.catalog import expr as ex, state_json
 from lowwater.catalog.schemas import LAST, TICK
-from lowwater.catalog.state_json import write_state
 from lowwater.catalog.time import is_late
 from lowwater.columns.files import LINK_BITS, PLACE
 from lowwater.columns.values import Frame, concat_frames
@@ -222,7 +221,7 @@ class ArrivalChain:
         # Queries that only count rows keep the form of earlier versions.
         highest = [progress.highest for progress in self._progress]
         attributes = any(progress.attributes for progress in self._progress)
-        return write_state([*state, highest] if attributes else state).encode()
+        return state_json.write_state([*state, highest] if attributes else state).encode()
 
     def _restore(self, state: Any) -> None:
         at, operators, self._numbers, self._records, later, *highest = state

@@ -17,8 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lowwater import errors, limits
-from lowwater.catalog import expr as ex, functions, schemas
-from lowwater.catalog.state_json import read_state, write_state
+from lowwater.catalog import expr as ex, functions, schemas, state_json
 from lowwater.columns.files import LINK_BITS, PLACE
 from lowwater.columns.values import (
     Frame,
@@ -132,7 +131,7 @@ class StoredState:
     files: Mapping[str, bytes]
     folder: str = ""
 
-    def of(self, query: str, read: Callable[[bytes], Any] = read_state) -> Any:
+    def of(self, query: str, read: Callable[[bytes], Any] = state_json.read_state) -> Any:
         """Returns the state of a query's operator, with `json.loads` its JSON. If it cannot be read, the hint of the
         error says how to make it again."""
         try:
@@ -574,7 +573,7 @@ class ChainedOperator:
 
     def state(self) -> bytes:
         """The state for the interval after."""
-        return write_state(self.operator.state()).encode()
+        return state_json.write_state(self.operator.state()).encode()
 
     @property
     def held(self) -> int:

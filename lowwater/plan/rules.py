@@ -12,8 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from lowwater import errors, limits
-from lowwater.catalog import expr as ex, functions, protocols, records
-from lowwater.catalog.builtin import CATALOG
+from lowwater.catalog import builtin, expr as ex, functions, protocols, records
 from lowwater.catalog.native import NATIVE, type_of
 from lowwater.catalog.schemas import RECORD_NUMBER
 from lowwater.plan import operators as ops, properties
@@ -44,7 +43,7 @@ class Setting:
     selections: frozenset[str] = frozenset()
     private: frozenset[str] = frozenset()
     several: frozenset[str] = frozenset()
-    catalog: functions.Catalog = CATALOG
+    catalog: functions.Catalog = builtin.CATALOG
     ordered: frozenset[str] = frozenset()
     arrival: bool = False
     arriving: frozenset[str] = frozenset()

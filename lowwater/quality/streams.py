@@ -15,10 +15,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from lowwater import errors, instants, processes
+from lowwater import config, errors, instants, processes
 from lowwater.capture.digests import row_digests
 from lowwater.catalog import expr as ex, schemas
-from lowwater.config import SuiteLimits
 from lowwater.lake.tables import quote
 from lowwater.limits import EXAMPLE_ROWS, KEY_DIGESTS
 from lowwater.plan import operators as ops, properties, temporal
@@ -317,7 +316,7 @@ def check_rows(
     files: Sequence[Path],
     schema: pa.Schema,
     suite: Sequence[suites.CustomExpectation],
-    limits: SuiteLimits,
+    limits: config.SuiteLimits,
     ask: Callable[[dict[str, Any]], processes.Answers] | None = None,
 ) -> list[RuleResult]:
     """Judges the rows of a stream over an interval."""

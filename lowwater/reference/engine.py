@@ -12,8 +12,7 @@ from typing import Any, ClassVar, Protocol
 
 import pyarrow as pa
 
-from lowwater.catalog import expr as ex, schemas
-from lowwater.catalog.state_json import read_state, write_state
+from lowwater.catalog import expr as ex, schemas, state_json
 from lowwater.errors import ConfigError, LawError
 from lowwater.plan import operators as ops, temporal
 from lowwater.plan.properties import ROW, by_arrival, carried_state
@@ -322,7 +321,7 @@ def evaluate(
     top.connect(sink, 0)
     observed = experiment.observe(plan, clock) if experiment is not None else []
     if state is not None:
-        _restore(read_state(state), start, plan, clock, sink)
+        _restore(state_json.read_state(state), start, plan, clock, sink)
     for record in records.merge(packets, plan.columns):
         clock.record(record)
     clock.close()
@@ -330,7 +329,7 @@ def evaluate(
     sink.result.observed = observed
     if carries:
         operators = {name: operator.state() for name, operator in plan.named.items()}
-        sink.result.state = write_state([end, operators, clock.state(), sink.later])
+        sink.result.state = state_json.write_state([end, operators, clock.state(), sink.later])
     return sink.result
 
 

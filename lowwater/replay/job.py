@@ -32,10 +32,9 @@ from lowwater.plan import operators as ops, queryset, temporal
 from lowwater.plan.context import Links
 from lowwater.plan.properties import hands_over
 from lowwater.quality.suites import Suites, read_suites, suite_digest
-from lowwater.replay import checks
+from lowwater.replay import checks, tuning
 from lowwater.replay.names import config_links, set_context
 from lowwater.replay.stages.inputs import LowInputs
-from lowwater.replay.tuning import Tuning, recommended, shortest_period
 from lowwater.storage import paths
 
 # Changes that are tried before they are published: other query files, other skews.
@@ -176,11 +175,11 @@ class Job:
         """Whether a person must approve what the schedule publishes, where the audit warns."""
         return self.config.asks(self.query_set)
 
-    def tunings(self) -> dict[str, Tuning]:
+    def tunings(self) -> dict[str, tuning.Tuning]:
         """The recommendations of the last runs for the LFTAs, if the settings turn tuning on."""
-        return recommended(self.lake, self.plan, self.config)[1] if self.config.replay.tuned else {}
+        return tuning.recommended(self.lake, self.plan, self.config)[1] if self.config.replay.tuned else {}
 
-    def low_settings(self, tunings: Mapping[str, Tuning] = MappingProxyType({})) -> LowSettings:
+    def low_settings(self, tunings: Mapping[str, tuning.Tuning] = MappingProxyType({})) -> LowSettings:
         """The settings of the kernels; the skew is set for each link later."""
         section = self.config.query_sets.get(self.query_set)
         beat = section.heartbeat if section and section.heartbeat is not None else self.config.replay.heartbeat
@@ -195,7 +194,7 @@ class Job:
         )
         if not isinstance(beat, int):
             return replace(settings, policy=Policy(beat))
-        return replace(settings, period=shortest_period(tunings) or beat)
+        return replace(settings, period=tuning.shortest_period(tunings) or beat)
 
     def attempted(self, digests: Mapping[str, str]) -> str:
         """A digest of all that an attempt at an interval may have failed for, given the digests of its inputs.

@@ -11,14 +11,12 @@ import numpy as np
 import pyarrow as pa
 
 from lowwater import caches, errors, instants, limits, terminal
+from lowwater.capture import digests, inspect, interpretation
 from lowwater.capture.content import applications
 from lowwater.capture.content.hello import hello_columns
-from lowwater.capture.digests import row_digests
 from lowwater.capture.formats import capture_file
 from lowwater.capture.headers.links import LAYERS
 from lowwater.capture.headers.packet import UNKNOWN_LINK
-from lowwater.capture.inspect import inspect
-from lowwater.capture.interpretation import compiling
 from lowwater.capture.tables import reader, sniffing
 from lowwater.catalog.time import Skews
 from lowwater.config import Config, Link
@@ -49,7 +47,7 @@ def compile_kernels(folder: Path, link: int | None = None) -> None:
     """Reads a small capture of each kind of link and format, through `inspect`, `ingest` and the audit, and a table.
     Raises LowwaterError if the folder cannot be written. `link`: the only link type whose captures are read, by
     `inspect` and `ingest` alone; None for all."""
-    with compiling():
+    with interpretation.compiling():
         _read_captures(folder, None if link is None else [link])
 
 
@@ -62,7 +60,7 @@ def _read_captures(folder: Path, links: Sequence[int] | None) -> None:
             path.write_bytes(content)
         except OSError as error:
             raise errors.LowwaterError(f"{path} cannot be written: {error.strerror}", "make room on the disk") from None
-        inspect(path, Link().jump, Link().skew)
+        inspect.inspect(path, Link().jump, Link().skew)
         ingest(lake, name, [path], Config(), (0, instants.HOUR))
         if links is not None or name == f"link{capture_file.ETHERNET}":
             ingest(lake, f"kept_{name}", [path], Config(links={f"kept_{name}": kept}), (0, instants.HOUR))
@@ -75,7 +73,7 @@ def _read_captures(folder: Path, links: Sequence[int] | None) -> None:
     link = f"link{UNKNOWN_LINK}"
     read = packet_files(PacketFiles.of(lake), link, read_captures(lake, [link])[link], Link(), 0, 0, instants.HOUR)
     scan_link(read, Skews(0))
-    row_digests([pa.array(["text"])], 1)
+    digests.row_digests([pa.array(["text"])], 1)
 
 
 def _captures(links: Sequence[int] | None) -> Iterator[tuple[str, bytes]]:

@@ -15,14 +15,12 @@ from pathlib import Path, PurePath
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lowwater import errors, threads
+from lowwater import config, errors, threads
+from lowwater.capture import inspect, reader
 from lowwater.capture.content.retention import ContentOptions
-from lowwater.capture.inspect import subsecond_words
-from lowwater.capture.reader import CaptureChunk
 from lowwater.capture.records.facts import CaptureSummary, InterfaceSummary
 from lowwater.capture.tables.options import TableOptions
 from lowwater.catalog.protocols import RECORD_KINDS
-from lowwater.config import Link
 from lowwater.instants import format_instant
 from lowwater.lake.files.patterns import by_rotation
 from lowwater.lake.ingestion import replacement
@@ -110,7 +108,7 @@ class Batch:
     def __init__(
         self,
         ledger: replacement.LedgerFiles,
-        settings: Link,
+        settings: config.Link,
         paths: Sequence[Path],
         coverage: Sequence[replacement.Coverage | None],
         growing: bool,
@@ -268,10 +266,10 @@ class Batch:
                 work = self._works[task.file]
                 work.done.append(FailedTask(not_written(self._table, task.path, error), task.file))
 
-    def _parts(self, number: int, chunks: Iterable[CaptureChunk]) -> Iterator[PackTask]:
+    def _parts(self, number: int, chunks: Iterable[reader.CaptureChunk]) -> Iterator[PackTask]:
         """Yields a task for successive chunks of about TASK_ROWS records together."""
         self._works[number] = work = _Work(uuid.uuid4().hex[:12])
-        portion: list[CaptureChunk] = []
+        portion: list[reader.CaptureChunk] = []
         first = 0
         for chunk in chunks:
             if portion and chunk.position - portion[0].position >= TASK_ROWS:
@@ -283,7 +281,7 @@ class Batch:
             work.tasks += 1
             yield self._task(number, work, tuple(portion), first)
 
-    def _task(self, number: int, work: _Work, chunks: tuple[CaptureChunk, ...] | None, first: int) -> PackTask:
+    def _task(self, number: int, work: _Work, chunks: tuple[reader.CaptureChunk, ...] | None, first: int) -> PackTask:
         return PackTask(
             packets=self._table,
             link=self._ledger.link,
@@ -464,7 +462,7 @@ class Batch:
         replaced, note = self._ledger.put(file, self._settings, facts.unpacked)
         note = "read again: packets of it were missing" if damaged else note
         beyond = pc.sum(pc.equal(damage.column("reason"), "sub-second")).as_py() or 0
-        doubt = subsecond_words(beyond, file.packets + sum(row.malformed for row in file.rows))
+        doubt = inspect.subsecond_words(beyond, file.packets + sum(row.malformed for row in file.rows))
         notes = "; ".join(text for text in (note, note_kept, _note(file), absent_words(file.row), doubt) if text)
         portion, state = self._portion, "replaced" if replaced else "added"
         portion.results[number] = IngestResult(survey.path, file.rows, state, notes, doubt)

@@ -18,10 +18,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from lowwater import documents, instants
+from lowwater.capture import inspect, reader
 from lowwater.capture.formats.classic import STAMP
 from lowwater.capture.formats.sources import DecompressedSource, open_source
-from lowwater.capture.inspect import CaptureFacts, inspect_times
-from lowwater.capture.reader import digest, open_capture, read
 from lowwater.capture.tables.options import TableOptions
 from lowwater.capture.tables.reader import first_timestamp, inspect_records
 from lowwater.catalog.protocols import LOG_KINDS
@@ -374,17 +373,17 @@ class _Reading:
             if whole and (size <= self._left or self._left == LOOK_READ_BYTES):  # one file of any size is read
                 self._left -= size
                 if options is None:
-                    return _of(inspect_times(file, settings.jump, settings.skew), settings.skew)
+                    return _of(inspect.inspect_times(file, settings.jump, settings.skew), settings.skew)
                 return _of(inspect_records(file, options, settings.jump, settings.skew), settings.skew)
             if options is not None:
                 return _Facts(first_timestamp(file, options, settings.jump))
-            with closing(read(file, settings.jump, _BEGINNING, sha256="").spans()) as spans:
+            with closing(reader.read(file, settings.jump, _BEGINNING, sha256="").spans()) as spans:
                 return _Facts(next((int(span.records[STAMP, span.sane[0]]) for span in spans if len(span.sane)), None))
         except (LowwaterError, OSError):
             return _Facts()
 
 
-def _of(facts: CaptureFacts, skew: int) -> _Facts:
+def _of(facts: inspect.CaptureFacts, skew: int) -> _Facts:
     """Takes the facts of a file that was read; a record far behind the clock is of no time of its own (A1)."""
     summaries = [each.summary for each in facts.interfaces if each.summary is not None]
     malformed = sum(each.malformed.total() for each in facts.interfaces)
@@ -398,7 +397,7 @@ def _of(facts: CaptureFacts, skew: int) -> _Facts:
 
 def _digests(path: Path, packed: bool) -> str:
     """Returns the SHA-256 of a file, and of what it is decompressed, by which it is known under another name."""
-    found = [digest(path)]
+    found = [reader.digest(path)]
     if packed:
         hashed, buffer = hashlib.sha256(), bytearray(1 << 20)
         with closing(DecompressedSource(open_source(path)[1], False)) as source:
@@ -650,7 +649,7 @@ class _Look:
         of_packets = [link for link in bare.links if self._reading.options(link) is None]
         if of_packets:
             try:
-                open_capture(path)
+                reader.open_capture(path)
             except CaptureError as error:
                 why = _words(error)
                 if _CAPTURE.search(file.name) and not _is_empty(error):

@@ -19,8 +19,7 @@ from lowwater.low.code.expressions import OWN_SKEW, is_hosted, of_link
 from lowwater.low.code.kernel import NodeProgram
 from lowwater.low.code.row_buffers import Array, Int64Array, OutputColumn, RowBuffer
 from lowwater.low.evaluate import ChunkColumns, ExpressionKernel, Pair
-from lowwater.low.runtime.arithmetic import MAX, MIN
-from lowwater.low.runtime.heartbeat import Heartbeats, in_order, punctuation_batch, rows_batch
+from lowwater.low.runtime import arithmetic, heartbeat
 from lowwater.low.settings import (
     Bounds,
     Flush,
@@ -128,7 +127,7 @@ class GroupTable:
     def _put(self, at: int, instant: int) -> None:
         """Sets the bounds that the keys of a group precede if its `_last` is below an instant (ns)."""
         for place, time in enumerate(self.times, aggregation.BOUNDS + at):
-            self.state[place] = min(max(time.promise(instant), MIN), MAX)
+            self.state[place] = min(max(time.promise(instant), arithmetic.MIN), arithmetic.MAX)
 
 
 def _time(lfta: ops.Lfta, column: int) -> Temporal:
@@ -596,7 +595,7 @@ class LftaNode:
             self.operator = LftaSelection(program, self._read_from, settings.chunk_rows)
         self.operator.written = self._emit
         grain = bounds.grains.get(lfta.name, 1)
-        self.beats = Heartbeats(lfta, settings, self._read_from, bounds.end, grain, bounds.entered)
+        self.beats = heartbeat.Heartbeats(lfta, settings, self._read_from, bounds.end, grain, bounds.entered)
         self._rows = self._punctuations = 0
 
     @property
@@ -660,12 +659,12 @@ class LftaNode:
         self._punctuations += len(punctuations)
         if size:
             columns = operator.columns(self._host.texts)
-            rows = rows_batch(self.lfta, columns, operator.rows.clock(0, size), operator.lasts())
+            rows = heartbeat.rows_batch(self.lfta, columns, operator.rows.clock(0, size), operator.lasts())
             operator.clear()
         if punctuations:
-            promises = punctuation_batch(self.lfta, punctuations, self._settings.period)
+            promises = heartbeat.punctuation_batch(self.lfta, punctuations, self._settings.period)
             before = [punctuation.before for punctuation in punctuations]
-            for batch in in_order(rows, promises, before) if size else [promises]:
+            for batch in heartbeat.in_order(rows, promises, before) if size else [promises]:
                 self._write(self.lfta.name, batch)
         elif size:
             self._write(self.lfta.name, rows)

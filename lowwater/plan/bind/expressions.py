@@ -7,12 +7,11 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from ipaddress import ip_network
 
-from lowwater import instants, limits
+from lowwater import config, instants, limits
 from lowwater.catalog import expr as ex
 from lowwater.catalog.functions import SHIFT, AggregateFunction, Function, Limit, StateFunction
 from lowwater.catalog.native import NATIVE
 from lowwater.catalog.values import pack_ip, parse_mac
-from lowwater.config import section_of
 from lowwater.errors import QueryError, nearest, raise_all
 from lowwater.gsql import nodes as syntax
 from lowwater.gsql.printer import print_expression
@@ -582,7 +581,7 @@ class Scope:
                 raise self.text.error(
                     node.place,
                     f"@{node.name}: link {link} has no such property",
-                    f'write {node.name} = "..." under {section_of(link, "properties")}',
+                    f'write {node.name} = "..." under {config.section_of(link, "properties")}',
                 )
             values[link] = ex.Const(ex.Type.STRING, properties[node.name.lower()])
         if len(set(values.values())) == 1:

@@ -11,12 +11,11 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
+from lowwater import config, limits
 from lowwater.catalog import expr as ex, functions, native, protocols
-from lowwater.config import section_of
 from lowwater.errors import QueryError, nearest, raise_all, sort_errors
 from lowwater.gsql import nodes as syntax, parser
 from lowwater.gsql.printer import print_expression
-from lowwater.limits import QUERY_NAME_CHARACTERS
 from lowwater.plan import operators as ops, properties, temporal
 from lowwater.plan.bind import durations, expressions, grouping, joins
 from lowwater.plan.bind.names import Declared, Names, declare
@@ -448,7 +447,7 @@ class Binder:
         for link in links:
             link_kind = self.context.links.of(self.context.links.kinds, link, "pcap")
             if not _holds(link_kind, kind):
-                hint = f"write kind = '{kind}' in {section_of(link)}, or --kind {link}={kind}"
+                hint = f"write kind = '{kind}' in {config.section_of(link)}, or --kind {link}={kind}"
                 hint = hint if kind in protocols.LOG_KINDS else ""
                 message = f"{ref.name} reads {kind} records, and link {link} has {link_kind} records"
                 raise text.error(ref.place, message, hint)
@@ -613,10 +612,8 @@ def _name(statement: syntax.Statement, number: int, text: Text) -> str:
         raise text.error(place_of(statement), message)
     if name.startswith("_"):
         raise text.error(place_of(statement), f"query name {name}: names that begin with _ are Lowwater's own")
-    if len(name) > QUERY_NAME_CHARACTERS:
-        message = (
-            f"query name {name[:20]}...: it has {len(name)} characters, at most {QUERY_NAME_CHARACTERS} are a file name"
-        )
+    if len(name) > limits.QUERY_NAME_CHARACTERS:
+        message = f"query name {name[:20]}...: it has {len(name)} characters, at most {limits.QUERY_NAME_CHARACTERS} are a file name"
         raise text.error(place_of(statement), message, "shorten it")
     if name.lower() in RESERVED:
         lower = name.lower()

@@ -9,8 +9,7 @@ from typing import Protocol
 
 import numpy as np
 
-from lowwater import errors, instants
-from lowwater.config import load_config
+from lowwater import config, errors, instants
 from lowwater.lake.layout import lake_to_read
 from lowwater.lake.ledgers.captures import NEVER, Capture, Captures
 from lowwater.lake.ledgers.coverage import Gap, gap_error, gap_texts
@@ -23,7 +22,7 @@ from lowwater.replay.job import Job
 def set_names(root: PurePath, queries: Path) -> list[str]:
     """The names of the query sets that are configured or were ever run; without any, of those in a folder."""
     lake = lake_to_read(root)
-    names = {*load_config(root).query_sets, *replayed_sets(lake)}
+    names = {*config.load_config(root).query_sets, *replayed_sets(lake)}
     return sorted(names or {path.stem for path in queries.glob("*.gsql")})
 
 
