@@ -16,19 +16,7 @@ from threading import Lock
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from lowwater import errors, instants, processes
-from lowwater.cli.plans import (
-    IntervalSelection,
-    alike,
-    counted_word,
-    duration_text,
-    find_due,
-    in_intervals,
-    left_out,
-    nothing_due,
-    number_of,
-    together,
-    total,
-)
+from lowwater.cli import plans
 from lowwater.config import Config, load_config
 from lowwater.lake import layout, query_sets
 from lowwater.lake.ingestion.arrivals import Watch
@@ -128,16 +116,16 @@ class _Folders:
 STOPS = "stopping: intervals that run are finished first; Ctrl-C again gives them up"
 
 
-def run_backfill(selection: IntervalSelection, workers: int, order: str, spark: str | None = None) -> bool:
+def run_backfill(selection: plans.IntervalSelection, workers: int, order: str, spark: str | None = None) -> bool:
     """Runs the due intervals and prints their results. Returns whether each was published, or runs elsewhere. `order`:
     a value of `backfill.Order`."""
-    jobs, work, sound = find_due(selection)
+    jobs, work, sound = plans.find_due(selection)
     if not work:
         _pin(jobs)
-        say(nothing_due(selection.lake, jobs))
+        say(plans.nothing_due(selection.lake, jobs))
         return sound
     runner = runner_of("lowwater backfill", jobs[0].config, ReplayProgress(quiet=True), spark)
-    say(total(work, counted_word(jobs)), err=True)
+    say(plans.total(work, plans.counted_word(jobs)), err=True)
     with _watched(work, workers) as watch:
         ended: list[IntervalResult] = []
 
@@ -148,10 +136,10 @@ def run_backfill(selection: IntervalSelection, workers: int, order: str, spark: 
         try:
             results = backfill(jobs, work, workers, Order(order), replace(watch, ends=ends), runner)
         except KeyboardInterrupt:
-            _summary(ended, counted_word(jobs))
+            _summary(ended, plans.counted_word(jobs))
             raise
     _pin(jobs)
-    _summary(results, counted_word(jobs))
+    _summary(results, plans.counted_word(jobs))
     return sound and all(result.published or result.state == RUNNING for result in results)
 
 
@@ -164,13 +152,13 @@ def _pin(jobs: Sequence[Job]) -> None:
 def _summary(results: Sequence[IntervalResult], counted: str) -> None:
     """Says what could not start, and how many intervals are in each state; what ran was said when it ended."""
     reasons = {result.due: result.reason for result in results if result.state == query_sets.WAITING}
-    for group in alike(list(reasons), reasons.__getitem__):
-        words = range_words(group[0].start, group[-1].end, number_of(group))
-        why = together(group, reasons[group[0]])
+    for group in plans.alike(list(reasons), reasons.__getitem__):
+        words = range_words(group[0].start, group[-1].end, plans.number_of(group))
+        why = plans.together(group, reasons[group[0]])
         say(f"{group[0].query_set} {words}: {query_sets.WAITING}: {why}", err=True)
     counts = Counter(result.state for result in results)
     counts_text = ", ".join(f"{state} {count:,}" for state, count in sorted(counts.items()))
-    say(counts_text + left_out([result.due for result in results if result.state == query_sets.WAITING], counted))
+    say(counts_text + plans.left_out([result.due for result in results if result.state == query_sets.WAITING], counted))
 
 
 @contextmanager
@@ -214,9 +202,9 @@ def _watched(work: Sequence[Due], workers: int) -> Iterator[BackfillListener]:
 
 
 def _waits(due: Sequence[Due], why: str) -> str:
-    several = number_of(due) > 1
+    several = plans.number_of(due) > 1
     return (
-        f"{in_intervals(number_of(due))} {'run' if several else 'runs'} elsewhere, and "
+        f"{plans.in_intervals(plans.number_of(due))} {'run' if several else 'runs'} elsewhere, and "
         f"{'are' if several else 'is'} waited for: {why}"
     )
 
@@ -243,7 +231,7 @@ class _Clock:
             self._ran += result.state != query_sets.WAITING
             rest = self._total - self._done
             pace = (time.monotonic() - self._begin) / max(self._ran, 1)
-            self.left = f"about {duration_text(rest * pace)} left" if rest and self._ran else ""
+            self.left = f"about {plans.duration_text(rest * pace)} left" if rest and self._ran else ""
             done = f"{self._done} of {self._total}" + (f", {self.left}" if self.left else "")
         rows = ", ".join(f"{count:,} rows of {name}" for name, count in result.rows.items())
         details = result.reason if not result.published else rows

@@ -23,20 +23,9 @@ from lowwater.high.runner import Runner
 from lowwater.instants import format_instant
 from lowwater.lake import layout, locks, upkeep
 from lowwater.lake.ledgers import intervals, runs
-from lowwater.lake.results.pins import publishing
+from lowwater.lake.results import pins, streams
 from lowwater.lake.results.publish import check_unchanged, publish
 from lowwater.lake.results.published import damage_of
-from lowwater.lake.results.streams import (
-    fingerprint,
-    keep_state,
-    kept_state,
-    other_states,
-    state_folder,
-    stream_bytes,
-    stream_files,
-    stream_parts,
-    write_stream,
-)
 from lowwater.lake.tables import check_owner, fence_off
 from lowwater.plan import operators as ops, properties, queryset
 from lowwater.quality import judge, suites
@@ -435,8 +424,8 @@ def _low(attempt: _Attempt, plan: _Plan, outcome: Outcome) -> Outcome:
     for lfta in job.plan.lftas:
         files = [[*map(paths.lake_path, names)] for (name, _), names in result.files.items() if name == lfta.name]
         table = job.lake.lfta(job.query_set, lfta_folder(lfta))
-        write_stream(table, layout.stream_schema(lfta.fields), start, end, files, job.query_set, job.lake.fence)
-        stored += stream_bytes(table, start, end)
+        streams.write_stream(table, layout.stream_schema(lfta.fields), start, end, files, job.query_set, job.lake.fence)
+        stored += streams.stream_bytes(table, start, end)
         rows[lfta.name] = sum(accounts.counts(lfta.name, link)["rows_out"] for link in lfta.links)
     journal.took()
     counts = accounts.lftas.values()
@@ -452,12 +441,12 @@ def _high(attempt: _Attempt, plan: _Plan, outcome: Outcome) -> Outcome:
     journal.require(runs.LOW, "", _joined(plan.digests))
     files = {}
     for lfta in job.plan.lftas:
-        parts = stream_parts(job.lake.lfta(job.query_set, lfta_folder(lfta)), *bounds)
+        parts = streams.stream_parts(job.lake.lfta(job.query_set, lfta_folder(lfta)), *bounds)
         # One part a link, in the order of the links: the low stage writes them so.
         for link, part in zip(sorted(lfta.links), parts, strict=True):
             files[lfta.name, link] = [str(path) for path in part]
     settings = {"tick": job.config.replay.tick}
-    states = {query: StoredState(kept_state(path), str(path)) for query, path in plan.inputs.held().items()}
+    states = {query: StoredState(streams.kept_state(path), str(path)) for query, path in plan.inputs.held().items()}
     rows = folder if attempt.shared is None else attempt.shared / "high"
     results = high_stage(attempt.runner, plan.inputs, files, rows, settings, states, published=True)
     journal.took()
@@ -465,15 +454,17 @@ def _high(attempt: _Attempt, plan: _Plan, outcome: Outcome) -> Outcome:
     for query in job.plan.queries:
         result, stream, digest = results[query.name], job.lake.stream(query.name), plan.digests[query.name]
         row_files = [paths.lake_path(path) for path in result.files]
-        write_stream(stream, layout.result_schema(query.high.fields), *bounds, row_files, job.query_set, job.lake.fence)
+        streams.write_stream(
+            stream, layout.result_schema(query.high.fields), *bounds, row_files, job.query_set, job.lake.fence
+        )
         accounting = {
             "operators": [asdict(operator) for operator in result.operators],
-            "fingerprint": fingerprint(stream_files(stream, *bounds)),
+            "fingerprint": streams.fingerprint(streams.stream_files(stream, *bounds)),
             "seconds": round(result.seconds, 3),
-            "stored": stream_bytes(stream, *bounds),
+            "stored": streams.stream_bytes(stream, *bounds),
         }
         if result.states:
-            keep_state(result.states, folder / f"state-{query.name}", _state(attempt, query.name, digest))
+            streams.keep_state(result.states, folder / f"state-{query.name}", _state(attempt, query.name, digest))
         made.append(journal.row(query.name, digest, result.rows, accounting))
     journal.write(*made)
     return replace(outcome, state=runs.HIGH, rows={name: result.rows for name, result in results.items()})
@@ -522,8 +513,8 @@ def _publish(attempt: _Attempt, plan: _Plan, outcome: Outcome) -> Outcome:
     rows, made, committed = {}, list[runs.ReplayRow](), False
     # A run that lost its lease must not remove those of a later one.
     handing = [query.name for query in job.plan.queries if properties.hands_over(query.high)]
-    old_states = [each for name in handing for each in other_states(_state(attempt, name, plan.digests[name]))]
-    with publishing(job.lake, job.query_set, [query.name for query in job.plan.queries]) as act:
+    old_states = [each for name in handing for each in streams.other_states(_state(attempt, name, plan.digests[name]))]
+    with pins.publishing(job.lake, job.query_set, [query.name for query in job.plan.queries]) as act:
         for query in job.plan.queries:
             fields, digest = query.high.fields, plan.digests[query.name]
             publication = publish(
@@ -559,7 +550,7 @@ def _publish(attempt: _Attempt, plan: _Plan, outcome: Outcome) -> Outcome:
 def _state(attempt: _Attempt, query: str, digest: str) -> PurePath:
     """The folder of the state that a query leaves for the interval after."""
     job = attempt.job
-    return state_folder(job.lake, job.query_set, query, attempt.start, attempt.end, digest)
+    return streams.state_folder(job.lake, job.query_set, query, attempt.start, attempt.end, digest)
 
 
 def _words(query: queryset.QueryPlan) -> dict[str, str]:

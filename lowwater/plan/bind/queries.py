@@ -613,7 +613,8 @@ def _name(statement: syntax.Statement, number: int, text: Text) -> str:
     if name.startswith("_"):
         raise text.error(place_of(statement), f"query name {name}: names that begin with _ are Lowwater's own")
     if len(name) > limits.QUERY_NAME_CHARACTERS:
-        message = f"query name {name[:20]}...: it has {len(name)} characters, at most {limits.QUERY_NAME_CHARACTERS} are a file name"
+        most = limits.QUERY_NAME_CHARACTERS
+        message = f"query name {name[:20]}...: it has {len(name)} characters, at most {most} are a file name"
         raise text.error(place_of(statement), message, "shorten it")
     if name.lower() in RESERVED:
         lower = name.lower()

@@ -14,17 +14,8 @@ import pyarrow.compute as pc
 from lowwater.config import Config
 from lowwater.instants import HOUR, spoken_duration, spoken_instant
 from lowwater.lake import layout, tables
-from lowwater.lake.ledgers import coverage, files, intervals
+from lowwater.lake.ledgers import coverage, files, intervals, runs
 from lowwater.lake.ledgers.captures import Captures
-from lowwater.lake.ledgers.runs import (
-    AUDIT,
-    DONE,
-    FAILED,
-    PUBLISH,
-    late_share,
-    read_qualities,
-    read_replays,
-)
 from lowwater.quality.reports import IntervalAudit, interval_audits
 from lowwater.replay.job import Job
 from lowwater.replay.schedule import due, skew_review
@@ -77,7 +68,7 @@ def link_day(lake: layout.Lake, config: Config, link: str, captures: Captures, s
     lost = 0
     if begin < until:
         lost = round((1 - coverage.covered_share(link, captures, settings, begin, until)) * (until - begin))
-    late, before = (late_share(lake, link, at, at + end - start) for at in (start, start - WEEK))
+    late, before = (runs.late_share(lake, link, at, at + end - start) for at in (start, start - WEEK))
     return LinkDay(link, lost, late, before)
 
 
@@ -95,7 +86,7 @@ class Flapping:
 
 def flapping(lake: layout.Lake, sets: Iterable[str], start: int, end: int) -> list[Flapping]:
     """Finds the rules of query sets that flap over the newest audits of the intervals that begin in [start, end)."""
-    rows = read_qualities(lake, start, end)
+    rows = runs.read_qualities(lake, start, end)
     kept = ("query_set", "expectation", "interval_start", "success", "title", "kind")
     chosen = (
         rows.filter(pc.is_in(rows.column("query_set"), pa.array(list(sets), pa.string())))
@@ -126,8 +117,10 @@ class Change:
 
 def last_change(lake: layout.Lake, query_set: str) -> Change | None:
     """Compares the audits of a query set after its newest release or text of queries with those before."""
-    runs = sorted((row for row in read_replays(lake, query_set) if row.stage == AUDIT), key=lambda row: row.finished_at)
-    by_run = [(row, json.loads(row.settings)) for row in runs]
+    ran = sorted(
+        (row for row in runs.read_replays(lake, query_set) if row.stage == runs.AUDIT), key=lambda row: row.finished_at
+    )
+    by_run = [(row, json.loads(row.settings)) for row in ran]
     marks = [(row, settings.get("release", ""), settings.get("queries", "")) for row, settings in by_run]
     at = next((n for n in range(len(marks) - 1, 0, -1) if marks[n][1:] != marks[n - 1][1:] and marks[n - 1][1]), None)
     if at is None:
@@ -137,7 +130,7 @@ def last_change(lake: layout.Lake, query_set: str) -> Change | None:
     near = marks[max(0, at - NEWEST_AUDITS) : at], marks[at : at + NEWEST_AUDITS]
     before, after = ({(each.interval_start, each.interval_end) for each, *_ in part} for part in near)
     starts = [start for start, _ in before | after]
-    quality = read_qualities(lake, min(starts), max(starts) + 1)
+    quality = runs.read_qualities(lake, min(starts), max(starts) + 1)
     shares: dict[str, list[list[bool]]] = {}
     for each in quality.filter(pc.equal(quality.column("query_set"), query_set)).to_pylist():
         interval = each["interval_start"], each["interval_end"]
@@ -251,7 +244,7 @@ def _worth(
     """Yields what the intervals that begin in [start, end) are worth, why, and how many they are."""
     audits = {audit.key: audit for audit in interval_audits(jobs[0].lake, start, end)}
     for job in jobs:
-        mine, rows = {link: captures[link] for link in job.plan.links}, read_replays(job.lake, job.query_set)
+        mine, rows = {link: captures[link] for link in job.plan.links}, runs.read_replays(job.lake, job.query_set)
         states = intervals.set_status(due.expected(job, mine), rows, wanted=lambda begin, _: start <= begin < end)
         for bounds, together in groupby(states, lambda row: (row.start, row.end)):
             first = intervals.gravest(list(together))
@@ -260,8 +253,8 @@ def _worth(
 
 def _published(job: Job, now: int) -> list[str]:
     states: dict[tuple[int, int], set[str]] = {}
-    for row in read_replays(job.lake, job.query_set):
-        if now - DAY <= row.finished_at < now and (row.stage == PUBLISH or row.state == FAILED):
+    for row in runs.read_replays(job.lake, job.query_set):
+        if now - DAY <= row.finished_at < now and (row.stage == runs.PUBLISH or row.state == runs.FAILED):
             states.setdefault((row.interval_start, row.interval_end), set()).add(row.state)
     worst = ("failed", "incomplete", "provisional", "done")
     counts = Counter(next((state for state in worst if state in found), "done") for found in states.values())
@@ -312,10 +305,10 @@ def whole_range(job: Job, start: int, end: int) -> WholeRange:
             versions[query.name] = table.version()
     job.require_bounds(start, end)
     lacking = []
-    replays = read_replays(job.lake, job.query_set, (start, end))
+    replays = runs.read_replays(job.lake, job.query_set, (start, end))
     rows = intervals.set_status(due.expected(job, job.captures()), replays, start, end)
     for (begin, _), together in groupby(rows, lambda row: (row.start, row.end)):
         worst = intervals.gravest(together)
-        if worst.state != DONE:
+        if worst.state != runs.DONE:
             lacking.append((begin, worst.shown, worst.why))
     return WholeRange(tuple(lacking), versions)

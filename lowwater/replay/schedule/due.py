@@ -13,20 +13,8 @@ from lowwater import documents, instants
 from lowwater.config import load_config
 from lowwater.errors import ConfigError, LowwaterError, QueryError
 from lowwater.lake import layout, locks, query_sets
-from lowwater.lake.ledgers import coverage, intervals, missing
+from lowwater.lake.ledgers import coverage, intervals, missing, runs
 from lowwater.lake.ledgers.captures import Capture, Captures
-from lowwater.lake.ledgers.runs import (
-    AUDIT,
-    DONE,
-    FAILED,
-    INCOMPLETE,
-    PROVISIONAL,
-    ROLLED_BACK,
-    Publications,
-    ReplayRow,
-    read_replays,
-    replayed_sets,
-)
 from lowwater.lake.packets import PacketFiles
 from lowwater.lake.results.published import damages
 from lowwater.lake.run_inputs import changes
@@ -71,7 +59,7 @@ def with_running(lake: layout.Lake, rows: Sequence[intervals.StatusRow]) -> list
 def expected(job: Job, captures: Mapping[str, Captures]) -> intervals.StatusInputs:
     """Collects what `status` needs to know of a query set, given the captures of its links."""
     queries = {query.name: query for query in job.plan.queries}
-    known, past = job.known_missing(captures), Publications(job.lake, job.query_set)
+    known, past = job.known_missing(captures), runs.Publications(job.lake, job.query_set)
     times = times_of(job, captures)
     longest = max((job.config.link(link).longest_skew for link in job.plan.links), default=0)
 
@@ -198,38 +186,38 @@ def _share(smallest: int, largest: int, start: int, end: int) -> float:
     return max(0, min(end, largest + 1) - max(start, smallest)) / span
 
 
-def estimate(job: Job, captures: Mapping[str, Sequence[Capture]], replays: Iterable[ReplayRow]) -> Estimate:
+def estimate(job: Job, captures: Mapping[str, Sequence[Capture]], replays: Iterable[runs.ReplayRow]) -> Estimate:
     """Fits a line of least squares through the newest runs; takes the median if their packet counts are too similar.
     `replays`: rows of the ledger `replays`, oldest first."""
     seconds: dict[tuple[int, int], dict[str, float]] = {}
     sizes: dict[tuple[int, int], dict[tuple[str, str], int]] = {}
     for row in replays:
-        if row.state != FAILED:
+        if row.state != runs.FAILED:
             if (size := documents.stored_object(row.accounting).get("stored")) is not None:
                 sizes.setdefault((row.interval_start, row.interval_end), {})[row.stage, row.query] = size
             spent = seconds.setdefault((row.interval_start, row.interval_end), {})
             spent[row.stage] = float(documents.stored_object(row.timings).get(row.stage, spent.get(row.stage, 0.0)))
     newest, files = list(seconds.items())[-NEWEST:], PacketFiles.of(job.lake)
-    runs, stored = [], []
+    timed, stored = [], []
     for interval, spent in newest:
         packets = packet_estimate(files, job.inputs(*interval, captures)).packets
         if sum(spent.values()):
-            runs.append((packets, sum(spent.values())))
+            timed.append((packets, sum(spent.values())))
         if packets and interval in sizes:
             stored.append(sum(sizes[interval].values()) / packets)
-    return replace(_fitted_line(runs), stored=median(stored) if stored else None)
+    return replace(_fitted_line(timed), stored=median(stored) if stored else None)
 
 
-def _fitted_line(runs: Sequence[tuple[int, float]]) -> Estimate:
-    if not runs:
+def _fitted_line(timed: Sequence[tuple[int, float]]) -> Estimate:
+    if not timed:
         return Estimate()
-    typical = median(spent for _, spent in runs)
-    mean = sum(packets for packets, _ in runs) / len(runs)
-    spread = sum((packets - mean) ** 2 for packets, _ in runs)
-    if spread <= (mean / 10) ** 2 * len(runs):  # a tenth about the mean says nothing of what a packet costs
+    typical = median(spent for _, spent in timed)
+    mean = sum(packets for packets, _ in timed) / len(timed)
+    spread = sum((packets - mean) ** 2 for packets, _ in timed)
+    if spread <= (mean / 10) ** 2 * len(timed):  # a tenth about the mean says nothing of what a packet costs
         return Estimate(typical)
-    average = sum(spent for _, spent in runs) / len(runs)
-    slope = sum((packets - mean) * (spent - average) for packets, spent in runs) / spread
+    average = sum(spent for _, spent in timed) / len(timed)
+    slope = sum((packets - mean) * (spent - average) for packets, spent in timed) / spread
     fixed = average - slope * mean
     return Estimate(typical) if slope <= 0 or fixed < 0 else Estimate(fixed, slope)
 
@@ -237,13 +225,13 @@ def _fitted_line(runs: Sequence[tuple[int, float]]) -> Estimate:
 # What is due is read from the ledgers and the plans of the queries; nothing runs. `lowwater plan` shows it, and
 # `replay.schedule.backfill` runs it.
 
-TO_CONFIRM = (PROVISIONAL, INCOMPLETE)
+TO_CONFIRM = (runs.PROVISIONAL, runs.INCOMPLETE)
 """States of a publication that a run turns into `done` where nothing is open or missing any more."""
 
 MAY_RUN = (*query_sets.KINDS, intervals.HALF, intervals.HELD)
 """States of a query that make its interval due."""
 
-VISIBLE = (DONE, INCOMPLETE, PROVISIONAL, ROLLED_BACK)
+VISIBLE = (runs.DONE, runs.INCOMPLETE, runs.PROVISIONAL, runs.ROLLED_BACK)
 """States in which a query need not run again."""
 
 UNAPPROVED = "held: its audit warned, and a person must approve it"
@@ -315,7 +303,7 @@ def open_jobs(
     if names:
         return [Job.open(root, name, queries, changes) for name in dict.fromkeys(names)]
     config, lake = load_config(root), layout.lake_to_read(root)
-    configured = {*config.query_sets, *replayed_sets(lake)}
+    configured = {*config.query_sets, *runs.replayed_sets(lake)}
     jobs: list[Job] = []
     errors: dict[str, LowwaterError] = {}
     for name in sorted(configured or (path.stem for path in queries.glob("*.gsql"))):
@@ -348,9 +336,9 @@ def due(job: Job, selection: DueSelection) -> list[Due]:
     _check_bounds(job, selection)
     captures = job.captures()
     rows_of_run = 1 + 3 * len(job.plan.queries)
-    recent = read_replays(job.lake, job.query_set, newest=NEWEST * rows_of_run)
+    recent = runs.read_replays(job.lake, job.query_set, newest=NEWEST * rows_of_run)
     groups: dict[tuple[int, int], list[intervals.StatusRow]] = defaultdict(list)
-    replays = read_replays(job.lake, job.query_set, selection.span)
+    replays = runs.read_replays(job.lake, job.query_set, selection.span)
 
     def wanted(start: int, end: int) -> bool:
         return selection.holds(start, end) and start % job.length == end % job.length == 0
@@ -360,7 +348,7 @@ def due(job: Job, selection: DueSelection) -> list[Due]:
     due_intervals: list[Due] = []
     chain = _Chain([query for query in job.plan.queries if properties.hands_over(query.high)])
     guess, files, known = estimate(job, captures, recent), PacketFiles.of(job.lake), job.known_missing(captures)
-    held, past = locks.at_work(job.lake, job.query_set), Publications(job.lake, job.query_set)
+    held, past = locks.at_work(job.lake, job.query_set), runs.Publications(job.lake, job.query_set)
     behind = ""
     for (start, end), rows in sorted(groups.items()):
         inputs = job.inputs(start, end, captures, known, past)
@@ -423,9 +411,9 @@ def outdated_audits(job: Job, selection: DueSelection) -> list[tuple[int, int]]:
     """
     present = {query.name: suite_digest(job.suites.get(query.name, ())) for query in job.plan.queries}
     newest: dict[tuple[int, int], dict[str, str]] = {}
-    for row in read_replays(job.lake, job.query_set, stage=AUDIT):
+    for row in runs.read_replays(job.lake, job.query_set, stage=runs.AUDIT):
         judged = newest.setdefault((row.interval_start, row.interval_end), {})
-        if row.state == FAILED:
+        if row.state == runs.FAILED:
             judged.clear()  # it is due
         else:
             judged[row.query] = documents.stored_object(row.accounting).get("suite", "")
@@ -449,12 +437,12 @@ def _due(
 ) -> Due | None:
     first = intervals.gravest(rows)
     state = first.state
-    if state not in MAY_RUN or (state in TO_CONFIRM and inputs.state(inputs.gaps())[0] != DONE):
+    if state not in MAY_RUN or (state in TO_CONFIRM and inputs.state(inputs.gaps())[0] != runs.DONE):
         return None
-    mine = [row for row in rows if row.state in MAY_RUN and (row.state != INCOMPLETE or state == INCOMPLETE)]
+    mine = [row for row in rows if row.state in MAY_RUN and (row.state != runs.INCOMPLETE or state == runs.INCOMPLETE)]
     texts = {
-        PROVISIONAL: ("every link has reported to its end and the skew since",),
-        INCOMPLETE: (intervals.NOTHING_MISSING,),
+        runs.PROVISIONAL: ("every link has reported to its end and the skew since",),
+        runs.INCOMPLETE: (intervals.NOTHING_MISSING,),
     }
     lines = [line for row in mine if row.state == state for line in row.reason.split("; ")]
     reasons = texts.get(state, tuple(dict.fromkeys(lines)))

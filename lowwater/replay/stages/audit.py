@@ -24,24 +24,9 @@ from lowwater.lake.packets import LinkRead
 from lowwater.lake.results.published import damage_of
 from lowwater.lake.results.streams import fingerprint, stream_files
 from lowwater.plan.operators import Field
-from lowwater.quality import judge, streams
-from lowwater.quality.history import (
-    LINK,
-    QUERY,
-    Items,
-    Row,
-    covered_by,
-    history_start,
-    interval_history,
-    link_items,
-    link_row,
-    metric_table,
-    query_items,
-    query_row,
-)
+from lowwater.quality import history, judge, reports, streams
 from lowwater.quality.links import LinkScan, scan_link
 from lowwater.quality.measures import AuditScope, Counts, frames, lfta_counts
-from lowwater.quality.reports import CRITICAL, graver_first, page_of, write_pages
 from lowwater.replay.job import IntervalInputs, Job
 from lowwater.storage.paths import locals_of
 from lowwater.threads import TaskMap
@@ -91,7 +76,7 @@ def _scanned(to_scan: ToScan) -> LinkScan:
 # the intervals audited by then.
 
 
-def compare(scope: AuditScope, scans: Sequence[LinkScan], measured: Mapping[str, Sequence[Row]]) -> bool:
+def compare(scope: AuditScope, scans: Sequence[LinkScan], measured: Mapping[str, Sequence[history.Row]]) -> bool:
     """Compares links and queries with earlier intervals, and stores the measures of the interval in the ledgers.
     Returns whether the interval may have been audited before, which no other ledger then has to be asked.
     Raises LakeError if a ledger cannot be read or written.
@@ -103,11 +88,11 @@ def compare(scope: AuditScope, scans: Sequence[LinkScan], measured: Mapping[str,
     settings, bounds = scope.config.history, (scope.start, scope.end)
     length = scope.end - scope.start
     metrics = runs.read_metrics(
-        scope.lake, scope.query_set, history_start(settings, scope.start, length), scope.start + 1
+        scope.lake, scope.query_set, history.history_start(settings, scope.start, length), scope.start + 1
     )
     again = pc.any(pc.equal(metrics.column("interval_start"), scope.start)).as_py() or False
-    history, now = interval_history(settings, metrics, length), time.time_ns()
-    kept: list[tuple[str, str, Items]] = []
+    past, now = history.interval_history(settings, metrics, length), time.time_ns()
+    kept: list[tuple[str, str, history.Items]] = []
     covered, late = {}, []
     for row, scan in zip(measured["links"], scans, strict=True):
         link, watch, about = scan.link, scan.profile.watch, scope.config.link(scan.link)
@@ -115,15 +100,15 @@ def compare(scope: AuditScope, scans: Sequence[LinkScan], measured: Mapping[str,
         if covered[link] or watch.lags.records:
             ends = watch.refused, watch.lags.largest, watch.busiest
             late.append(runs.LinkLateness(link, *bounds, about.skew, *ends, *watch.lags.counted(), now))
-        items = link_items(row, scan.profile, _types(scope, link), covered[link])
-        kept.append((LINK, link, items))
-        row |= link_row(items, history.before(LINK, link, scope.start), settings, about.skew)
+        items = history.link_items(row, scan.profile, _types(scope, link), covered[link])
+        kept.append((history.LINK, link, items))
+        row |= history.link_row(items, past.before(history.LINK, link, scope.start), settings, about.skew)
     for row in measured["queries"]:
         shares = {link: covered[link] for link in row["links"].split(", ") if link in covered}
-        items = query_items(row["rows"], covered_by(shares, scope.config, *bounds))
-        kept.append((QUERY, row["query"], items))
-        row |= query_row(items, history.before(QUERY, row["query"], scope.start), settings)
-    runs.record_metrics(scope.lake, scope.query_set, *bounds, metric_table(kept, now), again)
+        items = history.query_items(row["rows"], history.covered_by(shares, scope.config, *bounds))
+        kept.append((history.QUERY, row["query"], items))
+        row |= history.query_row(items, past.before(history.QUERY, row["query"], scope.start), settings)
+    runs.record_metrics(scope.lake, scope.query_set, *bounds, history.metric_table(kept, now), again)
     runs.record_lateness(scope.lake, late)
     return again
 
@@ -187,8 +172,10 @@ def audit(
     validations = validate(tables, run, judge.ask)
     findings = [finding for validation in validations for finding in validation.findings]
     _keep(scope, validations, tables, _evidence(queries, rules), scratch, again)
-    failures = graver_first(findings)
-    page = page_of(job.query_set, inputs.start, inputs.end, failures[0].suite if failures else validations[0].suite)
+    failures = reports.graver_first(findings)
+    page = reports.page_of(
+        job.query_set, inputs.start, inputs.end, failures[0].suite if failures else validations[0].suite
+    )
     report = str(job.lake.reports / page)
     accounting = _accounting(measured["links"], counts)
     if verdict(findings) == runs.FAILED:
@@ -307,7 +294,7 @@ def _keep(
     """Stores the findings: tables first, so that an unwritable page loses nothing."""
     now = time.time_ns()
     addresses = {
-        validation.suite: page_of(scope.query_set, scope.start, scope.end, validation.suite)
+        validation.suite: reports.page_of(scope.query_set, scope.start, scope.end, validation.suite)
         for validation in validations
     }
     rows, evidence_rows = [], []
@@ -322,7 +309,7 @@ def _keep(
     runs.record_quality(*about, _table(rows, QUALITY), _table(evidence_rows, QUARANTINE), again)
     asked = pc.not_equal(tables["rows"].column("rule"), streams.NOTHING)
     runs.record_measures(*about, {**tables, "rows": tables["rows"].filter(asked)}, now, again)
-    write_pages(scope.lake, {addresses[validation.suite]: validation for validation in validations}, scratch)
+    reports.write_pages(scope.lake, {addresses[validation.suite]: validation for validation in validations}, scratch)
 
 
 FINDING_COLUMNS = ("kind", "severity", "success", "evaluated", "unexpected", "title")
@@ -367,7 +354,7 @@ def _table(rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> pa.Table:
 
 
 def _error(scope: AuditScope, failures: Sequence[Finding], report: str) -> errors.AuditError:
-    messages = [message for failure in failures if failure.severity == CRITICAL for message in failure.messages]
+    messages = [message for failure in failures if failure.severity == reports.CRITICAL for message in failure.messages]
     return errors.AuditError(
         f"the audit of {scope.query_set}, {scope.interval}, failed: " + "\n  ".join(messages),
         f"nothing of this run is published, its rows are in streams/; the report: {report}",
@@ -375,7 +362,7 @@ def _error(scope: AuditScope, failures: Sequence[Finding], report: str) -> error
     )
 
 
-def _accounting(links: Sequence[Row], counts: Counts) -> dict[str, Any]:
+def _accounting(links: Sequence[history.Row], counts: Counts) -> dict[str, Any]:
     names = (
         "read",
         "malformed",
