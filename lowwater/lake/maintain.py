@@ -23,7 +23,6 @@ from lowwater.lake.ledgers.runs import DONE, FAILED, INCOMPLETE, PROVISIONAL, PU
 from lowwater.lake.locks import WRITABLE, hold, hold_range, hold_staging
 from lowwater.lake.results import exploring, published
 from lowwater.lake.results.pins import pin, stored_pins, tables_by_owner
-from lowwater.lake.upkeep import LOG, Doubled, changes, doubled, join_files
 from lowwater.storage import locks, paths
 from lowwater.storage.failures import hint_of
 
@@ -147,7 +146,7 @@ class _Unused:
     """What a table has that nobody needs, as of its newest version."""
 
     files: list[paths.Listed]  # files that no recent version names, which are old themselves
-    doubled: Doubled | None  # what doubled rows of it; None for nothing
+    doubled: upkeep.Doubled | None  # what doubled rows of it; None for nothing
 
 
 def _look(lake: layout.Lake, path: PurePath, before: int) -> _Unused | None:
@@ -158,18 +157,18 @@ def _look(lake: layout.Lake, path: PurePath, before: int) -> _Unused | None:
     if tables.open_table(path) is None:
         return None
     with tables.lake_errors(f"{path}: its files cannot be listed"):
-        stored = [each for each in paths.listed(path) if LOG not in each.path.relative_to(path).parts]
-    recent = changes(path, before)
+        stored = [each for each in paths.listed(path) if upkeep.LOG not in each.path.relative_to(path).parts]
+    recent = upkeep.changes(path, before)
     table = tables.open_table(path)
     assert table is not None
     named = {unquote(row["path"]) for row in tables.live_files(table)}
     for each in recent:
         named |= each.added.keys() | set(each.removed)
     files = [each for each in stored if each.at < before and each.path.relative_to(path).as_posix() not in named]
-    return _Unused(files, doubled(recent))
+    return _Unused(files, upkeep.doubled(recent))
 
 
-def _mend(lake: layout.Lake, path: PurePath, found: Doubled, mend: bool) -> UpkeepStep:
+def _mend(lake: layout.Lake, path: PurePath, found: upkeep.Doubled, mend: bool) -> UpkeepStep:
     where, count = _relative(lake, path), len(found.void)
     if not mend:
         return UpkeepStep(DOUBLED, where, count, 0, found.words())
@@ -274,7 +273,7 @@ def _join_tables(
         closed = {hour: sizes for hour, sizes in files.items() if len(sizes) > 1 and hour not in unsettled[path.name]}
         if not closed:
             continue
-        if not dry_run and not join_files(path, "_hour", [str(hour) for hour in sorted(closed)]):
+        if not dry_run and not upkeep.join_files(path, "_hour", [str(hour) for hour in sorted(closed)]):
             continue  # a run has just replaced some of the files; the next maintenance joins them
         sizes = [size for file_sizes in closed.values() for size in file_sizes]
         yield UpkeepStep("joined", _relative(lake, path), len(sizes), sum(sizes))

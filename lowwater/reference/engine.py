@@ -14,8 +14,7 @@ import pyarrow as pa
 
 from lowwater.catalog import expr as ex, schemas, state_json
 from lowwater.errors import ConfigError, LawError
-from lowwater.plan import operators as ops, temporal
-from lowwater.plan.properties import ROW, by_arrival, carried_state
+from lowwater.plan import operators as ops, properties, temporal
 from lowwater.reference.clock import PERIODIC, POLICIES, Clock, Disorder, Link, RecordSelection, SourcePort
 from lowwater.stream import groups, maps, records
 from lowwater.stream.joins import FilterJoinOperator, JoinOperator, WatchJoinOperator
@@ -149,7 +148,7 @@ class Operators:
             columns = self.columns.setdefault(link, [])
             # The columns that sampling hashes are read only where a link samples.
             read = names if thinning else source_columns
-            columns.extend(name for name in read if name != ROW and name not in columns)
+            columns.extend(name for name in read if name != properties.ROW and name not in columns)
         return source
 
     def _feeds(self, link: str) -> list[SourcePort]:
@@ -167,7 +166,7 @@ class Operators:
                 }
                 judged = not attributes or bool(self.origins & {"", ops.ROWS})
                 port = node.links.index(link)
-                numbered = ROW in source.names
+                numbered = properties.ROW in source.names
                 feeds.append(SourcePort(source, port, _picker(places), attributes, bool(node.group), numbered, judged))
         return feeds
 
@@ -306,8 +305,8 @@ def evaluate(
     if period <= 0:
         raise ConfigError(f"the heartbeat period is {period} ns", "give a duration above 0")
     disorder = {name: Disorder(lateness) if isinstance(lateness, int) else lateness for name, lateness in links.items()}
-    carries = bool(carried_state(node))
-    span = RecordSelection(start, end, state is not None, by_arrival(node), carries)
+    carries = bool(properties.carried_state(node))
+    span = RecordSelection(start, end, state is not None, properties.by_arrival(node), carries)
     late = max((link_disorder.longest for link_disorder in disorder.values()), default=0) if span.by_arrival else 0
     life = Life(over, late)
     owned = range(start, end)

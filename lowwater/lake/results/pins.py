@@ -21,7 +21,6 @@ from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.intervals import merged
 from lowwater.lake.locks import hold
 from lowwater.lake.results import published
-from lowwater.lake.results.published import unfinished
 from lowwater.lake.tables import safe_name
 from lowwater.limits import PUBLISH_WAIT, STATE_BYTES
 from lowwater.storage import locks, paths
@@ -67,7 +66,7 @@ def _derived(lake: Lake, query_set: str, queries: Iterable[str], stored: Pins | 
     states = {name: state for name, state in found.items() if state is not None}
     if not any(state.pieces or state.names or state.note for state in states.values()):
         return stored
-    open_ranges = unfinished([*states.values()])
+    open_ranges = published.unfinished([*states.values()])
     if stored is not None and not any(state.pieces for state in states.values()):
         open_ranges += stored.unfinished  # of an older version of Lowwater, whose commits do not tell
     if not open_ranges and len(states) == len(found):

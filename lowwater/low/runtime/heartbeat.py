@@ -20,8 +20,7 @@ from lowwater.catalog.schemas import PUNCTUATION, ROW
 from lowwater.catalog.time import clock_of, promise_at, tick_after, tick_from
 from lowwater.low.code.row_buffers import Int64Array
 from lowwater.low.settings import LowSettings, Policy
-from lowwater.plan import properties, temporal
-from lowwater.plan.operators import Lfta, clocks, group_last
+from lowwater.plan import operators as ops, properties, temporal
 
 NEVER = temporal.INT64_MAX
 
@@ -77,7 +76,7 @@ class Heartbeats:
     """
 
     def __init__(
-        self, lfta: Lfta, settings: LowSettings, read_from: int, end: int, grain: int = 1, entered: int = -1
+        self, lfta: ops.Lfta, settings: LowSettings, read_from: int, end: int, grain: int = 1, entered: int = -1
     ) -> None:
         self._lfta = lfta
         self._skew, self._delay = 0 if lfta.arrival else settings.skew, settings.delay
@@ -161,8 +160,8 @@ class Heartbeats:
     def _next_change(self, promise: int) -> int:
         """Returns the least promise that changes a field, of the promises that readers can use."""
         change = promise + 1
-        if clocks(self._lfta.fields):
-            change = group_last(self._lfta.fields, self._lfta.promises(promise)) + 1
+        if ops.clocks(self._lfta.fields):
+            change = ops.group_last(self._lfta.fields, self._lfta.promises(promise)) + 1
         return max(change, (promise // self._grain + 1) * self._grain)
 
     def _make(self, tick: int, promise: int, operator: FlushTarget) -> int:
@@ -225,7 +224,7 @@ def _constants(rows: int) -> tuple[pa.Array, pa.Array]:
     return pa.repeat(pa.scalar(ROW), rows), pa.array(np.zeros(rows, np.int64))
 
 
-def rows_batch(lfta: Lfta, columns: Sequence[pa.Array], clocks: Int64Array, lasts: Int64Array) -> pa.RecordBatch:
+def rows_batch(lfta: ops.Lfta, columns: Sequence[pa.Array], clocks: Int64Array, lasts: Int64Array) -> pa.RecordBatch:
     """Returns rows of an LFTA as a stream batch, without a copy.
 
     Args:
@@ -244,7 +243,7 @@ def _int64_array(values: Int64Array) -> pa.Array:
     return pa.Array.from_buffers(pa.int64(), len(values), [None, pa.py_buffer(values)])
 
 
-def punctuation_batch(lfta: Lfta, punctuations: list[PunctuationRun], period: int) -> pa.RecordBatch:
+def punctuation_batch(lfta: ops.Lfta, punctuations: list[PunctuationRun], period: int) -> pa.RecordBatch:
     """Returns punctuations as a stream batch: promised columns have values, the others are NULL (P5).
 
     Args:

@@ -12,12 +12,11 @@ from statistics import median
 from lowwater import documents, instants
 from lowwater.config import load_config
 from lowwater.errors import ConfigError, LowwaterError, QueryError
-from lowwater.lake import layout, locks, query_sets
+from lowwater.lake import layout, locks, query_sets, run_inputs
 from lowwater.lake.ledgers import coverage, intervals, missing, runs
 from lowwater.lake.ledgers.captures import Capture, Captures
 from lowwater.lake.packets import PacketFiles
 from lowwater.lake.results.published import damages
-from lowwater.lake.run_inputs import changes
 from lowwater.plan import properties, queryset, temporal
 from lowwater.quality.suites import suite_digest
 from lowwater.replay.job import IntervalInputs, Job, TrialChanges, query_files
@@ -68,7 +67,7 @@ def expected(job: Job, captures: Mapping[str, Captures]) -> intervals.StatusInpu
 
     def changed(query: str, start: int, end: int, accounting: str) -> str:
         before = documents.stored_object(accounting).get("inputs", {})
-        return "; ".join(changes(before, inputs(start, end).summary(queries[query]), captures))
+        return "; ".join(run_inputs.changes(before, inputs(start, end).summary(queries[query]), captures))
 
     def gaps(start: int, end: int) -> list[str]:
         now = inputs(start, end)
