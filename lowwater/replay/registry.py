@@ -10,6 +10,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path, PurePath
 from typing import Any
 
+import pyarrow as pa
+
 from lowwater.errors import LowwaterError
 from lowwater.instants import format_instant, spoken_span
 from lowwater.lake.layout import Lake, lake_to_read
@@ -20,7 +22,7 @@ from lowwater.lake.results.published import Range, TableState, commit_digest, da
 from lowwater.lake.results.published_rows import of_query
 from lowwater.lake.results.subscription import consumers_of
 from lowwater.lake.tables import lake_errors, open_table, plain_type, safe_name
-from lowwater.plan import operators as ops, queryset
+from lowwater.plan import operators as ops, properties, queryset
 from lowwater.plan.explain.describe import columns_info
 from lowwater.replay.job import Job
 from lowwater.replay.schedule.links import jobs
@@ -185,8 +187,6 @@ def _published(state: TableState, rows: Sequence[ReplayRow], damaged: Mapping[Ra
 
 
 def _arrow(table: Any) -> Iterable[Any]:
-    import pyarrow as pa
-
     return [column for column in pa.schema(table.schema().to_arrow()) if of_query(column)]
 
 
@@ -199,12 +199,10 @@ def _last_interval(state: TableState, row: ReplayRow | None) -> Range | None:
 def _planned(
     lake: Lake, job: Job, query: queryset.QueryPlan, stored: StreamInfo | None, ends: Mapping[str, int | None]
 ) -> StreamInfo:
-    from lowwater.plan.properties import published_schema
-
     base = stored or StreamInfo(
         query.name,
         job.query_set,
-        tuple(StreamColumn(field.name, str(field.type)) for field in published_schema(query.high.fields)),
+        tuple(StreamColumn(field.name, str(field.type)) for field in properties.published_schema(query.high.fields)),
     )
     below = tuple(label.removeprefix("query ") for label, _ in query.parts if label.startswith("query "))
     readers = [

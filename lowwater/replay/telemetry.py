@@ -286,6 +286,13 @@ MEASURES = {"violating": "lowwater_link_violating_ratio", "lateness": "lowwater_
 """Measure of the ledger `metrics` -> metric; lateness is ns there."""
 
 
+def _families() -> dict[str, GaugeMetricFamily]:
+    """Every metric by its name, without samples."""
+    from prometheus_client.core import GaugeMetricFamily
+
+    return {metric.name: GaugeMetricFamily(metric.name, metric.help, labels=metric.labels) for metric in METRICS}
+
+
 class LakeCollector:
     """Reads a lake when Prometheus asks.
 
@@ -299,11 +306,7 @@ class LakeCollector:
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """Yields every metric with the samples that there are now.
         Raises LakeError if there is no such lake, or it cannot be read."""
-        from prometheus_client.core import GaugeMetricFamily
-
-        families = {
-            metric.name: GaugeMetricFamily(metric.name, metric.help, labels=metric.labels) for metric in METRICS
-        }
+        families = _families()
         try:
             samples = [*self.samples(), ("lowwater_up", (), 1.0)]
         except LowwaterError as error:
@@ -317,9 +320,7 @@ class LakeCollector:
 
     def describe(self) -> Iterator[GaugeMetricFamily]:
         """Yields the metrics without samples, so that registering reads nothing."""
-        from prometheus_client.core import GaugeMetricFamily
-
-        yield from (GaugeMetricFamily(metric.name, metric.help, labels=metric.labels) for metric in METRICS)
+        yield from _families().values()
 
     def samples(self) -> Iterator[Sample]:
         begin = time.monotonic()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lowwater import errors, processes
+from lowwater import errors, extras, processes
 from lowwater.cli import options
 from lowwater.terminal import Terminal, open_console, say
 
@@ -127,9 +127,7 @@ def metrics(lake: PurePath, queries: Path, textfile: Path | None, listen: str | 
       lowwater metrics --lake var/lake --textfile /var/lib/node_exporter/lowwater.prom --every 30s
       lowwater metrics --lake var/lake --listen 127.0.0.1:9464
     """
-    from lowwater.extras import require
-
-    require("lowwater metrics", "metrics")
+    extras.require("lowwater metrics", "metrics")
     from lowwater.replay.telemetry import metrics_text, serving
 
     if textfile is not None and listen is not None:
@@ -184,9 +182,7 @@ def traces(lake: PurePath, queries: Path, address: str, since: int | None, follo
     Example:
       lowwater traces --lake var/lake --to http://localhost:4318 --follow
     """
-    from lowwater.extras import require
-
-    require("lowwater traces", "metrics")
+    extras.require("lowwater traces", "metrics")
     from lowwater.lake import layout
     from lowwater.replay.schedule.links import jobs
     from lowwater.replay.telemetry import TraceSender, traces_since
@@ -228,11 +224,9 @@ def serve(lake: PurePath, queries: Path, host: str, port: int, token_file: Path 
     Example:
       lowwater serve --lake var/lake
     """
-    from lowwater.extras import require
-
     # Arrow reads this once, when it is loaded: its own allocators keep what they once had (ADR 131).
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
-    require("lowwater serve", "serve")
+    extras.require("lowwater serve", "serve")
     from lowwater_review.serving import serve as serve_pages
 
     serve_pages(lake, queries, host, port, token_file, lambda text: say(text, err=True), not no_login)
