@@ -277,10 +277,8 @@ def _require_protocols(config: Config, plan: queryset.Plan) -> None:
     """Checks that queries read the records of links by the protocols by which ingest reads them."""
     for link in plan.links:
         record_options.planned_skews(config, plan, link)  # its errors come before anything starts
-        stored, planned = (
-            record_options.record_options(config, link),
-            record_options.planned_options(config, plan, link),
-        )
+        stored = record_options.record_options(config, link)
+        planned = record_options.planned_options(config, plan, link)
         if stored is not None and planned is not None and str(stored) != str(planned):
             raise ConfigError(
                 f"the PROTOCOL block {planned.layout.protocol} of a query has other fields than that of link {link} in "

@@ -178,9 +178,7 @@ class RunResults:
     latest: dict[str, int] = field(default_factory=dict)  # link -> largest lateness of its packets, ns
     # malformed records of the links whose records are no packets; None without such links
     malformed: pa.Table | None = None
-    failures: dict[str, errors.LowwaterError] = field(
-        default_factory=dict
-    )  # query -> its error; these queries have no result
+    failures: dict[str, errors.LowwaterError] = field(default_factory=dict)  # query -> error; it has no result
 
 
 def run(request: RunRequest, progress: Progress, runner: Runner | None = None) -> dict[str, Any]:
