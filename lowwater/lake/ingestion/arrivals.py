@@ -19,17 +19,7 @@ from lowwater.documents import FILE_NAME
 from lowwater.lake.files.patterns import declared_coverage, files_of
 from lowwater.lake.ingestion import record_options, replacement
 from lowwater.lake.layout import Lake
-from lowwater.lake.ledgers.files import (
-    ASIDE,
-    EMPTY,
-    READ,
-    REFUSED,
-    FolderNames,
-    SeenFile,
-    location,
-    read_seen,
-    told_files,
-)
+from lowwater.lake.ledgers import files as ledger
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.storage import paths
 from lowwater.storage.captures import is_address
@@ -109,7 +99,7 @@ def pattern_files(
 
 def without_aside(lake: Lake, settings: Link, files: Sequence[Path]) -> list[Path]:
     """Leaves out the files of a link that somebody set aside, as long as they have the size that they had then."""
-    aside = _by_place(lake, settings, (row for row in told_files(lake).values() if row.state == ASIDE))
+    aside = _by_place(lake, settings, (row for row in ledger.told_files(lake).values() if row.state == ledger.ASIDE))
     if not aside:
         return list(files)
     return [path for path in files if (row := aside.get(_place(path))) is None or path.stat().st_size != row.size]
@@ -119,9 +109,9 @@ def _place(path: Path) -> str:
     return str(path.absolute())
 
 
-def _by_place(lake: Lake, settings: Link, rows: Iterable[SeenFile]) -> dict[str, SeenFile]:
+def _by_place(lake: Lake, settings: Link, rows: Iterable[ledger.SeenFile]) -> dict[str, ledger.SeenFile]:
     """Returns rows of the ledger of files by where their files lie now, by the patterns of a link."""
-    names, placed = FolderNames(settings), [(location(lake, row.path), row) for row in rows]
+    names, placed = ledger.FolderNames(settings), [(ledger.location(lake, row.path), row) for row in rows]
     known = {place for place, _ in placed}
     return {names.moved(place, None, known.__contains__) or place: row for place, row in placed}
 
@@ -129,7 +119,7 @@ def _by_place(lake: Lake, settings: Link, rows: Iterable[SeenFile]) -> dict[str,
 def missing_folders(settings: Link) -> list[MissingFolder]:
     """Returns the folders of the patterns of a link that are not there, or cannot be read."""
     missing = []
-    for pattern, folder in FolderNames(settings).folders:
+    for pattern, folder in ledger.FolderNames(settings).folders:
         if is_address(folder):
             # A prefix without an object is one that nobody has written to, or that is mistyped.
             try:
@@ -152,7 +142,7 @@ def missing_folders(settings: Link) -> list[MissingFolder]:
 def _of_link(lake: Lake, config: Config, name: str, found: Sequence[Path]) -> Arrivals:
     settings = config.link(name)
     files = without_aside(lake, settings, found)
-    aside = {location(lake, row.path) for row in told_files(lake).values() if row.state == ASIDE}
+    aside = {ledger.location(lake, row.path) for row in ledger.told_files(lake).values() if row.state == ledger.ASIDE}
     known = _Known(lake, name, settings, record_options.record_options(config, name) or ContentOptions.of(settings))
     unchanged = {path for path in files if known.unchanged(path)}
     assert settings.captures is not None
@@ -180,7 +170,7 @@ class _Known:
             if file.copies and self._ledger.where(file) is not None:
                 for key, copy in file.row.copied_to.items():
                     rows = (replace(row, bytes=copy.bytes, ingested_at=copy.seen_at) for row in file.rows)
-                    self._copies.setdefault(location(lake, key), replacement.LedgerFile(tuple(rows)))
+                    self._copies.setdefault(ledger.location(lake, key), replacement.LedgerFile(tuple(rows)))
 
     def unchanged(self, path: Path) -> bool:
         """Whether the lake has a file as it is now, decoded as the settings want it."""
@@ -218,9 +208,11 @@ class _Known:
         )
 
     @cached_property
-    def _read(self) -> dict[str, SeenFile]:
+    def _read(self) -> dict[str, ledger.SeenFile]:
         return _by_place(
-            self._lake, self._settings, (row for row in read_seen(self._lake).values() if row.state == READ)
+            self._lake,
+            self._settings,
+            (row for row in ledger.read_seen(self._lake).values() if row.state == ledger.READ),
         )
 
 
@@ -356,9 +348,9 @@ def not_refused(lake: Lake, arrivals: Sequence[Found]) -> list[Found]:
     process of its own each time, would else read them each time."""
     settings = paths.written_at(lake.root / FILE_NAME) if paths.has_file(lake.root / FILE_NAME) else 0.0
     known = {
-        (location(lake, row.path), row.size, row.written)
-        for row in told_files(lake).values()
-        if row.state in (REFUSED, EMPTY) and row.seen_at >= settings * 1e9
+        (ledger.location(lake, row.path), row.size, row.written)
+        for row in ledger.told_files(lake).values()
+        if row.state in (ledger.REFUSED, ledger.EMPTY) and row.seen_at >= settings * 1e9
     }
     return [
         replace(
