@@ -21,6 +21,7 @@ from pathlib import Path, PurePath
 
 from lowwater import documents, errors
 from lowwater.storage import failures as progress, objects, untrusted
+from lowwater.storage.failures import StoreError
 from lowwater.storage.object_paths import ObjectPath
 
 # Process, machine and container, since two containers have a process 2 each.
@@ -546,7 +547,7 @@ def _change(path: ObjectPath, change: Callable[[Claims], Claims], known: _Stored
             if found[0] == changed:
                 return found
             failures += 1
-            if failures == FAILURES or (isinstance(error, progress.StoreError) and error.lasting):
+            if failures == FAILURES or (isinstance(error, StoreError) and error.lasting):
                 raise
         time.sleep(random.uniform(0, min(0.02 * 2**attempt, 1.0)))
     raise HeldError(Holder("many"))

@@ -482,7 +482,7 @@ class Sim:
             (locks, "threading", SimThreading(world)),
             (locks, "progress", _Progress(world)),
             (locks, "here", lambda: Holder(str(world.me().number), "machine", "place")),
-            (paths, "file_cache", lambda: quiet),
+            (objects, "file_cache", lambda: quiet),
             (paths, "uuid", uuid),
             (paths, "read_all", lambda files: [paths.read(file) for file in files]),
             (open_tables, "_OPEN", _Opened(world)),

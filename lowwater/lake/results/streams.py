@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from lowwater.errors import LakeError
 from lowwater.lake import layout, tables
+from lowwater.lake.tables import create, describe
 from lowwater.storage import locks, paths
 from lowwater.storage.object_paths import ObjectPath
 from lowwater.storage.untrusted import open_regular
@@ -43,7 +44,7 @@ def write_stream(
         files: parquet files with these columns, in order, on the lake's disk or in the lake; they are moved.
             Successive files of one part of the stream are a sequence.
     """
-    tables.create(path, schema, ["interval"], owner)
+    create(path, schema, ["interval"], owner)
     label = tables.interval_label(start, end)
     folder = path / f"interval={label}"
     attempt = uuid.uuid4().hex[:12]
@@ -55,7 +56,7 @@ def write_stream(
             for index, source in enumerate(sources):
                 targets.append(folder / f"{attempt}-{part:05d}-{index:05d}.parquet")
                 paths.take(source, targets[-1])
-        described = [tables.describe(path, target, {"interval": label}) for target in targets]
+        described = [describe(path, target, {"interval": label}) for target in targets]
         # The run has the lock of its interval: files of another attempt are of one that has ended. They are looked for
         # before the commit, which a run that lost its lease cannot make. In a store they are work for `maintain`, since
         # to look for them takes a list for each interval.
