@@ -24,8 +24,7 @@ import pyarrow.dataset as pads
 from great_expectations.compatibility import pydantic
 from great_expectations.core import ExpectationSuite, ExpectationValidationResult
 from great_expectations.execution_engine import PandasExecutionEngine
-from great_expectations.expectations import core
-from great_expectations.expectations import expectation as gx_expectation
+from great_expectations.expectations import core, expectation as gx_expectation
 from great_expectations.expectations.expectation import (
     ColumnMapExpectation,
     ColumnPairMapExpectation,

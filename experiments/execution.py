@@ -19,15 +19,12 @@ from typing import NamedTuple, Protocol
 import pyarrow as pa
 
 from lowwater.errors import ConfigError
-from lowwater.plan.operators import Bucket, Expand, Map, Union, WatchJoin, walk
-from lowwater.plan.operators import Node as Plan
-from lowwater.plan.operators import Source as PlanSource
+from lowwater.plan.operators import Bucket, Expand, Map, Node as Plan, Source as PlanSource, Union, WatchJoin, walk
 from lowwater.plan.properties import by_arrival, read_from
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.reference.clock import Disorder
 from lowwater.reference.engine import Operators
-from lowwater.stream.operators import LEAST, Life, Promise, Row, StreamOperator
-from lowwater.stream.operators import Message as Given
+from lowwater.stream.operators import LEAST, Life, Message as Given, Promise, Row, StreamOperator
 from lowwater.stream.records import Record, merge
 from lowwater.stream.values import Values
 

@@ -13,15 +13,20 @@ from pathlib import Path, PurePath
 from typing import Annotated, Any, Literal, NoReturn, get_args
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, ValidationError, model_validator
-from pydantic import Field as Setting
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field as Setting,
+    ValidationError,
+    model_validator,
+)
 
+from lowwater import errors, link_names, refused
 from lowwater.documents import FILE_NAME, override, toml_table
-from lowwater.errors import ConfigError
 from lowwater.instants import HOUR, SECOND, format_duration, parse_duration, parse_instant, parse_span
 from lowwater.limits import SETTINGS_BYTES
-from lowwater.link_names import FORM, family_of, is_link_name
-from lowwater.refused import refusals
 from lowwater.storage import paths
 from lowwater.storage.captures import is_address
 from lowwater.storage.failures import hint_of
@@ -239,8 +244,8 @@ def section_of(link: str, *below: str, of: str = "links") -> str:
 
 
 def _link_name(value: str) -> str:
-    if not is_link_name(value):
-        raise ValueError(f"is not a valid name of a link: {FORM}")
+    if not link_names.is_link_name(value):
+        raise ValueError(f"is not a valid name of a link: {link_names.FORM}")
     return value
 
 
@@ -691,7 +696,7 @@ class Config(Section):
             if twice is not None:
                 raise ValueError(f"sets.{name}: lists {twice!r} twice; name every link once")
             for link in links:
-                if link not in self.links and family_of(link) not in self.links:
+                if link not in self.links and link_names.family_of(link) not in self.links:
                     advice = nearest(link, self.links) if self.links else f"; write {section_of(link)}"
                     raise ValueError(f"sets.{name}: no link {link!r}{advice}")
         return self
@@ -713,12 +718,12 @@ class Config(Section):
         Raises ConfigError if other links are configured, and this one is not."""
         if name in self.links:
             return self.links[name]
-        parent = family_of(name)
+        parent = link_names.family_of(name)
         if parent in self.links:  # an interface of a pcapng is a link with the settings of its file's link (T1)
             return self.links[parent]
         if self.links:
             advice = f"name another one, or add {section_of(name)} to {FILE_NAME}"
-            raise ConfigError(f"{FILE_NAME} has no link {name!r}{nearest(name, self.links)}", advice)
+            raise errors.ConfigError(f"{FILE_NAME} has no link {name!r}{nearest(name, self.links)}", advice)
         return Link()
 
     def length(self, query_set: str = "") -> int:
@@ -763,9 +768,9 @@ def load_config(lake: PurePath | None = None, path: Path | None = None, text: st
             data = toml_table(paths.read_lately(chosen, SETTINGS_BYTES + 1).decode() if text is None else text)
         except OSError as error:
             if path is not None or not isinstance(error, FileNotFoundError | NotADirectoryError):
-                raise ConfigError(f"{chosen}: cannot be read: {error.strerror}", hint_of(error, "")) from error
+                raise errors.ConfigError(f"{chosen}: cannot be read: {error.strerror}", hint_of(error, "")) from error
         except ValueError as error:
-            raise ConfigError(f"{chosen}: is not valid TOML: {error}") from error
+            raise errors.ConfigError(f"{chosen}: is not valid TOML: {error}") from error
     variables = override(data, os.environ)
     try:
         config = Config.model_validate(data)
@@ -776,11 +781,11 @@ def load_config(lake: PurePath | None = None, path: Path | None = None, text: st
 
 def _refuse(path: PurePath, error: ValidationError, variables: Mapping[str, str]) -> NoReturn:
     lines = []
-    for key, text in refusals(error):
+    for key, text in refused.refusals(error):
         # A setting from an environment variable is in no file.
         where = next((name for at, name in variables.items() if key == at or key.startswith(f"{at}.")), str(path))
         lines.append(f"{where}: {key}: {text}" if key else f"{where}: {text}")
-    raise ConfigError("\n".join(dict.fromkeys(lines)))
+    raise errors.ConfigError("\n".join(dict.fromkeys(lines)))
 
 
 def _located(folder: Path, value: str) -> str:

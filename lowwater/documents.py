@@ -8,8 +8,7 @@ import tomllib
 from collections.abc import Mapping
 from typing import Any
 
-from lowwater.errors import ConfigError, LakeError
-from lowwater.limits import KEY_PARTS, SETTINGS_BYTES
+from lowwater import errors, limits
 
 # JSON and TOML that somebody else may have written: what costs too much to read is refused, with a ValueError. Below
 # every stage, like `errors`. Parsers follow nesting by recursion, and the one of TOML takes the square of the parts
@@ -24,7 +23,7 @@ LISTS = ("operators", "tasks")
 FORMS: dict[str, type] = {"inputs": dict, **dict.fromkeys(LISTS, list)}
 
 _PART = r"""(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')"""
-_DEEP_KEY = re.compile(rf"(?<![\w-]){_PART}(?:[ \t]*+\.[ \t]*+{_PART}){{{KEY_PARTS},}}")
+_DEEP_KEY = re.compile(rf"(?<![\w-]){_PART}(?:[ \t]*+\.[ \t]*+{_PART}){{{limits.KEY_PARTS},}}")
 
 
 def json_value(text: str | bytes) -> Any:
@@ -37,11 +36,11 @@ def json_value(text: str | bytes) -> Any:
 
 def toml_table(text: str) -> dict[str, Any]:
     """Parses TOML. Raises ValueError if it is no TOML, too large, or nested too deeply."""
-    if len(text) > SETTINGS_BYTES:
-        raise ValueError(f"it has more than {SETTINGS_BYTES:,} bytes")
+    if len(text) > limits.SETTINGS_BYTES:
+        raise ValueError(f"it has more than {limits.SETTINGS_BYTES:,} bytes")
     if found := _DEEP_KEY.search(text):
         line = text.count("\n", 0, found.start()) + 1
-        raise ValueError(f"a key has more than {KEY_PARTS} parts (at line {line})")
+        raise ValueError(f"a key has more than {limits.KEY_PARTS} parts (at line {line})")
     try:
         return tomllib.loads(text)
     except RecursionError:
@@ -77,8 +76,8 @@ def _stored(text: str) -> Any:
         raise _strange(text) from None
 
 
-def _strange(text: str) -> LakeError:
-    return LakeError(
+def _strange(text: str) -> errors.LakeError:
+    return errors.LakeError(
         f"a ledger of the lake holds a text that no version of Lowwater wrote: {text[:60]!a}",
         "another program wrote it: restore the ledger, or do not use the lake",
     )
@@ -125,7 +124,7 @@ def override(data: dict[str, Any], environment: Mapping[str, str]) -> dict[str, 
             keys.append(_key(at, part))
             at = at.setdefault(keys[-1], {})
             if not isinstance(at, dict):
-                raise ConfigError(f"{name}: {'.'.join(keys)} is a value and has no keys below it")
+                raise errors.ConfigError(f"{name}: {'.'.join(keys)} is a value and has no keys below it")
         keys.append(_key(at, last))
         at[keys[-1]] = _value(text)
         sources[".".join(keys)] = name

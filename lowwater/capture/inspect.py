@@ -18,15 +18,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from lowwater.capture.content.packet_hashes import CONTENT
-from lowwater.capture.content.retention import NOTHING, RESOLUTIONS, ContentOptions
-from lowwater.capture.formats import classic
-from lowwater.capture.formats.capture_file import FILE_HEADER
-from lowwater.capture.formats.sources import DecompressedSource, compression_of, open_source
+from lowwater.capture.content import packet_hashes, retention
+from lowwater.capture.formats import capture_file, classic, sources
 from lowwater.capture.reader import CaptureReader, digest, read
-from lowwater.capture.records.duplicates import DuplicateCounter, DuplicateSpool, Hashed
+from lowwater.capture.records import duplicates, stream
 from lowwater.capture.records.facts import CaptureSummary, Interface, InterfaceSummary
-from lowwater.capture.records.stream import select_records
 from lowwater.catalog.schemas import PACKET_HASH
 from lowwater.catalog.time import is_late
 from lowwater.instants import HOUR, SECOND, format_instant
@@ -161,8 +157,8 @@ class InterfaceFacts:
     protocols: Counter[str] = field(default_factory=Counter)
     vlans: Counter[int] = field(default_factory=Counter)
     tunnels: Counter[int] = field(default_factory=Counter)
-    copies: DuplicateCounter | None = None
-    spool: DuplicateSpool | None = None
+    copies: duplicates.DuplicateCounter | None = None
+    spool: duplicates.DuplicateSpool | None = None
     link: int = 0
     elsewhere: int | None = None
     summary: InterfaceSummary | None = None
@@ -190,7 +186,7 @@ class InterfaceFacts:
         stamps, arrivals = _numbers(batch, "timestamp"), _numbers(batch, "arrival")
         if self.copies is not None:
             high, low = (_numbers(batch, name) for name in PACKET_HASH)
-            admitted = self.copies.add(Hashed(high, low, stamps), arrivals)
+            admitted = self.copies.add(duplicates.Hashed(high, low, stamps), arrivals)
             if self.spool is not None:
                 self.spool.add(self.link, admitted)
         self.add_times(stamps, arrivals)
@@ -267,8 +263,8 @@ def inspect(
     skew: int,
     progress: Callable[[int], None] = lambda packets: None,
     window: int | None = None,
-    compared: str = CONTENT,
-    spool: DuplicateSpool | None = None,
+    compared: str = packet_hashes.CONTENT,
+    spool: duplicates.DuplicateSpool | None = None,
 ) -> CaptureFacts:
     """Reads a capture once and returns its facts. Accepts any number of malformed records.
     Raises CaptureError if the file is not a capture, or cannot be read.
@@ -279,13 +275,13 @@ def inspect(
         compared: bytes that are equal in copies (D1): `content` or `packet`.
         spool: takes the hashes of the packets of each interface; None for no copies across interfaces.
     """
-    columns, content = list(_COLUMNS), NOTHING
+    columns, content = list(_COLUMNS), retention.NOTHING
     if window is not None:
-        columns, content = [*_COLUMNS, *PACKET_HASH], ContentOptions(compared=compared)
+        columns, content = [*_COLUMNS, *PACKET_HASH], retention.ContentOptions(compared=compared)
     reader = read("/dev/stdin" if path == STDIN else path, max_jump, content=content, columns=columns)
 
     def facts_of(interface: Interface) -> InterfaceFacts:
-        counter = None if window is None else DuplicateCounter(window, skew)
+        counter = None if window is None else duplicates.DuplicateCounter(window, skew)
         link = spool.link() if spool is not None else 0
         return InterfaceFacts(
             interface, Lateness(skew), copies=counter, spool=spool, link=link, largest_part=_no_part(reader)
@@ -318,7 +314,9 @@ def inspect_times(path: Path, max_jump: int, skew: int, resolution: str = "file"
     def facts_of(interface: Interface) -> InterfaceFacts:
         return InterfaceFacts(interface, Lateness(skew), largest_part=_no_part(reader))
 
-    reader = read(path, max_jump, sha256="", content=ContentOptions(resolution=RESOLUTIONS[resolution]))
+    reader = read(
+        path, max_jump, sha256="", content=retention.ContentOptions(resolution=retention.RESOLUTIONS[resolution])
+    )
     reader.malformed.count_only()
     facts_by_index: dict[int, InterfaceFacts] = {}
     for span in reader.spans():
@@ -326,7 +324,7 @@ def inspect_times(path: Path, max_jump: int, skew: int, resolution: str = "file"
         for number, chosen in reader.split_by_interface(span):
             if number not in facts_by_index:
                 facts_by_index[number] = facts_of(reader.interfaces[number])
-            stamps = select_records(span, chosen)[classic.STAMP]
+            stamps = stream.select_records(span, chosen)[classic.STAMP]
             facts_by_index[number].add_times(stamps, np.maximum(np.maximum.accumulate(stamps), clocks[number]))
         reader.count(span)
     return replace(_finished(path, reader, facts_by_index, facts_of), read_as=resolution)
@@ -473,12 +471,12 @@ def digests_of_records(path: Path) -> tuple[str, str]:
     """Returns the sha256 of a file of other records, and its identity: the sha256 of its content, decompressed.
     Raises OSError if it cannot be read."""
     with path.open("rb") as file:
-        compressed = compression_of(file.read(FILE_HEADER))
+        compressed = sources.compression_of(file.read(capture_file.FILE_HEADER))
     if not compressed:
         sha256 = digest(path)
         return sha256, sha256
     content, buffer = hashlib.sha256(), bytearray(_PIECE)
-    with closing(DecompressedSource(open_source(path)[1], hashed=True)) as source:
+    with closing(sources.DecompressedSource(sources.open_source(path)[1], hashed=True)) as source:
         while count := source.readinto(memoryview(buffer)):
             content.update(memoryview(buffer)[:count])
         return source.sha256(), source.sha256() if source.damage else content.hexdigest()

@@ -19,12 +19,8 @@ from numpy.typing import NDArray
 
 from lowwater.capture.content.retention import DECODER_VERSION, NOTHING, ContentOptions
 from lowwater.capture.content.stored import ContentBuilder
-from lowwater.capture.formats import classic
+from lowwater.capture.formats import classic, erf, pcapng, snoop
 from lowwater.capture.formats.capture_file import ETHERNET, FILE_HEADER, SNOOP_HEADER, CaptureFile, link_name
-from lowwater.capture.formats.classic import ClassicScanner, Scanner
-from lowwater.capture.formats.erf import ErfScanner, first_link
-from lowwater.capture.formats.pcapng import PcapngScanner, first_interface, give_times
-from lowwater.capture.formats.snoop import SnoopScanner
 from lowwater.capture.formats.sources import (
     DecompressedSource,
     FileWindow,
@@ -127,7 +123,7 @@ def parse_header(path: Path, head: bytes, size: int, compression: str = "", dama
     if head.startswith(_SNOOP):
         return _snoop(name, path, head, size, compression)
     if head[:4] not in _MAGIC and not head.startswith(SECTION_HEADER):
-        if (link := first_link(head)) is not None:
+        if (link := erf.first_link(head)) is not None:
             kind = link_name(link) if link >= 0 else ""
             return CaptureFile(path, "erf", "little", "2^-32", link, kind, 0, size, compression, (0, 0))
         raise CaptureError(
@@ -191,7 +187,7 @@ def _section(name: str, path: Path, head: bytes, size: int, compression: str) ->
         major, minor = 1, minor >> 8
     if major != 1:
         raise CaptureError(f"{name}: pcapng version {major}.{minor} is not supported", "1.x is read; is it damaged?")
-    first = first_interface(head, byte_order == "big")
+    first = pcapng.first_interface(head, byte_order == "big")
     number, snaplen, resolution = (first.link, first.snaplen, first.resolution) if first else (-1, 0, "")
     kind = link_name(number) if first else ""
     version = (major, minor)
@@ -243,11 +239,11 @@ def open_capture(path: str | Path) -> CaptureFile:
         return header
 
 
-_SCANNERS: dict[str, Callable[[CaptureFile], Scanner]] = {
-    "pcap": ClassicScanner.of,
-    "pcapng": PcapngScanner.of,
-    "snoop": SnoopScanner.of,
-    "erf": ErfScanner.of,
+_SCANNERS: dict[str, Callable[[CaptureFile], classic.Scanner]] = {
+    "pcap": classic.ClassicScanner.of,
+    "pcapng": pcapng.PcapngScanner.of,
+    "snoop": snoop.SnoopScanner.of,
+    "erf": erf.ErfScanner.of,
 }
 
 
@@ -276,8 +272,8 @@ class CaptureReader:
             self._window.fill()
         read_as = replace(header, resolution=content.resolution or header.resolution)
         scanner = _SCANNERS[header.format](read_as)
-        self.untimed = content.untimed if isinstance(scanner, PcapngScanner) else None
-        if isinstance(scanner, PcapngScanner):
+        self.untimed = content.untimed if isinstance(scanner, pcapng.PcapngScanner) else None
+        if isinstance(scanner, pcapng.PcapngScanner):
             scanner.untimed, scanner.resolution = self.untimed, content.resolution
         self.summary: CaptureSummary | None = None
         self._unpacked = unpacked
@@ -287,7 +283,7 @@ class CaptureReader:
         self._identity = Identity() if identified else None
 
     @property
-    def scanner(self) -> Scanner:
+    def scanner(self) -> classic.Scanner:
         """Scanner of the file, with its current position."""
         return self._stream.scanner
 
@@ -470,7 +466,7 @@ class CaptureChunk:
     records: int
     clocks: Clocks
     insane: NDArray[np.int64]
-    scanner: Scanner
+    scanner: classic.Scanner
     held: Path | None = None
     base: int = 0
 
@@ -567,7 +563,7 @@ class _ChunkBuilder:
             insane = np.setdiff1d(np.arange(count), span.sane, assume_unique=True) + span.position
         if self._next is None:
             clocks, scanner = self._now(), self._reader.scanner.at(span.begin)
-            if isinstance(scanner, PcapngScanner):
+            if isinstance(scanner, pcapng.PcapngScanner):
                 scanner.untimed = self._untimed
             self._next = CaptureChunk(self._path, span.begin, span.end, span.position, count, clocks, insane, scanner)
         else:
@@ -579,7 +575,7 @@ class _ChunkBuilder:
         elif len(span.sane):
             self._changed.add(0)
         if self._untimed is not None:
-            self._untimed = give_times(span.records, self._untimed)
+            self._untimed = pcapng.give_times(span.records, self._untimed)
 
     def _now(self) -> Clocks:
         """Returns the clocks before the next span."""

@@ -12,10 +12,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from lowwater.catalog.functions import Function, StateFunction
-from lowwater.catalog.records import field_name
-from lowwater.catalog.values import Type as Type
-from lowwater.catalog.values import format_ip, format_mac
+from lowwater.catalog import functions, records
+from lowwater.catalog.values import Type as Type, format_ip, format_mac
 from lowwater.precedence import POWER, shallow_tree
 
 COMPARE: dict[str, Callable[[Any, Any], bool]] = {
@@ -114,7 +112,7 @@ class Call(Expr):
         place: line and column of the text, for the message of an engine that cannot run it.
     """
 
-    function: Function
+    function: functions.Function
     arguments: tuple[Expr, ...]
     place: tuple[int, int] = field(default=(0, 0), compare=False)
 
@@ -126,7 +124,7 @@ class Call(Expr):
 class StateCall(Expr):
     """A call of a stateful function of the sampling operator, on the state of the row's supergroup."""
 
-    function: StateFunction
+    function: functions.StateFunction
     arguments: tuple[Expr, ...]
     place: tuple[int, int] = field(default=(0, 0), compare=False)
 
@@ -245,7 +243,7 @@ def show(expr: Expr, outer: int = 0) -> str:
     if isinstance(expr, Const):
         return _show_const(expr)
     if isinstance(expr, Column):
-        return field_name(expr.name)
+        return records.field_name(expr.name)
     if isinstance(expr, Unary):
         if expr.op == SUMMED:
             return show(expr.operand, outer)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from lowwater.catalog.expr import Type
-from lowwater.catalog.records import is_record_column, record_field, stored_parts
+from lowwater.catalog import expr as ex, records
 
 # The schema of stored packets: the columns of `packets/` and their types. Ingest writes RECORD for every packet, and
 # columns of KEPT for links that ask for them. All other columns of a protocol are computed from these (`protocols`).
@@ -141,19 +140,19 @@ ADDRESSES = {
 }
 """Address column -> the stored column of its IP version."""
 
-TYPES: dict[str, Type] = {
-    **{field.name: Type.INT for field in COLUMNS if not field.name.endswith(("_hi", "_lo"))},
-    "srcMAC": Type.MAC,
-    "destMAC": Type.MAC,
-    **dict.fromkeys(ADDRESSES, Type.IP),
-    "interface": Type.STRING,  # the link: constant in the stream of a link, never stored
+TYPES: dict[str, ex.Type] = {
+    **{field.name: ex.Type.INT for field in COLUMNS if not field.name.endswith(("_hi", "_lo"))},
+    "srcMAC": ex.Type.MAC,
+    "destMAC": ex.Type.MAC,
+    **dict.fromkeys(ADDRESSES, ex.Type.IP),
+    "interface": ex.Type.STRING,  # the link: constant in the stream of a link, never stored
     **{
-        field.name: Type.STRING if field.type == pa.string() else Type.INT
+        field.name: ex.Type.STRING if field.type == pa.string() else ex.Type.INT
         for field in KEPT
         if field.name not in UNNAMED
     },
-    PAYLOAD: Type.STRING,  # computed from the frame
-    SAMPLING_RATE: Type.FLOAT,  # sampling rate of the query that reads it; never stored
+    PAYLOAD: ex.Type.STRING,  # computed from the frame
+    SAMPLING_RATE: ex.Type.FLOAT,  # sampling rate of the query that reads it; never stored
 }
 """Column of a packet -> its type, for all columns that expressions may read."""
 
@@ -167,17 +166,17 @@ def address_parts(name: str) -> tuple[str, ...]:
     """
     if name in ADDRESSES:
         return ADDRESSES[name], f"{name}_hi", f"{name}_lo"
-    return stored_parts(name) if name.startswith("ip:") else ()
+    return records.stored_parts(name) if name.startswith("ip:") else ()
 
 
 def is_stored(name: str) -> bool:
     """Whether a stored column of packets or other records has this name."""
-    return name in READABLE.names or is_record_column(name)
+    return name in READABLE.names or records.is_record_column(name)
 
 
 def stored_field(name: str) -> pa.Field:
     """Returns the name and type of a stored column of packets or other records."""
-    return record_field(name) if is_record_column(name) else READABLE.field(name)
+    return records.record_field(name) if records.is_record_column(name) else READABLE.field(name)
 
 
 def stored(names: list[str]) -> list[str]:
@@ -191,8 +190,8 @@ def stored(names: list[str]) -> list[str]:
     """
     columns: dict[str, None] = {}
     for name in names:
-        if (parts := address_parts(name)) or is_record_column(name):
-            columns.update(dict.fromkeys(parts or stored_parts(name)))
+        if (parts := address_parts(name)) or records.is_record_column(name):
+            columns.update(dict.fromkeys(parts or records.stored_parts(name)))
         elif name == PAYLOAD:
             columns.update(dict.fromkeys((FRAME, "payload_offset", "payload_length")))
         elif name not in ("interface", SAMPLING_RATE, RECORD_NUMBER):
@@ -211,16 +210,16 @@ LAST = "_last"
 TICK = "_tick"
 """Control columns that operators read: last instant of a row (I1), and virtual time of its emission; both ns."""
 
-STREAM_TYPES: dict[Type, pa.DataType] = {
-    Type.BOOL: pa.bool_(),
-    Type.INT: pa.int64(),
-    Type.FLOAT: pa.float64(),
-    Type.IP: pa.binary(),
-    Type.MAC: pa.int64(),
-    Type.STRING: pa.string(),
+STREAM_TYPES: dict[ex.Type, pa.DataType] = {
+    ex.Type.BOOL: pa.bool_(),
+    ex.Type.INT: pa.int64(),
+    ex.Type.FLOAT: pa.float64(),
+    ex.Type.IP: pa.binary(),
+    ex.Type.MAC: pa.int64(),
+    ex.Type.STRING: pa.string(),
 }
 
-TABLE_TYPES: dict[Type, pa.DataType] = {**STREAM_TYPES, Type.IP: pa.string(), Type.MAC: pa.string()}
+TABLE_TYPES: dict[ex.Type, pa.DataType] = {**STREAM_TYPES, ex.Type.IP: pa.string(), ex.Type.MAC: pa.string()}
 
 CONTROL = pa.schema(
     [

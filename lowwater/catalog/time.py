@@ -19,9 +19,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lowwater.catalog.expr import Type
+from lowwater.catalog import expr as ex, schemas
 from lowwater.catalog.records import RecordField, RecordLayout
-from lowwater.catalog.schemas import ADDRESSES, READABLE, TYPES, stored
 from lowwater.catalog.values import pack_ip, parse_mac, words_from_ip
 from lowwater.errors import ConfigError
 
@@ -171,7 +170,7 @@ class Skews:
                 raise ConfigError(message, f"name one of {', '.join(kinds)}")
             of = kinds[column]
             return Skews(rest, of.stored, tuple((_of_field(where, of, text), skew) for text, skew in texts.items()))
-        if column not in TYPES or column not in (*ADDRESSES, *READABLE.names):
+        if column not in schemas.TYPES or column not in (*schemas.ADDRESSES, *schemas.READABLE.names):
             raise ConfigError(f"{where}: packets have no column {column!r}", "name one of docs/packets.md")
         return Skews(rest, column, tuple((_parsed(where, column, text), skew) for text, skew in texts.items()))
 
@@ -182,7 +181,7 @@ class Skews:
 
     @property
     def columns(self) -> list[str]:
-        return stored([self.column]) if self.column else []
+        return schemas.stored([self.column]) if self.column else []
 
     def of(self, batch: pa.RecordBatch) -> npt.NDArray[np.int64]:
         """Returns the skew of every record of a batch, ns; shape (records)."""
@@ -211,27 +210,27 @@ def link_skews(config: Config, link: str, layout: RecordLayout | None = None) ->
     return Skews.parse(link, settings.skew, settings.group_skew.column, settings.group_skew.values, layout)
 
 
-_EXAMPLES = {Type.IP: "10.0.0.1", Type.MAC: "02:00:00:00:00:01", Type.INT: "7"}
+_EXAMPLES = {ex.Type.IP: "10.0.0.1", ex.Type.MAC: "02:00:00:00:00:01", ex.Type.INT: "7"}
 
 
 def _parsed(where: str, column: str, text: str) -> Value:
     try:
         return _value(column, text)
     except (ValueError, OverflowError, pa.ArrowException):
-        kind = TYPES[column]
+        kind = schemas.TYPES[column]
         raise ConfigError(
             f"{where}: {text!r:.80} is no {kind} that {column} can have", f"write one as '{_EXAMPLES[kind]}'"
         ) from None
 
 
-_RECORD_EXAMPLES = {Type.IP: "10.0.0.1", Type.INT: "7", Type.STRING: "udp"}
+_RECORD_EXAMPLES = {ex.Type.IP: "10.0.0.1", ex.Type.INT: "7", ex.Type.STRING: "udp"}
 
 
 def _of_field(where: str, of: RecordField, text: str) -> Value:
     try:
-        if of.type == Type.IP:
+        if of.type == ex.Type.IP:
             return pack_ip(text)
-        return text if of.type == Type.STRING else _whole(int(text))
+        return text if of.type == ex.Type.STRING else _whole(int(text))
     except (ValueError, OverflowError):
         message = f"{where}: {text!r:.80} is no {of.type} that {of.name} can have"
         raise ConfigError(message, f"write one as '{_RECORD_EXAMPLES[of.type]}'") from None
@@ -243,9 +242,9 @@ def _whole(number: int) -> int:
 
 
 def _value(column: str, text: str) -> Value:
-    if column in ADDRESSES:
+    if column in schemas.ADDRESSES:
         return pack_ip(text)
-    kind = TYPES[column]
-    value: Value = parse_mac(text) if kind is Type.MAC else text if kind is Type.STRING else int(text)
-    pa.scalar(value, READABLE.field(column).type)
+    kind = schemas.TYPES[column]
+    value: Value = parse_mac(text) if kind is ex.Type.MAC else text if kind is ex.Type.STRING else int(text)
+    pa.scalar(value, schemas.READABLE.field(column).type)
     return value

@@ -15,36 +15,21 @@ from threading import Lock
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from lowwater.cli.plans import (
-    IntervalSelection,
-    alike,
-    counted_word,
-    duration_text,
-    find_due,
-    in_intervals,
-    left_out,
-    nothing_due,
-    number_of,
-    together,
-    total,
-)
+from lowwater import errors, instants, processes
+from lowwater.cli import plans
+from lowwater.cli.plans import total
 from lowwater.config import Config, load_config
-from lowwater.errors import LowwaterError
-from lowwater.instants import SECOND, format_duration, format_instant, spoken_duration
+from lowwater.lake import layout, query_sets
 from lowwater.lake.ingestion.arrivals import Watch
 from lowwater.lake.ingestion.folders import look
-from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.files import unread_lines
 from lowwater.lake.ledgers.intervals import RUNNING, range_words
-from lowwater.lake.query_sets import WAITING
 from lowwater.lake.results.pins import pin
-from lowwater.processes import pause, until_stopped
 from lowwater.replay.job import Job, TrialChanges
 from lowwater.replay.progress import Progress as ReplayProgress
+from lowwater.replay.schedule import ingesting, looks
 from lowwater.replay.schedule.backfill import BackfillListener, IntervalResult, Order, backfill
 from lowwater.replay.schedule.due import Due, DueSelection, open_jobs
-from lowwater.replay.schedule.ingesting import Ingesting
-from lowwater.replay.schedule.looks import BEHIND, Left, Looker, LookResult, keep_told, pause_after
 from lowwater.replay.stages.runners import runner_of
 from lowwater.replay.trial import Trial, describe_trial, open_trial, trials
 from lowwater.storage.failures import away
@@ -72,9 +57,9 @@ def watch_patterns(
 ) -> None:
     """Ingests the new and changed files of all patterns, or of one link's, until SIGINT or SIGTERM; what is at work is
     finished first. Raises ConfigError: at the start, the settings are wrong, or no link has a pattern."""
-    config, lake = load_config(root), open_lake(root, make=False)
-    with until_stopped() as stopped:
-        watching = Ingesting(lake, Watch(lake, settle, growing, link, span), _say, stopped, spark=spark)
+    config, lake = load_config(root), layout.open_lake(root, make=False)
+    with processes.until_stopped() as stopped:
+        watching = ingesting.Ingesting(lake, Watch(lake, settle, growing, link, span), _say, stopped, spark=spark)
         folders = _Folders(lake, watching.complain)
         arrivals = watching.watch.look(config)
         names = ", ".join(arrival.link for arrival in arrivals)
@@ -83,13 +68,13 @@ def watch_patterns(
             busy = watching.take(arrivals, config)
             folders.look(config, busy)
             if not busy:
-                pause(every / SECOND, stopped)
+                processes.pause(every / instants.SECOND, stopped)
             if stopped():
                 break
             try:
                 config = load_config(root)
                 arrivals = watching.watch.look(config)
-            except LowwaterError as error:  # settings that are being edited, or a disk that comes back
+            except errors.LowwaterError as error:  # settings that are being edited, or a disk that comes back
                 watching.complain(error)
                 arrivals = []
         say(f"stopped: {watching.files:,} files ingested, {watching.refused:,} refused", err=True)
@@ -98,7 +83,7 @@ def watch_patterns(
 class _Folders:
     """What lies in the folders of the links and is not read, told while it is new."""
 
-    def __init__(self, lake: Lake, complain: Callable[[LowwaterError], None]) -> None:
+    def __init__(self, lake: layout.Lake, complain: Callable[[errors.LowwaterError], None]) -> None:
         self._lake, self._complain = lake, complain
         self._looked_at = -LOOK
         self._told: list[str] = []
@@ -110,7 +95,7 @@ class _Folders:
         try:
             look(self._lake, config)
             lines = unread_lines(self._lake, config, hint=False)
-        except LowwaterError as error:
+        except errors.LowwaterError as error:
             self._complain(error)
             return
         self._looked_at = time.monotonic()
@@ -125,16 +110,16 @@ class _Folders:
 STOPS = "stopping: intervals that run are finished first; Ctrl-C again gives them up"
 
 
-def run_backfill(selection: IntervalSelection, workers: int, order: str, spark: str | None = None) -> bool:
+def run_backfill(selection: plans.IntervalSelection, workers: int, order: str, spark: str | None = None) -> bool:
     """Runs the due intervals and prints their results. Returns whether each was published, or runs elsewhere. `order`:
     a value of `backfill.Order`."""
-    jobs, work, sound = find_due(selection)
+    jobs, work, sound = plans.find_due(selection)
     if not work:
         _pin(jobs)
-        say(nothing_due(selection.lake, jobs))
+        say(plans.nothing_due(selection.lake, jobs))
         return sound
     runner = runner_of("lowwater backfill", jobs[0].config, ReplayProgress(quiet=True), spark)
-    say(total(work, counted_word(jobs)), err=True)
+    say(total(work, plans.counted_word(jobs)), err=True)
     with _watched(work, workers) as watch:
         ended: list[IntervalResult] = []
 
@@ -145,10 +130,10 @@ def run_backfill(selection: IntervalSelection, workers: int, order: str, spark: 
         try:
             results = backfill(jobs, work, workers, Order(order), replace(watch, ends=ends), runner)
         except KeyboardInterrupt:
-            _summary(ended, counted_word(jobs))
+            _summary(ended, plans.counted_word(jobs))
             raise
     _pin(jobs)
-    _summary(results, counted_word(jobs))
+    _summary(results, plans.counted_word(jobs))
     return sound and all(result.published or result.state == RUNNING for result in results)
 
 
@@ -160,14 +145,14 @@ def _pin(jobs: Sequence[Job]) -> None:
 
 def _summary(results: Sequence[IntervalResult], counted: str) -> None:
     """Says what could not start, and how many intervals are in each state; what ran was said when it ended."""
-    reasons = {result.due: result.reason for result in results if result.state == WAITING}
-    for group in alike(list(reasons), reasons.__getitem__):
-        words = range_words(group[0].start, group[-1].end, number_of(group))
-        why = together(group, reasons[group[0]])
-        say(f"{group[0].query_set} {words}: {WAITING}: {why}", err=True)
+    reasons = {result.due: result.reason for result in results if result.state == query_sets.WAITING}
+    for group in plans.alike(list(reasons), reasons.__getitem__):
+        words = range_words(group[0].start, group[-1].end, plans.number_of(group))
+        why = plans.together(group, reasons[group[0]])
+        say(f"{group[0].query_set} {words}: {query_sets.WAITING}: {why}", err=True)
     counts = Counter(result.state for result in results)
     counts_text = ", ".join(f"{state} {count:,}" for state, count in sorted(counts.items()))
-    say(counts_text + left_out([result.due for result in results if result.state == WAITING], counted))
+    say(counts_text + plans.left_out([result.due for result in results if result.state == query_sets.WAITING], counted))
 
 
 @contextmanager
@@ -179,7 +164,7 @@ def _watched(work: Sequence[Due], workers: int) -> Iterator[BackfillListener]:
 
         def say_ended(result: IntervalResult) -> None:
             line = clock.line(result)
-            if result.state != WAITING:  # they are said together at the end
+            if result.state != query_sets.WAITING:  # they are said together at the end
                 say(line, err=True)
 
         yield BackfillListener(
@@ -203,7 +188,7 @@ def _watched(work: Sequence[Due], workers: int) -> Iterator[BackfillListener]:
         def ends(result: IntervalResult) -> None:
             leaves(result.due)
             line = clock.line(result)
-            if not result.published and result.state != WAITING:
+            if not result.published and result.state != query_sets.WAITING:
                 bar.console.print(line)
             bar.update(task, advance=1, description=", ".join(list(at_work.values())), left=clock.left)
 
@@ -214,8 +199,8 @@ def _watched(work: Sequence[Due], workers: int) -> Iterator[BackfillListener]:
 
 
 def _waits(due: Sequence[Due], why: str) -> str:
-    run, are = ("run", "are") if number_of(due) > 1 else ("runs", "is")
-    return f"{in_intervals(number_of(due))} {run} elsewhere, and {are} waited for: {why}"
+    run, are = ("run", "are") if plans.number_of(due) > 1 else ("runs", "is")
+    return f"{plans.in_intervals(plans.number_of(due))} {run} elsewhere, and {are} waited for: {why}"
 
 
 class _Clock:
@@ -232,10 +217,10 @@ class _Clock:
         """Formats the result of an interval and the overall progress."""
         with self._lock:
             self._done += 1
-            self._ran += result.state != WAITING
+            self._ran += result.state != query_sets.WAITING
             rest = self._total - self._done
             pace = (time.monotonic() - self._begin) / max(self._ran, 1)
-            self.left = f"about {duration_text(rest * pace)} left" if rest and self._ran else ""
+            self.left = f"about {plans.duration_text(rest * pace)} left" if rest and self._ran else ""
             done = f"{self._done} of {self._total}" + (f", {self.left}" if self.left else "")
         rows = ", ".join(f"{count:,} rows of {name}" for name, count in result.rows.items())
         details = result.reason if not result.published else rows
@@ -258,11 +243,11 @@ def watch_lake(
     the start, the settings are wrong. `names`: query sets; empty for those of the settings."""
     config = load_config(root)
     told = _Told(config.schedule.look_back)
-    with until_stopped() as stopped:
+    with processes.until_stopped() as stopped:
         listener = BackfillListener(ends=told.result, waits=told.elsewhere)
-        looker = Looker(root, names, queries, _say, listener, workers, spark, stopped, alone=once)
+        looker = looks.Looker(root, names, queries, _say, listener, workers, spark, stopped, alone=once)
         if not once:
-            every = format_duration(config.schedule.every)
+            every = instants.format_duration(config.schedule.every)
             say(f"looks at {root} every {every}; ends with SIGINT or SIGTERM", err=True)
         hindered = 0
         while True:
@@ -270,19 +255,19 @@ def watch_lake(
                 found = looker.look()
                 told.look(found, once)
                 for one in found.found:
-                    keep_told(root, one.query_set, (left for left in one.stuck if left.news))
+                    looks.keep_told(root, one.query_set, (left for left in one.stuck if left.news))
                 hindered = hindered + 1 if found.hindered is not None else 0
                 if once:
                     return found.sound
                 if found.more and not stopped():
                     continue
                 config = load_config(root)
-            except LowwaterError as error:  # settings that are being edited, or a store that is away
+            except errors.LowwaterError as error:  # settings that are being edited, or a store that is away
                 if once:
                     raise
                 hindered += away(error)
                 told.once(f"error: {error}")
-            pause(pause_after(hindered, config) / SECOND, stopped)
+            processes.pause(looks.pause_after(hindered, config) / instants.SECOND, stopped)
             if stopped():
                 return True
 
@@ -302,7 +287,7 @@ class _Told:
             say(line, err=problem)
         self._now.add(line)
 
-    def look(self, found: LookResult, once: bool) -> None:
+    def look(self, found: looks.LookResult, once: bool) -> None:
         """Says what cannot run, and why: on standard error what is new of it, which cron mails."""
         for name, error in found.unplanned.items():
             self.once(f"query set {name}: {error}")
@@ -310,7 +295,7 @@ class _Told:
             for left in one.stuck:
                 if left.news or (self._first and not once):
                     self.once(_line(left, "stays" if left.failed else "cannot start"))
-            behind = [left for left in one.waits if left.why.startswith(BEHIND)]
+            behind = [left for left in one.waits if left.why.startswith(looks.BEHIND)]
             for left in one.waits:
                 if left not in behind:
                     self.once(_line(left, "waits"), problem=False)
@@ -324,7 +309,7 @@ class _Told:
                     self.once(line, problem=False)
         ran = any(one.runs or one.waits or one.stuck for one in found.found)
         if once and not ran and not found.unplanned and found.hindered is None:
-            say(f"nothing of the last {spoken_duration(self._look_back)} is due")
+            say(f"nothing of the last {instants.spoken_duration(self._look_back)} is due")
         self._said, self._now, self._first = self._now, set(), False
 
     def result(self, result: IntervalResult) -> None:
@@ -338,7 +323,7 @@ class _Told:
             self.once(f"{interval_name(each)}: runs elsewhere: {why}")
 
 
-def _line(left: Left, state: str) -> str:
+def _line(left: looks.Left, state: str) -> str:
     return f"{interval_name(left.due)}: {state}: {left.why}"
 
 
@@ -362,7 +347,7 @@ class TrialOptions:
     promote: bool  # whether to publish the intervals of the trial
 
 
-def list_trials(lake: Lake) -> None:
+def list_trials(lake: layout.Lake) -> None:
     """Prints the trials of a lake."""
     names = trials(lake)
     for name in names:
@@ -400,7 +385,7 @@ def _set_of(options: TrialOptions) -> str | None:
 
 
 def _tell(result: IntervalResult) -> None:
-    text = f"{format_instant(result.due.start)}: {result.state}, {result.seconds:.1f} s"
+    text = f"{instants.format_instant(result.due.start)}: {result.state}, {result.seconds:.1f} s"
     details = result.reason if not result.published else ", ".join(f"{k} {v:,}" for k, v in result.rows.items())
     say(f"{text}: {details}" if details else text, err=True)
 
@@ -425,14 +410,14 @@ def _promote(trial: Trial) -> int:
         return 0
     code = 0
     for bounds in waiting:
-        start = format_instant(bounds[0])
+        start = instants.format_instant(bounds[0])
         if reasons := trial.obstacles(bounds):
             say(f"{start}: not promoted: {'; '.join(reasons)}", err=True)
             code = 1
             continue
         try:
             say(f"{start}: {trial.promote(bounds, ReplayProgress(quiet=True))}")
-        except LowwaterError as error:
+        except errors.LowwaterError as error:
             say(f"{start}: not promoted: {error}", err=True)
             code = 1
     if code:

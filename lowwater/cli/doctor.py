@@ -20,23 +20,16 @@ from pathlib import Path, PurePath
 import psutil
 from rich.table import Table
 
-from lowwater.caches import make_folder, remove_folder
+from lowwater import caches, config, errors, extras, instants, threads
 from lowwater.cli.main import version_of
-from lowwater.config import load_config
-from lowwater.errors import ConfigError, LakeError
-from lowwater.extras import EXTRAS, absent, checkout
-from lowwater.instants import format_instant
-from lowwater.lake.layout import Lake, is_lake, lake_to_read
+from lowwater.lake import layout, upkeep
 from lowwater.lake.ledgers.runs import read_replays
 from lowwater.lake.results.published import all_damages, lost_text, table_state
-from lowwater.lake.upkeep import MEND, doubled_tables
 from lowwater.plan.explain.text import memory_lines
 from lowwater.replay.stages.runners import memory_of
 from lowwater.storage import paths
-from lowwater.storage.paths import lake_path, private
 from lowwater.storage.probes import FOLDER, MISSING, OK, WARNING, findings
 from lowwater.terminal import Terminal, styled
-from lowwater.threads import memory
 
 # This machine.
 
@@ -67,10 +60,10 @@ class Check:
 def checks() -> list[Check]:
     """Checks every requirement of Lowwater, in the order in which to fix problems. Returns one `Check` for each
     requirement. No check raises or needs the network."""
-    spark = [check_java(), check_jars()] if not absent("spark") else []
+    spark = [check_java(), check_jars()] if not extras.absent("spark") else []
     return [
         check_python(),
-        check_packages(checkout()),
+        check_packages(extras.checkout()),
         check_extras(),
         *spark,
         check_kernels(),
@@ -101,10 +94,12 @@ def doctor(console: Terminal) -> int:
 def check_python() -> Check:
     """Checks for the Python of the package lock in a checkout, and else for any that the package supports."""
     version = "{}.{}.{}".format(*sys.version_info[:3])
-    name, supported = ("Python 3.11", LOCKED) if checkout() else ("Python 3.11 to 3.13", PYTHONS)
+    name, supported = ("Python 3.11", LOCKED) if extras.checkout() else ("Python 3.11 to 3.13", PYTHONS)
     if sys.version_info[:2] in supported:
         return Check(name, OK, version)
-    mend = "make clean && rm -rf .venv && make PYTHON=python3.11 setup" if checkout() else "uv venv --python 3.13"
+    mend = (
+        "make clean && rm -rf .venv && make PYTHON=python3.11 setup" if extras.checkout() else "uv venv --python 3.13"
+    )
     return Check(name, MISSING, version, mend)
 
 
@@ -162,8 +157,8 @@ def check_packages(root: Path | None) -> Check:
 
 def check_extras() -> Check:
     """Says which extras are installed; none is required."""
-    present = [extra for extra in EXTRAS if not absent(extra)]
-    rest = [extra for extra in EXTRAS if extra not in present]
+    present = [extra for extra in extras.EXTRAS if not extras.absent(extra)]
+    rest = [extra for extra in extras.EXTRAS if extra not in present]
     found = ", ".join(present) or "none: the light core"
     if not rest:
         return Check("extras", OK, found)
@@ -183,7 +178,7 @@ def check_kernels() -> Check:
 def check_jars() -> Check:
     """Checks for the Delta jars. Spark needs them to read tables of a lake, and tests of a checkout do; no run does."""
     fetch = f"{sys.executable} -m lowwater.spark.jars"
-    state = MISSING if checkout() else WARNING
+    state = MISSING if extras.checkout() else WARNING
     try:
         # Imported here, because the doctor must also run without PySpark.
         from lowwater.spark.jars import delta_jars, jars_folder
@@ -191,7 +186,7 @@ def check_jars() -> Check:
         jars = delta_jars()
     except ImportError as error:
         return Check("Delta jars", MISSING, f"the session cannot be imported: {error}", "make setup")
-    except ConfigError as error:
+    except errors.ConfigError as error:
         return Check("Delta jars", state, error.message, fetch)
     return Check("Delta jars", OK, f"{len(jars)} in {jars_folder()}")
 
@@ -208,14 +203,14 @@ def check_bounds(lake: PurePath | None = None) -> Check:
     """Says what bounds the memory of a run; warns of a setting beyond the memory of this machine. `lake`: a lake with
     settings; None for those of the environment."""
     try:
-        bounds = memory_of(load_config(lake))
-    except ConfigError as error:
+        bounds = memory_of(config.load_config(lake))
+    except errors.ConfigError as error:
         return Check("memory of a run", MISSING, error.message, "env | grep ^LOWWATER_")
     found = "; ".join(memory_lines(bounds))
-    if bounds.process <= memory():
+    if bounds.process <= threads.memory():
         return Check("memory of a run", OK, found)
-    most = max(1, memory() >> 20)
-    found += f"; this machine or its container has {memory():,}"
+    most = max(1, threads.memory() >> 20)
+    found += f"; this machine or its container has {threads.memory():,}"
     return Check("memory of a run", WARNING, found, f"export LOWWATER_REPLAY__MEMORY={most}m")
 
 
@@ -253,7 +248,7 @@ def check_airflow() -> list[Check]:
     """Asks the Airflow of this environment what it lacks: pool, connections, database, executor, version, DAGs that are
     switched off; nothing without one."""
     home = Path(os.environ.get("AIRFLOW_HOME", Path.home() / "airflow"))
-    if absent("airflow") or not (home / "airflow.cfg").exists():
+    if extras.absent("airflow") or not (home / "airflow.cfg").exists():
         return []
     # Airflow reads its settings as it is imported, and only the plugin may import it.
     command = [sys.executable, "-m", "lowwater_airflow.checks"]
@@ -273,12 +268,12 @@ def prepare(console: Terminal) -> None:
     from lowwater.replay.kernels import compile_kernels
 
     console.print("compiling the kernels of every link type: about half a minute, once on this machine")
-    folder = make_folder("lowwater-kernels-")
+    folder = caches.make_folder("lowwater-kernels-")
     try:
         compile_kernels(folder)
     finally:
-        remove_folder(folder)
-    if absent("spark"):
+        caches.remove_folder(folder)
+    if extras.absent("spark"):
         return
     from lowwater.spark.jars import fetch_jars
 
@@ -293,12 +288,12 @@ def examine_lake(root: PurePath, console: Terminal) -> int:
     """Tries the store or the disk of a lake, and prints a table, then what does not hold, and which tables are wrong.
     Returns 0 if nothing is missing (warnings allowed) and no table is wrong, else 1.
     Raises LakeError if nothing can be tried."""
-    path = lake_path(root)
+    path = paths.lake_path(root)
     try:
-        with private():
+        with paths.private():
             found = list(findings(path))
-    except LakeError as error:
-        if not is_lake(path):
+    except errors.LakeError as error:
+        if not layout.is_lake(path):
             raise
         console.print(f"{error.message}: so it can be read only, and its disk is not tried", soft_wrap=True)
         return _tell_wrong(path, console)
@@ -318,31 +313,31 @@ def examine_lake(root: PurePath, console: Terminal) -> int:
     if not sound:
         console.print("what a store must have, and why: docs/object-stores.md", soft_wrap=True)
     console.print(f"written only below {path / FOLDER}, and removed", soft_wrap=True)
-    return int(bool(is_lake(path) and _tell_wrong(path, console)) or not sound)
+    return int(bool(layout.is_lake(path) and _tell_wrong(path, console)) or not sound)
 
 
 def _tell_wrong(path: PurePath, console: Terminal) -> int:
     """Prints which tables of a lake are wrong; returns 1 if there are some, else 0."""
-    wrong = list(_wrong_tables(lake_to_read(path)))
+    wrong = list(_wrong_tables(layout.lake_to_read(path)))
     for line in wrong:
         console.print(line, soft_wrap=True)
     return int(bool(wrong))
 
 
-def _wrong_tables(lake: Lake) -> Iterator[str]:
+def _wrong_tables(lake: layout.Lake) -> Iterator[str]:
     """Says which tables have rows twice, and which do not have what was published, each with what mends it."""
     found = False
     try:
-        for path, doubled in doubled_tables(lake):
+        for path, doubled in upkeep.doubled_tables(lake):
             found = True
-            yield f"{path.relative_to(lake.root)}: {doubled.words()}; {MEND}"
+            yield f"{path.relative_to(lake.root)}: {doubled.words()}; {upkeep.MEND}"
         damages = all_damages(lake, read_replays(lake))
         for path in paths.folders(lake.root / "tables"):
             state = table_state(path)
             lost = () if state is None else map(lost_text, state.lost_objects().values())
             for text in sorted({*lost} - {*damages.values()}):
                 yield f"{path.name}: {text}; run `lowwater maintain`, then `lowwater backfill`"
-    except LakeError as error:
+    except errors.LakeError as error:
         yield f"{error.message}; {error.hint}"
         return
     together: dict[tuple[str, str], list[tuple[int, int, str]]] = defaultdict(list)
@@ -353,7 +348,7 @@ def _wrong_tables(lake: Lake) -> Iterator[str]:
         more = f", and {len(ranges) - 1:,} more intervals" if len(ranges) > 1 else ""
         first = "first mend what is there twice, then " if found else ""
         yield (
-            f"{query}: damaged, {format_instant(start)} to {format_instant(end)}{more}: {why}; "
-            f"{first}run `lowwater backfill` for query set {query_set}, from {format_instant(start)} to "
-            f"{format_instant(max(end for _, end, _ in ranges))}"
+            f"{query}: damaged, {instants.format_instant(start)} to {instants.format_instant(end)}{more}: {why}; "
+            f"{first}run `lowwater backfill` for query set {query_set}, from {instants.format_instant(start)} to "
+            f"{instants.format_instant(max(end for _, end, _ in ranges))}"
         )

@@ -14,16 +14,15 @@ from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
+from lowwater import errors, terminal
 from lowwater.capture import inspect as inspecting
 from lowwater.capture.content.packet_hashes import CONTENT
 from lowwater.capture.headers.tunnels import NAMES
 from lowwater.capture.reader import digest
+from lowwater.capture.records import sanity
 from lowwater.capture.records.duplicates import DuplicateSpool
-from lowwater.capture.records.sanity import END_OF_TIME
 from lowwater.catalog.protocols import CLOCK
-from lowwater.errors import CaptureError, LowwaterError
 from lowwater.instants import SECOND, format_duration, format_instant
-from lowwater.terminal import Terminal, open_console, say, shown, spreadsheet_cell, styled
 
 if TYPE_CHECKING:
     from lowwater.lake.files.sample import LogProposal, RecordProposal
@@ -148,19 +147,19 @@ def inspect_table(path: Path, max_jump: int, skew: int, progress: Callable[[int]
     """Proposes a protocol for the records of a file, or finds the ready one of a log, and reads all of them by it.
     `given`: whether the user gave max_jump; else the disorder of the sample is added to it.
     Raises CaptureError if the file cannot be read, is no table, or has no clock."""
+    from lowwater.capture.tables import sniffing
     from lowwater.capture.tables.reader import inspect_records
-    from lowwater.capture.tables.sniffing import sniff
     from lowwater.lake.files.sample import propose_log, propose_protocol
 
     log = propose_log(path)
     if log is not None:
         jump = max_jump if given else max_jump + log.ahead
         return TableFacts(inspect_records(path, log.options, jump, skew, progress, digest(path)), log, jump)
-    table = sniff(path)
+    table = sniffing.sniff(path)
     try:
         proposal = propose_protocol(table, path.name.partition(".")[0])
-    except CaptureError as error:
-        raise CaptureError(f"{path}: {error.message}", error.hint) from error
+    except errors.CaptureError as error:
+        raise errors.CaptureError(f"{path}: {error.message}", error.hint) from error
     assert table.clock is not None
     found = table.disorders.get(table.clock)
     jump = max_jump if given or found is None else max_jump + found.largest
@@ -171,13 +170,13 @@ def table_sheet(table: TableFacts, skew: int) -> Table:
     """Formats a file with a line for each fact, and the protocol of its records."""
     sheet = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
     for name, text in {**_file_lines(table.facts, _form_lines(table)), **_record_lines(table.records, skew)}.items():
-        sheet.add_row(name, styled(text, fold=True))
+        sheet.add_row(name, terminal.styled(text, fold=True))
     from lowwater.lake.files.sample import RecordProposal
 
     whole = Table.grid()
     whole.add_row(sheet)
     if isinstance(table.proposal, RecordProposal):
-        whole.add_row(styled(table.proposal.block, fold=True))
+        whole.add_row(terminal.styled(table.proposal.block, fold=True))
     return whole
 
 
@@ -319,7 +318,7 @@ class Inspection:
     path: Path
     facts: inspecting.CaptureFacts | None = None
     table: TableFacts | None = None
-    error: LowwaterError | None = None
+    error: errors.LowwaterError | None = None
 
 
 def inspect_files(
@@ -334,23 +333,23 @@ def inspect_files(
     """Inspects captures one after the other and prints their facts as `form`. Returns whether all could be read.
     `max_jump`: in ns; None for skew + 60 s. `window`, `compared`: longest time from a packet to its copies, ns, None to
     count no copies; bytes that are equal in copies, `content` or `packet`."""
-    given, skew = max_jump is not None, min(skew, END_OF_TIME)
-    max_jump = min(skew + 60 * SECOND if max_jump is None else max_jump, END_OF_TIME)
+    given, skew = max_jump is not None, min(skew, sanity.END_OF_TIME)
+    max_jump = min(skew + 60 * SECOND if max_jump is None else max_jump, sanity.END_OF_TIME)
     inspected = _inspect(files, max_jump, skew, window, compared, given)
     if form == "json":
-        say(json.dumps(document(inspected, max_jump, skew), indent=2))
+        terminal.say(json.dumps(document(inspected, max_jump, skew), indent=2))
     elif form == "csv":
         out = io.StringIO()
         lines = rows(inspected, max_jump, skew)
         if spreadsheet:
-            lines = ([spreadsheet_cell(cell) for cell in line] for line in lines)
+            lines = ([terminal.spreadsheet_cell(cell) for cell in line] for line in lines)
         csv.writer(out, lineterminator="\n").writerows(lines)
-        say(out.getvalue(), nl=False)
+        terminal.say(out.getvalue(), nl=False)
     else:
         _show(inspected, skew)
         if read := [each.path for each in inspected if each.facts and each.path != inspecting.STDIN]:
-            name = shlex.quote(shown(str(read[0])))
-            say(
+            name = shlex.quote(terminal.shown(str(read[0])))
+            terminal.say(
                 "next: `lowwater cookbook` lists queries; lowwater cookbook talkers > talkers.gsql; "
                 f"lowwater run talkers.gsql --capture main1={name} --out results",
                 err=True,
@@ -363,7 +362,7 @@ def _inspect(
 ) -> list[Inspection]:
     captures: list[Inspection] = []
     with ExitStack() as stack:
-        working = stack.enter_context(Terminal(stderr=True).working("inspecting"))
+        working = stack.enter_context(terminal.Terminal(stderr=True).working("inspecting"))
         spool = None if window is None else stack.enter_context(DuplicateSpool(window))
         for path in files:
 
@@ -388,18 +387,18 @@ def _of_file(
 ) -> Inspection:
     try:
         return Inspection(path, inspecting.inspect(path, max_jump, skew, progress, *copied))
-    except LowwaterError as error:
+    except errors.LowwaterError as error:
         if path == inspecting.STDIN:
             return Inspection(path, error=error)
         refused = error
     try:
         return Inspection(path, table=inspect_table(path, max_jump, skew, progress, given))
-    except LowwaterError as error:
+    except errors.LowwaterError as error:
         return Inspection(path, error=error if is_table(path) else refused)
 
 
 def _show(inspections: Sequence[Inspection], skew: int) -> None:
-    console = open_console()
+    console = terminal.open_console()
     if not console.is_terminal:
         console.width = _UNBOUNDED
     facts = [inspection.facts for inspection in inspections if inspection.facts]
@@ -410,22 +409,22 @@ def _show(inspections: Sequence[Inspection], skew: int) -> None:
         console.print(_list(interfaces))
     for inspection in inspections:
         for doubt in inspecting.doubts(inspection.facts) if inspection.facts else ():
-            say(f"note: {inspection.path}: {doubt.words}", err=True)
+            terminal.say(f"note: {inspection.path}: {doubt.words}", err=True)
         if inspection.table:
             console.print(table_sheet(inspection.table, skew))
         if inspection.error:
-            say(f"error: {inspection.error}", err=True)
+            terminal.say(f"error: {inspection.error}", err=True)
 
 
 def _sheet(facts: inspecting.CaptureFacts, skew: int) -> Table:
     """Formats one capture with a line for each fact and a column for each interface."""
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
     for name, text in _file_lines(facts, {}).items():
-        table.add_row(name, styled(text, fold=True))
+        table.add_row(name, terminal.styled(text, fold=True))
     columns = [_facts(interface, skew) for interface in facts.interfaces]
     body = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
     for name in columns[0]:
-        body.add_row(name, *(styled(column[name]) for column in columns))
+        body.add_row(name, *(terminal.styled(column[name]) for column in columns))
     whole = Table.grid()
     whole.add_row(table)
     whole.add_row(body)
@@ -497,7 +496,7 @@ def _list(interfaces: Sequence[tuple[inspecting.CaptureFacts, inspecting.Interfa
             counts_text(interface.malformed.items()),
             f"{facts.path.name} {interface.interface.name}".strip(),
         ]
-        table.add_row(*(styled(cell) for cell in cells))
+        table.add_row(*(terminal.styled(cell) for cell in cells))
     return table
 
 

@@ -17,14 +17,10 @@ from typing import Any, NoReturn
 
 import click
 
-from lowwater import __version__
-from lowwater.caches import remove_all
+from lowwater import __version__, caches, errors, processes, terminal
 from lowwater.cli.commands import CommandFolder
-from lowwater.errors import LowwaterError
 from lowwater.extras import EXTRAS, absent, absent_error, extra_of
-from lowwater.processes import interrupt_once
 from lowwater.storage.paths import private
-from lowwater.terminal import say, say_refused
 
 # Versions that a report of a problem needs, read without importing packages.
 
@@ -99,7 +95,7 @@ NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 def _show_versions(context: click.Context, parameter: click.Parameter, wanted: bool) -> None:
     if wanted:
         for line in versions():
-            say(line)
+            terminal.say(line)
         context.exit()
 
 
@@ -143,7 +139,7 @@ def main(arguments: Sequence[str] | None = None, stopped: Callable[[], bool] = l
     given = sys.argv[1:] if arguments is None else arguments
     try:
         if alone:
-            interrupt_once(lambda: _leave(given))
+            processes.interrupt_once(lambda: _leave(given))
         if stopped():
             raise KeyboardInterrupt
         with private():
@@ -155,7 +151,7 @@ def main(arguments: Sequence[str] | None = None, stopped: Callable[[], bool] = l
     except KeyboardInterrupt:
         if alone:
             _leave(given)
-        say(_stopped(given), err=True)
+        terminal.say(_stopped(given), err=True)
         code = STOPPED
     sys.exit(code)
 
@@ -163,9 +159,9 @@ def main(arguments: Sequence[str] | None = None, stopped: Callable[[], bool] = l
 def _leave(given: Sequence[str]) -> NoReturn:
     """Ends a process that was stopped: Python would wait for its threads, or crash."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    remove_all()
+    caches.remove_all()
     with suppress(OSError, RuntimeError):  # the reader is gone, or the handler interrupts a write
-        say(_stopped(given), err=True)
+        terminal.say(_stopped(given), err=True)
         sys.stdout.flush()
         sys.stderr.flush()
     os._exit(STOPPED)
@@ -175,19 +171,19 @@ def _guarded(command: Callable[[], Any]) -> int:
     try:
         code = command()
         return code if isinstance(code, int) else 0
-    except LowwaterError as error:
+    except errors.LowwaterError as error:
         if os.environ.get("LOWWATER_DEBUG"):
             raise
-        say(f"error: {error}", err=True)
+        terminal.say(f"error: {error}", err=True)
         return 1
     except ModuleNotFoundError as error:
         refusal = _absent(error)
         if refusal is None or os.environ.get("LOWWATER_DEBUG"):
             raise
-        say(f"error: {refusal}", err=True)
+        terminal.say(f"error: {refusal}", err=True)
         return 1
     except click.ClickException as error:
-        say_refused(error)
+        terminal.say_refused(error)
         return error.exit_code
     except click.Abort as error:
         raise KeyboardInterrupt from error
@@ -200,7 +196,7 @@ def _guarded(command: Callable[[], Any]) -> int:
         if error.filename is None:
             _forget_output()
         what = "a file or the output" if error.filename is None else error.filename
-        say(f"error: {what} cannot be written: {error.strerror}\n  hint: make room on its disk", err=True)
+        terminal.say(f"error: {what} cannot be written: {error.strerror}\n  hint: make room on its disk", err=True)
         return 1
     except RuntimeError as error:
         # Python 3.11 hides a Ctrl-C while a class is made, which happens during imports, in one of these.
@@ -220,7 +216,7 @@ def _forget_output() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _absent(error: ModuleNotFoundError) -> LowwaterError | None:
+def _absent(error: ModuleNotFoundError) -> errors.LowwaterError | None:
     """Translates the failed import of a package of an extra, where no command asked for the extra before."""
     extra = extra_of(error.name or "")
     return absent_error("this command", [str(error.name)], [extra]) if extra else None

@@ -10,8 +10,7 @@ from typing import Any
 
 import click
 
-from lowwater.extras import shared
-from lowwater.instants import parse_duration, parse_instant, parse_span
+from lowwater import extras, instants
 from lowwater.lake.query_sets import KINDS
 from lowwater.storage.captures import StoredCapture, capture_path
 from lowwater.storage.object_paths import ObjectPath, parse
@@ -30,7 +29,7 @@ class _QueryFile(click.Path):
     ) -> str | bytes | os.PathLike[str]:
         path = Path(value)
         if not path.exists() and path.parts[:1] in (("queries",), ("examples",)) and ".." not in path.parts:
-            folder = shared(path.parts[0])
+            folder = extras.shared(path.parts[0])
             if folder.joinpath(*path.parts[1:]).is_file():
                 self.fail(f"File {str(value)!r} does not exist. Copy the samples: cp -r '{folder}' .", param, ctx)
         return super().convert(value, param, ctx)
@@ -132,8 +131,8 @@ def _param(text: str) -> tuple[str, str]:
     return name.removeprefix("$"), value
 
 
-DURATION = _Parsed("duration", parse_duration)
-INSTANT = _Parsed("instant", parse_instant)
+DURATION = _Parsed("duration", instants.parse_duration)
+INSTANT = _Parsed("instant", instants.parse_instant)
 
 
 def _version(text: str) -> Any:
@@ -145,7 +144,7 @@ def _version(text: str) -> Any:
 VERSION = _Parsed("version", _version)
 PAIR = _Parsed("pair", _pair)
 PARAM = _Parsed("parameter", _param)
-SPAN = _Parsed("span", parse_span)
+SPAN = _Parsed("span", instants.parse_span)
 
 QUERY_FILES = click.argument("files", nargs=-1, required=True, type=QUERY_FILE, metavar="FILE.gsql...")
 
@@ -264,7 +263,7 @@ def durations(pairs: Iterable[tuple[str, str]]) -> dict[str, int]:
     values = {}
     for link, text in pairs:
         try:
-            values[link] = parse_duration(text)
+            values[link] = instants.parse_duration(text)
         except ValueError as error:
             raise click.BadParameter(f"{link}={text}: {error}") from None
     return values

@@ -12,18 +12,14 @@ from pathlib import Path, PurePath
 
 from rich.table import Table
 
+from lowwater import errors, terminal
 from lowwater.cli.options import require_range
-from lowwater.errors import LowwaterError
 from lowwater.instants import format_instant
-from lowwater.lake.ingestion.arrivals import lying
-from lowwater.lake.ingestion.replacement import LedgerFiles
-from lowwater.lake.ledgers.captures import read_captures
+from lowwater.lake.ingestion import arrivals, replacement
+from lowwater.lake.ledgers import captures, intervals, missing
 from lowwater.lake.ledgers.files import location, told_files, unread_lines
-from lowwater.lake.ledgers.intervals import RUNNING, range_words
-from lowwater.lake.ledgers.missing import outside_lines
 from lowwater.replay.job import Job, TrialChanges
 from lowwater.replay.schedule.due import Due, DueSelection, due, open_jobs, outdated_audits, timeless
-from lowwater.terminal import open_console, say, styled
 
 DIGITS = 3
 """Number of digits of an estimate."""
@@ -51,18 +47,18 @@ def show_plan(selection: IntervalSelection, form: str) -> None:
     jobs, work, _ = find_due(selection)
     unread = [*_lying(jobs), *unread_lines(jobs[0].lake, jobs[0].config, _links(jobs))]
     if form == "json":
-        say(_as_json(work, unread))
+        terminal.say(_as_json(work, unread))
         return
     if not work:
-        say(nothing_due(selection.lake, jobs))
+        terminal.say(nothing_due(selection.lake, jobs))
     else:
         _show_table(work, counted_word(jobs))
-    for line in (*outside_lines(jobs[0].lake, jobs[0].config), *unread):
-        say(line)
+    for line in (*missing.outside_lines(jobs[0].lake, jobs[0].config), *unread):
+        terminal.say(line)
     for job in jobs:
         if others := outdated_audits(job, DueSelection(selection.start, selection.end)):
             lake, first, last = selection.lake, format_instant(others[0][0]), format_instant(others[-1][1])
-            say(
+            terminal.say(
                 f"{job.query_set}: {in_intervals(len(others))} audited by suites that have changed since; to audit "
                 f"the same rows again: lowwater replay {job.query_set} --lake {shlex.quote(str(lake))} --stage audit "
                 f"--from {first} --to {last}"
@@ -72,7 +68,7 @@ def show_plan(selection: IntervalSelection, form: str) -> None:
 def nothing_due(root: PurePath, jobs: Sequence[Job]) -> str:
     """Says that nothing is due; where that is because the lake holds no captures, what to do."""
     links = sorted(_links(jobs))
-    if not links or any(read_captures(jobs[0].lake, links).values()):
+    if not links or any(captures.read_captures(jobs[0].lake, links).values()):
         return "nothing is due"
     command = f"lowwater ingest --lake {shlex.quote(str(root))}"
     if any(jobs[0].config.link(link).captures for link in links):
@@ -88,9 +84,9 @@ def _lying(jobs: Sequence[Job]) -> list[str]:
     lake, config = jobs[0].lake, jobs[0].config
     known = {location(lake, key) for key in told_files(lake)}
     files: dict[str, list[str]] = {}
-    ledgers: dict[str, LedgerFiles] = {}
-    for link, path in lying(lake, config, _links(jobs), time.time_ns()):
-        ledger = ledgers.setdefault(link, LedgerFiles(lake, link, config.link(link)))
+    ledgers: dict[str, replacement.LedgerFiles] = {}
+    for link, path in arrivals.lying(lake, config, _links(jobs), time.time_ns()):
+        ledger = ledgers.setdefault(link, replacement.LedgerFiles(lake, link, config.link(link)))
         # What was ingested while its last write was new is looked at once more, and is no news.
         seen = any(file.row.bytes == path.stat().st_size for file in ledger.at(path))
         if not seen and str(path.absolute()) not in known:
@@ -117,16 +113,16 @@ def _show_table(work: Sequence[Due], counted: str) -> None:
     for group in alike(work, _why):
         first, known = group[0], [each.seconds for each in group if each.seconds is not None]
         cells = (
-            range_words(first.start, group[-1].end, number_of(group)),
+            intervals.range_words(first.start, group[-1].end, number_of(group)),
             first.query_set,
-            RUNNING if first.running else first.state,
+            intervals.RUNNING if first.running else first.state,
             _packets(sum(each.packets for each in group), all(each.exact for each in group)),
             f"{sum(known):,.1f}" if len(known) == len(group) else "?",
             together(group, _why(first)),
         )
-        table.add_row(*(styled(cell) for cell in cells))
-    open_console().print(table)
-    say(total(work, counted))
+        table.add_row(*(terminal.styled(cell) for cell in cells))
+    terminal.open_console().print(table)
+    terminal.say(total(work, counted))
 
 
 def alike(work: Sequence[Due], why: Callable[[Due], str]) -> list[list[Due]]:
@@ -172,9 +168,9 @@ def find_due(selection: IntervalSelection) -> tuple[list[Job], list[Due], bool]:
     require_range(start, end)
     refused: list[str] = []
 
-    def tell(name: str, error: LowwaterError) -> None:
+    def tell(name: str, error: errors.LowwaterError) -> None:
         refused.append(name)
-        say(f"query set {name}: {error}", err=True)
+        terminal.say(f"query set {name}: {error}", err=True)
 
     jobs = [
         replace(job, through_end=selection.through_end)

@@ -14,10 +14,10 @@ from pathlib import Path, PurePath
 from tempfile import TemporaryDirectory
 from types import MappingProxyType
 
+from lowwater import documents, terminal
 from lowwater.capture.inspect import doubts
 from lowwater.capture.tables.options import TextOptions
 from lowwater.config import Config, load_config, section_of
-from lowwater.documents import FILE_NAME
 from lowwater.errors import ConfigError, LakeError, LowwaterError, QueryErrors
 from lowwater.instants import format_duration, format_instant
 from lowwater.lake.files.names import LinkFiles
@@ -25,15 +25,12 @@ from lowwater.lake.files.patterns import literal
 from lowwater.lake.files.proposal import LinkProposal, Proposal, files_below, propose
 from lowwater.lake.files.sample import LogProposal, RecordProposal
 from lowwater.lake.ingestion.record_options import record_options
-from lowwater.plan.definitions import make_context
-from lowwater.plan.queryset import plan_files
+from lowwater.plan import definitions, queryset
 from lowwater.replay.checks import lines_to_add
 from lowwater.replay.names import config_links
-from lowwater.storage import paths
+from lowwater.storage import failures, paths
 from lowwater.storage.captures import StoredCapture
-from lowwater.storage.failures import hint_of
 from lowwater.storage.object_paths import ObjectPath
-from lowwater.terminal import Terminal, say, shown
 
 # Settings of a proposed link of records that are no packets, and what `init` could not decide about them. Beside
 # `proposals`, which writes all settings of a link.
@@ -108,7 +105,7 @@ def undecided(records: RecordProposal | LogProposal) -> Iterator[str]:
     if empty:
         yield f"no value in the sample tells the type of {', '.join(empty)}"
     for name, why in list(table.left_out.items())[:10]:
-        yield f"left out: {shown(name)}: {why}"
+        yield f"left out: {terminal.shown(name)}: {why}"
     if len(table.left_out) > 10:
         yield f"and {len(table.left_out) - 10:,} more columns"
     for name, count in records.refused.items():
@@ -150,13 +147,13 @@ def init_lake(given: Sequence[Path], lake: PurePath, queries: Sequence[Path], sa
     """Writes the settings of a lake, and the protocols of its links, and prints the links that it found.
     Raises ConfigError if the lake has settings already, or there are no captures, and LakeError if the lake cannot be
     written."""
-    target = lake / FILE_NAME
+    target = lake / documents.FILE_NAME
     with _made(lake):
         if paths.exists(target):
             raise ConfigError(f"{target}: already exists", "change it, or remove it and run init again")
         paths.require_writable(lake)  # before a long look at captures
     folder, names = _folder(given)
-    with Terminal(stderr=True).working("looking") as working:
+    with terminal.Terminal(stderr=True).working("looking") as working:
         proposal = propose(folder, sample, lambda name: working(f"reading {name}"), names)
     text = settings(proposal, folder, lake, queries)
     schemas = _schemas(proposal, paths.settings_folder(target))
@@ -166,7 +163,7 @@ def init_lake(given: Sequence[Path], lake: PurePath, queries: Sequence[Path], sa
         with _made(lake):
             paths.write(path, data)
     with TemporaryDirectory() as scratch:
-        proposed = Path(scratch, FILE_NAME)
+        proposed = Path(scratch, documents.FILE_NAME)
         proposed.write_text(text, encoding="utf-8")
         for path, data in schemas.items():
             Path(scratch, path.name).write_bytes(data)
@@ -178,19 +175,19 @@ def init_lake(given: Sequence[Path], lake: PurePath, queries: Sequence[Path], sa
     with _made(lake):
         paths.write(target, text.encode())
     for line in (*_several(proposal.links), *proposal.doubles):
-        say(line)
+        terminal.say(line)
     for link in proposal.links:
         read = f"{len(link.facts)} of {len(link.named.names)} files read, {_count(link)}"
-        say(f"{link.named.link}: {link.named.pattern}, skew {format_duration(link.skew)}; {read}")
+        terminal.say(f"{link.named.link}: {link.named.pattern}, skew {format_duration(link.skew)}; {read}")
         for line in (*(undecided(link.records) if link.records else ()), *link.notes, *_dates_doubted(link)):
-            say(f"  {line}")
+            terminal.say(f"  {line}")
         for line in _doubts(link):
-            say(f"  {line}")
+            terminal.say(f"  {line}")
     for line in refused:
-        say(f"note: {line}", err=True)
+        terminal.say(f"note: {line}", err=True)
     for name, why in proposal.skipped.items():
-        say(f"left out: {name}: {why}", err=True)
-    say(f"wrote {target}: read it, then lowwater ingest --lake {shlex.quote(str(lake))}")
+        terminal.say(f"left out: {name}: {why}", err=True)
+    terminal.say(f"wrote {target}: read it, then lowwater ingest --lake {shlex.quote(str(lake))}")
 
 
 @contextmanager
@@ -199,7 +196,7 @@ def _made(lake: PurePath) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        hint = hint_of(error, "name a folder that you may write, or a new one in such a folder")
+        hint = failures.hint_of(error, "name a folder that you may write, or a new one in such a folder")
         raise LakeError(f"{lake}: no lake can be made there: {error.strerror}", hint) from error
 
 
@@ -209,8 +206,8 @@ def _kept(queries: Sequence[Path], config: Config) -> tuple[dict[str, list[str]]
     links = config_links(config, sorted(config.links))
     for path in queries:
         try:
-            context = make_context(links, config.link_schemas, folders=config.files.folders)
-            plans.append(plan_files([path], links, context=context))
+            context = definitions.make_context(links, config.link_schemas, folders=config.files.folders)
+            plans.append(queryset.plan_files([path], links, context=context))
         except LowwaterError as error:
             errors = error.errors if isinstance(error, QueryErrors) else (error,)
             for each in errors:
@@ -272,7 +269,7 @@ def settings(
     it keeps what the queries read."""
     parts = [HEAD.format(folder=_comment(str(folder)), interval=format_duration(proposal.interval))]
     # Of a lake in an object store, settings name local files by their whole paths.
-    schemas = f"{paths.settings_folder(lake / FILE_NAME)}/" if isinstance(lake, ObjectPath) else ""
+    schemas = f"{paths.settings_folder(lake / documents.FILE_NAME)}/" if isinstance(lake, ObjectPath) else ""
     parts += [_link(link, _from(folder, lake), schemas, kept.get(link.named.link, ())) for link in proposal.links]
     left_out = [f"# left out: {_comment(name)}: {_comment(why)}" for name, why in proposal.skipped.items()]
     if left_out:
@@ -421,4 +418,4 @@ def _joined(folder: str, pattern: str) -> str:
 
 
 def _comment(text: str) -> str:
-    return shown(text).replace("\n", " ")
+    return terminal.shown(text).replace("\n", " ")

@@ -17,14 +17,12 @@ from lowwater.instants import format_instant
 from lowwater.lake.layout import OUTCOMES, Lake, lake_to_read
 from lowwater.low.code.kernel import list_kernels
 from lowwater.low.settings import LowSettings
+from lowwater.plan import operators as ops, queryset
 from lowwater.plan.context import Links
 from lowwater.plan.definitions import make_context
 from lowwater.plan.explain import explain
-from lowwater.plan.operators import Lfta
-from lowwater.plan.queryset import Plan, plan_files
 from lowwater.plan.text import Note
-from lowwater.replay import checks
-from lowwater.replay.job import lake_links
+from lowwater.replay import checks, job
 from lowwater.replay.names import config_links
 from lowwater.replay.stages.runners import memory_of
 from lowwater.replay.tuning import Conjunct, LftaStatistics, Tuning, recommended
@@ -40,19 +38,19 @@ class Definitions:
     params: Sequence[tuple[str, Any]] = ()  # (name, value) of the parameters `$name`
     dialect: str = "lowwater"  # `lowwater` or `gigascope`
 
-    def plan(self, files: Sequence[Path], links: Links, config: Config) -> Plan:
+    def plan(self, files: Sequence[Path], links: Links, config: Config) -> queryset.Plan:
         """Plans query files. `config` has protocols of the links, and folders of files that the queries may read."""
         params = dict(self.params)
         schemas = _distinct([*config.link_schemas, *self.schemas])
         context = make_context(links, schemas, self.functions, params, self.dialect, config.files.folders)
-        plan = plan_files(files, links, context=context)
+        plan = queryset.plan_files(files, links, context=context)
         text = "".join(query.text for query in (*plan.queries, *plan.internal))
         for name in params:
             if not re.search(rf"\b{re.escape(name)} ", text):
                 raise click.BadParameter(f"--param {name}: no query has a parameter ${name}")
         return plan
 
-    def plan_over(self, files: Sequence[Path], root: PurePath) -> tuple[Lake, Config, Plan]:
+    def plan_over(self, files: Sequence[Path], root: PurePath) -> tuple[Lake, Config, queryset.Plan]:
         """Opens a lake, and plans query files over its links: files of one of its query sets as that set does.
         Raises LakeError if there is no lake in the folder, and QueryError if a query is not valid."""
         config, lake = load_config(root), lake_to_read(root)
@@ -67,7 +65,7 @@ class Definitions:
                 )
                 whole = _distinct([*files, *map(Path, section.files)])
                 break
-        return lake, config, definitions.plan(whole, lake_links(config, lake), config)
+        return lake, config, definitions.plan(whole, job.lake_links(config, lake), config)
 
 
 def settings_of(links: Path | None) -> Config:
@@ -99,7 +97,7 @@ def explain_kernels(files: Sequence[Path], links: Path | None, **definitions: An
 
 def _noted(
     files: Sequence[Path], links: Path | None, definitions: dict[str, Any], lake: PurePath | None = None
-) -> tuple[Plan, Config]:
+) -> tuple[queryset.Plan, Config]:
     """Plans query files, and adds notes on queries that `run` would refuse. Returns the settings too."""
     if lake is not None:
         _, config, plan = Definitions(**definitions).plan_over(files, lake)
@@ -171,7 +169,7 @@ def explain_statistics(files: Sequence[Path], form: str, root: PurePath, definit
     return "\n".join([*lines, f"{applied} what is recommended; rows and accounts are the same", ""])
 
 
-def _tuning_as_json(lfta: Lfta, statistics: LftaStatistics | None, tuning: Tuning | None) -> dict[str, Any]:
+def _tuning_as_json(lfta: ops.Lfta, statistics: LftaStatistics | None, tuning: Tuning | None) -> dict[str, Any]:
     document: dict[str, Any] = {"lfta": lfta.name, "links": list(lfta.links), "measured": None}
     if statistics is None or tuning is None:
         return document
@@ -188,7 +186,7 @@ def _tuning_as_json(lfta: Lfta, statistics: LftaStatistics | None, tuning: Tunin
     return document
 
 
-def _text(lfta: Lfta, statistics: LftaStatistics | None, tuning: Tuning | None) -> Iterator[str]:
+def _text(lfta: ops.Lfta, statistics: LftaStatistics | None, tuning: Tuning | None) -> Iterator[str]:
     yield f"LFTA {lfta.name} on {', '.join(lfta.links)}"
     if statistics is None or tuning is None:
         yield f"  {_UNKNOWN}"

@@ -13,10 +13,7 @@ from lowwater.config import load_config
 from lowwater.errors import LakeError, LowwaterError
 from lowwater.instants import format_instant
 from lowwater.lake.layout import Lake, lake_to_read
-from lowwater.lake.ledgers import runs
-from lowwater.lake.ledgers.captures import shared_lines
-from lowwater.lake.ledgers.coverage import tolerated_lines, undeclared_lines
-from lowwater.lake.ledgers.files import unread_lines
+from lowwater.lake.ledgers import captures, coverage, files, runs
 from lowwater.lake.ledgers.intervals import BLOCKED, DAMAGED, HALF, HELD, MISSING, STALE, StatusRow, gravest
 from lowwater.lake.ledgers.missing import outside_lines
 from lowwater.lake.results.published import stray_lines
@@ -50,8 +47,8 @@ def show_report(root: PurePath, interval: int | None, queries: Path) -> None:
         else:
             _tell(list(together), states)
     config = load_config(root)
-    lines = outside_lines(lake, config), tolerated_lines(lake, config), undeclared_lines(lake, config)
-    for line in chain(*lines, shared_lines(lake), unread_lines(lake, config), stray_lines(lake)):
+    lines = outside_lines(lake, config), coverage.tolerated_lines(lake, config), coverage.undeclared_lines(lake, config)
+    for line in chain(*lines, captures.shared_lines(lake), files.unread_lines(lake, config), stray_lines(lake)):
         say(line)
     if counted_rows := [states[key] for key in chosen if key in states]:
         say(summary(counted_rows))

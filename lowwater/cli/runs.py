@@ -12,23 +12,20 @@ import click
 from pydantic import ValidationError
 from rich.table import Table
 
+from lowwater import errors, refused, terminal
 from lowwater.cli import options
 from lowwater.cli.queries import Definitions, settings_of
 from lowwater.config import KINDS, Config, Link
-from lowwater.errors import ConfigError, PartialError
 from lowwater.instants import format_duration, parse_duration
 from lowwater.lake.ledgers.captures import left_out_words
 from lowwater.low import Policy
 from lowwater.plan.queryset import Plan
-from lowwater.refused import refusals
-from lowwater.replay import checks
-from lowwater.replay.accounts import empty_query_notes
+from lowwater.replay import accounts, checks
 from lowwater.replay.names import config_links
 from lowwater.replay.progress import Progress
 from lowwater.replay.run_command import RunRequest, run
 from lowwater.replay.stages.runners import runner_of
 from lowwater.storage.captures import StoredCapture, capture_path, captures_like
-from lowwater.terminal import open_console
 
 
 @dataclass(frozen=True)
@@ -58,7 +55,7 @@ def run_files(files: Sequence[Path], chosen: RunOptions, definitions: Definition
     runner = runner_of("lowwater run", request.config, progress, chosen.spark) if chosen.spark else None
     try:
         _show(run(request, progress, runner), chosen.out)
-    except PartialError as error:
+    except errors.PartialError as error:
         _show(error.summary, chosen.out)
         raise
 
@@ -111,10 +108,10 @@ def _links(
         raise click.UsageError("no capture: give --capture LINK=FILE, or captures in the file of --links")
     for option, name in (*(("--skew", name) for name in skews), *(("--kind", name) for name in kinds)):
         if name not in names:
-            raise ConfigError(f"{option} {name}: there is no such link", f"there are: {', '.join(names)}")
+            raise errors.ConfigError(f"{option} {name}: there is no such link", f"there are: {', '.join(names)}")
     for name, word in kinds.items():
         if word not in KINDS:
-            raise ConfigError(f"--kind {name}={word}: there is no such kind", f"kinds are: {', '.join(KINDS)}")
+            raise errors.ConfigError(f"--kind {name}={word}: there is no such kind", f"kinds are: {', '.join(KINDS)}")
     # A run reads only its own files, so life and declared coverage of a link do not apply (T5).
     alone: dict[str, Any] = {"captures": None, "rotation": None, "covers": {}, "since": None, "until": None}
     chosen = {}
@@ -125,12 +122,12 @@ def _links(
     try:
         return Config(links=chosen, sets=base.sets, files=base.files, replay=base.replay), files_of_links
     except ValidationError as error:
-        key, text = refusals(error)[0]
+        key, text = refused.refusals(error)[0]
         name = key.removeprefix("links.")
         if name in skews:
             reason = text.removeprefix("skew: ").partition("; write")[0]
-            raise ConfigError(f"--skew {name}: {reason}", f"write for example --skew {name}=1s") from None
-        raise ConfigError(f"{key}: {text}") from None
+            raise errors.ConfigError(f"--skew {name}: {reason}", f"write for example --skew {name}=1s") from None
+        raise errors.ConfigError(f"{key}: {text}") from None
 
 
 def _capture(link: str, text: str) -> Path:
@@ -159,7 +156,7 @@ def _matching(patterns: Sequence[str], link: str) -> list[Path]:
     paths = {path for pattern in patterns for path in captures_like(wildcard(pattern))}
     if not paths:
         hint = f"correct `captures`, or give --capture {link}=FILE"
-        raise ConfigError(f"links.{link}: no file matches {', '.join(patterns)}", hint)
+        raise errors.ConfigError(f"links.{link}: no file matches {', '.join(patterns)}", hint)
     return sorted(paths)
 
 
@@ -176,7 +173,7 @@ def _heartbeat(text: str) -> tuple[int, Policy]:
 
 
 def _show(summary: Mapping[str, Any], out: Path) -> None:
-    console = open_console()
+    console = terminal.open_console()
     queries = Table("query", "rows", "file", box=None)
     for name, query in summary["queries"].items():
         if "error" in query:
@@ -200,5 +197,5 @@ def _show(summary: Mapping[str, Any], out: Path) -> None:
             console.print(f"note: link {name}: {left_out_words(link['left_out'])}", soft_wrap=True)
         for path, end in link["cut"].items():
             console.print(f"note: link {name}: {path} is cut; its last whole record is at {end}", soft_wrap=True)
-    for note in empty_query_notes(summary["queries"]):
+    for note in accounts.empty_query_notes(summary["queries"]):
         console.print(f"note: {note}", soft_wrap=True)

@@ -15,8 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lowwater.capture.digests import row_digests
-from lowwater.catalog.expr import Expr, columns_of
-from lowwater.catalog.schemas import LAST, ROW
+from lowwater.catalog import expr as ex, schemas
 from lowwater.columns.addresses import published
 from lowwater.columns.values import Frame, first, normal
 from lowwater.instants import HOUR
@@ -43,10 +42,10 @@ _INDEX = b"lowwater.shares"
 _MIX = np.uint64(0xFF51AFD7ED558CCD)
 
 Digests = npt.NDArray[np.uint32]
-Choices = Sequence[tuple[Expr, ...]]
+Choices = Sequence[tuple[ex.Expr, ...]]
 
 
-def digests(frame: Frame, keys: Sequence[Expr]) -> Digests:
+def digests(frame: Frame, keys: Sequence[ex.Expr]) -> Digests:
     """Computes the digest of each row by which it is in a share."""
     mixed = row_digests([normal(frame.of_expr(key)) for key in keys], frame.rows)
     mixed ^= mixed >> np.uint64(33)
@@ -87,7 +86,7 @@ class Share:
     number: int  # from 0
     shares: int
     # leaf -> the expressions that divide its rows; of a leaf that is not here any rows are a share
-    keys: Mapping[str, tuple[Expr, ...]] = field(default_factory=dict)
+    keys: Mapping[str, tuple[ex.Expr, ...]] = field(default_factory=dict)
 
     @property
     def bounds(self) -> Bounds:
@@ -128,7 +127,7 @@ class DividedWriter:
     ) -> None:
         self._writer = pq.ParquetWriter(path, schema, **options)
         self._choices, self._most, self._fewest = choices, most, fewest
-        self._keys: tuple[Expr, ...] = ()
+        self._keys: tuple[ex.Expr, ...] = ()
         self._groups: list[Bounds] = []
 
     def write(self, rows: pa.Table, divided: bool = True) -> None:
@@ -147,16 +146,16 @@ class DividedWriter:
         self._writer.close()
 
 
-def _even(rows: pa.Table, choices: Choices) -> tuple[Expr, ...]:
+def _even(rows: pa.Table, choices: Choices) -> tuple[ex.Expr, ...]:
     """Returns the first choice by which no share has more than twice its part of the rows; else the last."""
     for keys in choices[:-1]:
-        numbers = digests(Frame.of(rows.select(columns_of(*keys))), keys) >> np.uint32(_BITS - 6)
+        numbers = digests(Frame.of(rows.select(ex.columns_of(*keys))), keys) >> np.uint32(_BITS - 6)
         if np.bincount(numbers).max() * FINEST <= 2 * rows.num_rows:
             return keys
     return choices[-1]
 
 
-def divide(rows: pa.Table, keys: Sequence[Expr], fewest: int) -> Iterator[tuple[Bounds, pa.Table]]:
+def divide(rows: pa.Table, keys: Sequence[ex.Expr], fewest: int) -> Iterator[tuple[Bounds, pa.Table]]:
     """Yields rows by share, in as many shares as leave so many rows in each."""
     shares = FINEST
     while shares > 1 and rows.num_rows < shares * fewest:
@@ -164,7 +163,7 @@ def divide(rows: pa.Table, keys: Sequence[Expr], fewest: int) -> Iterator[tuple[
     if not keys or shares == 1:
         yield EVERYTHING, rows
         return
-    frame = Frame.of(rows.select(columns_of(*keys)))
+    frame = Frame.of(rows.select(ex.columns_of(*keys)))
     numbers = (digests(frame, keys) >> np.uint32(_BITS - shares.bit_length() + 1)).astype(np.uint8)
     order = np.argsort(numbers, kind="stable")
     edges = np.cumsum(np.bincount(numbers, minlength=shares)).tolist()
@@ -229,7 +228,7 @@ class HourFiles:
         files: path -> number of rows, in the order of creation.
     """
 
-    def __init__(self, folder: PurePath, name: str, schema: pa.Schema, keys: Sequence[Expr] = ()) -> None:
+    def __init__(self, folder: PurePath, name: str, schema: pa.Schema, keys: Sequence[ex.Expr] = ()) -> None:
         self.files: dict[PurePath, int] = {}
         self._folder, self._name, self._schema = folder, name, schema
         self._choices = [tuple(keys)] if keys else []
@@ -322,7 +321,7 @@ class Chunk:
             link: number of the link, to add the column PLACE; None to leave it out.
             number: column with the number of the record on its link, for PLACE; empty takes the number of the row.
         """
-        columns = [*names, *([number] if number else []), "_kind", LAST]
+        columns = [*names, *([number] if number else []), "_kind", schemas.LAST]
         table = stored.read_row_group(self.group, columns=[*dict.fromkeys(columns)])
         if link is not None:
             numbers = table[number] if number else pa.array(np.arange(self.before, self.before + table.num_rows))
@@ -330,8 +329,8 @@ class Chunk:
             names = [*names, PLACE]
         if rows != slice(None):
             table = table.slice(rows.start, rows.stop - rows.start)
-        keep = pc.equal(table["_kind"], ROW)
+        keep = pc.equal(table["_kind"], schemas.ROW)
         if self.low < first or self.high >= end:
-            last = table[LAST]
+            last = table[schemas.LAST]
             keep = pc.and_(keep, pc.and_(pc.greater_equal(last, first), pc.less(last, end)))
         return table.select(names).filter(keep)

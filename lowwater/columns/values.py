@@ -14,9 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.ipc as ipc
 
 from lowwater.capture.digests import row_digests
-from lowwater.catalog import expr as ex
-from lowwater.catalog.calls import DictionaryColumn, apply_python, call_function
-from lowwater.catalog.schemas import STREAM_TYPES
+from lowwater.catalog import calls, expr as ex, schemas
 from lowwater.limits import ROW_BLOCK_ROWS, ROWS_IN_MEMORY
 from lowwater.plan.operators import Field, Window
 from lowwater.plan.temporal import END_OF_TIME, INT64_MAX, Component, Temporal
@@ -216,15 +214,15 @@ def evaluate(expr: ex.Expr, column: Resolve, rows: int) -> pa.Array:
 def constant(expr: ex.Const, rows: int) -> pa.Array:
     """The same value in every row."""
     value = float(expr.value) if expr.type is ex.Type.FLOAT and isinstance(expr.value, int) else expr.value
-    return pa.repeat(pa.scalar(value, STREAM_TYPES[expr.type]), rows)
+    return pa.repeat(pa.scalar(value, schemas.STREAM_TYPES[expr.type]), rows)
 
 
 def _slowly(expr: ex.Expr, parts: list[pa.Array], rows: int) -> pa.Array:
     """Evaluates with the functions of the reference engine, which has one for every operator."""
-    coded = [DictionaryColumn.of(part) for part in parts]
+    coded = [calls.DictionaryColumn.of(part) for part in parts]
     if isinstance(expr, ex.Call):
-        return call_function(expr.function, coded, rows).array(expr.type)
-    return apply_python(operation(expr), coded, rows).array(expr.type)
+        return calls.call_function(expr.function, coded, rows).array(expr.type)
+    return calls.apply_python(operation(expr), coded, rows).array(expr.type)
 
 
 def _case(expr: ex.Case, column: Resolve, rows: int) -> pa.Array:

@@ -17,11 +17,8 @@ from typing import Any
 
 from lark import Token, Transformer, v_args
 
-from lowwater.errors import QueryError, UnsupportedError
-from lowwater.gsql import nodes as syntax
-from lowwater.gsql.nodes import item_name
-from lowwater.gsql.words import WINDOW_FORM, spelled
-from lowwater.link_names import FORM, is_link_name
+from lowwater import errors, link_names
+from lowwater.gsql import nodes as syntax, words
 
 # Turns literal tokens into nodes, and makes errors with a place. Errors carry only a line and a column here; `parser`
 # adds the file name and the text.
@@ -34,15 +31,15 @@ def place_of(token: Token) -> syntax.Place:
     return syntax.Place(token.line or 0, token.column or 0)
 
 
-def fault(message: str, hint: str, place: syntax.Place) -> QueryError:
+def fault(message: str, hint: str, place: syntax.Place) -> errors.QueryError:
     """Returns a QueryError with a place. `parser.parse` adds the file name and the text."""
-    return QueryError(message, hint, line=place.line, column=place.column)
+    return errors.QueryError(message, hint, line=place.line, column=place.column)
 
 
-def refusal(construct: str, hint: str, place: syntax.Place) -> UnsupportedError:
+def refusal(construct: str, hint: str, place: syntax.Place) -> errors.UnsupportedError:
     """Returns an UnsupportedError that names a construct. `parser.parse` adds the file name and the text. `construct`:
     the construct, as it ends the sentence "Lowwater does not run ..."."""
-    return UnsupportedError(f"Lowwater does not run {construct}", hint, line=place.line, column=place.column)
+    return errors.UnsupportedError(f"Lowwater does not run {construct}", hint, line=place.line, column=place.column)
 
 
 def unquoted(token: Token) -> str:
@@ -126,8 +123,8 @@ def link_name(token: Token) -> str:
     """Returns the text of a link name. In quotes it may hold `.`, `-`, and a `/` before the name of an interface.
     Raises QueryError if the name holds any other character."""
     name = str(token.value)
-    if not is_link_name(name):
-        raise fault(f'"{name[:40]}" is not a valid name of a link', FORM, place_of(token))
+    if not link_names.is_link_name(name):
+        raise fault(f'"{name[:40]}" is not a valid name of a link', link_names.FORM, place_of(token))
     return name
 
 
@@ -141,7 +138,7 @@ class ExpressionBuilder(Transformer[Token, syntax.QueryFile]):
 
     def __init__(self, functions: Iterable[str] = ()) -> None:
         super().__init__()
-        self._spelled = spelled(functions)
+        self._spelled = words.spelled(functions)
 
     def _function(self, written: str) -> str:
         return self._spelled.get(written, written)
@@ -310,12 +307,12 @@ class SourceBuilder(ExpressionBuilder):
                 partition.append(value)
             elif kind == "" or kind in parts_by_kind:
                 what = f"a second {kind}" if kind else f"the part `{value.name}`, which begins with no keyword"
-                raise fault(f"the window holds {what}", WINDOW_FORM, value.place)
+                raise fault(f"the window holds {what}", words.WINDOW_FORM, value.place)
             else:
                 parts_by_kind[kind] = value
         first = next(value for part in parts if isinstance(part, tuple) for value in part[1:])
         if "RANGE" not in parts_by_kind:
-            raise fault("the window has no RANGE: how far it reaches", WINDOW_FORM, first.place)
+            raise fault("the window has no RANGE: how far it reaches", words.WINDOW_FORM, first.place)
         return syntax.Window(
             parts_by_kind.get("RANGE"),
             parts_by_kind.get("SLIDE"),
@@ -489,12 +486,12 @@ class TreeBuilder(SourceBuilder):
         for members in sets:
             _check_names(members)
             for item in members:
-                first = items.setdefault(item_name(item), item)
-                if item.expression not in (first.expression, syntax.Name(item_name(item))):
+                first = items.setdefault(syntax.item_name(item), item)
+                if item.expression not in (first.expression, syntax.Name(syntax.item_name(item))):
                     raise fault(
-                        f"`{item_name(item)}` means two things here", "give one of them another name", item.place
+                        f"`{syntax.item_name(item)}` means two things here", "give one of them another name", item.place
                     )
-            names.append(tuple(item_name(item) for item in members))
+            names.append(tuple(syntax.item_name(item) for item in members))
         return syntax.Grouping("GROUPING_SETS", tuple(items.values()), tuple(names), place_of(keyword))
 
     def set(self, items: tuple[syntax.SelectItem, ...] | None) -> tuple[syntax.SelectItem, ...]:

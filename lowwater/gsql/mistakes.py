@@ -16,18 +16,8 @@ from lark import Token
 from lark.parsers.lalr_interactive_parser import InteractiveParser
 
 from lowwater.errors import QueryError
+from lowwater.gsql import words
 from lowwater.gsql.build import fault, place_of, refusal
-from lowwater.gsql.words import (
-    BLOCKS,
-    DECLARATIONS,
-    KEYWORDS,
-    SQL,
-    TOKENS,
-    UPPER_ONLY,
-    WINDOW_FORM,
-    WINDOW_WORDS,
-    is_keyword,
-)
 
 # Names the tokens that the parser expected, for the message of a syntax error. The parser accepts many terminals; the
 # ones that do not help a reader are left out.
@@ -178,8 +168,8 @@ Construct = tuple[str, str, int] | None
 
 def refused_token(token: Token) -> QueryError | None:
     """Returns the error of a token that no query may hold (TIMEVAL, a strange character), else None."""
-    if token.type in TOKENS:
-        name, hint = TOKENS[token.type]
+    if token.type in words.TOKENS:
+        name, hint = words.TOKENS[token.type]
         return refusal(name, hint, place_of(token))
     if token.type == "UNCLOSED" and token.value[0] == "'":
         message, hint = "the string is not closed on its line", "end it with `'`; write `''` for a quote inside it"
@@ -207,12 +197,12 @@ def _block(tokens: Sequence[Token], at: int, accepted: set[str]) -> Construct:
     if "SELECT" not in accepted or tokens[at].type == "$END":
         return None
     word = str(tokens[at].value)
-    if word in BLOCKS:
+    if word in words.BLOCKS:
         return f"{word} blocks", _BLOCK_HINTS[word], at
     for token in tokens[at : at + _LOOK_AHEAD]:
         if token.type == "SEMICOLON":
             break
-        if token.type == "NAME" and token.value in DECLARATIONS:
+        if token.type == "NAME" and token.value in words.DECLARATIONS:
             name = f"{token.value} definitions in a query file"
             return name, "put them into a file of their own: --functions FILE", at
     return None
@@ -224,8 +214,8 @@ def _sql_word(tokens: Sequence[Token], at: int, clause: str) -> Construct:
     top = clause == "SELECT" and tokens[at].type == "INT"
     for position in (at, at - 1) if clause == "FROM" or top else (at,):
         word = str(tokens[position].value).upper()
-        if tokens[position].type == "NAME" and word in SQL:
-            construct, hint = SQL[word]
+        if tokens[position].type == "NAME" and word in words.SQL:
+            construct, hint = words.SQL[word]
             return construct, hint, position
     return None
 
@@ -236,7 +226,7 @@ def _nested(tokens: Sequence[Token], at: int, clause: str) -> Construct:
         return None
     before = tokens[inner - 2] if inner > 1 else None
     if before is not None and str(before.value).upper() == "EXISTS":
-        return "EXISTS", SQL["EXISTS"][1], inner - 2
+        return "EXISTS", words.SQL["EXISTS"][1], inner - 2
     hint = _NESTED_VALUE if clause == "SELECT" or clause in CLAUSES else _NESTED
     if before is not None and before.type == "IN":
         hint = _NESTED_IN
@@ -377,8 +367,8 @@ def _case(error: ErrorContext) -> str:
 
 def _window(error: ErrorContext) -> str:
     bracket = error.kind(error.at) == "LSQB" and error.clause in ("FROM", "SELECT")
-    words = error.clause == "FROM" and error.text(error.at - 1).upper() in WINDOW_WORDS
-    return WINDOW_FORM if error.opened == "_WINDOW" or bracket or words else ""
+    windowed = error.clause == "FROM" and error.text(error.at - 1).upper() in words.WINDOW_WORDS
+    return words.WINDOW_FORM if error.opened == "_WINDOW" or bracket or windowed else ""
 
 
 def _comparison(error: ErrorContext) -> str:
@@ -455,7 +445,7 @@ def _keyword(error: ErrorContext) -> str:
     if before == "STAR" and here == "_AS":
         return "`*` stands for all columns and takes no name"
     if before == "_AS":
-        quoted = f'"{name}"' if is_keyword(name) else '"from"'
+        quoted = f'"{name}"' if words.is_keyword(name) else '"from"'
         return f"a name stands after AS; a keyword as a name stands between double quotes: {quoted}"
     if here == "_AS" and error.opened == "LPAR":
         return "convert with a function: `INT(a)`, `UINT(a)`, `FLOAT(a)`; items are named outside of calls"
@@ -469,10 +459,10 @@ def _keyword(error: ErrorContext) -> str:
 
 
 def _union(error: ErrorContext) -> str:
-    words = {error.text(index).upper() for index in (error.at - 2, error.at - 1, error.at)}
-    if {"UNION", "ALL"} <= words | {error.text(error.at - 3).upper()}:
+    before = {error.text(index).upper() for index in (error.at - 2, error.at - 1, error.at)}
+    if {"UNION", "ALL"} <= before | {error.text(error.at - 3).upper()}:
         return "UNION keeps all rows and takes no ALL: `FROM A UNION B AS m`; two queries are joined with MERGE"
-    return "UNION joins sources, `FROM A UNION B AS m`; two queries are joined with MERGE" if "UNION" in words else ""
+    return "UNION joins sources, `FROM A UNION B AS m`; two queries are joined with MERGE" if "UNION" in before else ""
 
 
 def _source(error: ErrorContext) -> str:
@@ -533,7 +523,9 @@ _RULES = (
 ParserAfter = Callable[[Sequence[Token]], InteractiveParser]
 
 _CONTEXT_KEYWORDS = {word: word for word in ("BETWEEN", "LIKE", "CASE", "WHEN", "THEN", "ELSE", "END", "DISTINCT")}
-_WORDS = KEYWORDS | UPPER_ONLY | WINDOW_WORDS | _CONTEXT_KEYWORDS | {"UNION": "_UNION", "JOIN": "SQL_JOIN"}
+_WORDS = (
+    words.KEYWORDS | words.UPPER_ONLY | words.WINDOW_WORDS | _CONTEXT_KEYWORDS | {"UNION": "_UNION", "JOIN": "SQL_JOIN"}
+)
 
 _MIN_SIMILARITY = 0.7
 
@@ -569,7 +561,7 @@ def syntax_error(tokens: Sequence[Token], at: int, parser_after: ParserAfter) ->
         if tokens[position].value.upper() == near_keyword:
             hint += (
                 " Keywords are written UPPER, lower or Cap_Each_Word."
-                if near_keyword in KEYWORDS
+                if near_keyword in words.KEYWORDS
                 else " It is upper case."
             )
         return fault(message(tokens[position], _accepted(state(position))), hint, place_of(tokens[position]))
@@ -604,5 +596,5 @@ def _similar_keywords(tokens: Sequence[Token], position: int) -> list[str]:
     if word_here == "JOIN" or (position and tokens[position - 1].type == "DOT"):
         return []
     following = str(tokens[position + 1].value).upper() if position + 1 < len(tokens) else ""
-    joined = get_close_matches(f"{word_here}_{following}", KEYWORDS, n=1, cutoff=0.85)
+    joined = get_close_matches(f"{word_here}_{following}", words.KEYWORDS, n=1, cutoff=0.85)
     return joined + get_close_matches(word_here, _WORDS, n=3, cutoff=_MIN_SIMILARITY)

@@ -16,13 +16,10 @@ from lark import Lark, Token, Transformer, UnexpectedToken
 from lark.lark import PostLex
 from lark.parsers.lalr_interactive_parser import InteractiveParser
 
-from lowwater.caches import cache_folder
+from lowwater import caches, limits
 from lowwater.errors import ConfigError, QueryError, raise_all
-from lowwater.gsql.build import TreeBuilder, fault, place_of
+from lowwater.gsql import build, nodes as syntax, words
 from lowwater.gsql.mistakes import refused_token, syntax_error
-from lowwater.gsql.nodes import BinaryOp, Case, Place, QueryFile, Statement, begin, children, expressions_of
-from lowwater.gsql.words import Keywords
-from lowwater.limits import EXPRESSION_DEPTH, QUERY_BYTES
 from lowwater.precedence import POWER
 
 # Loads the lark grammars of this folder, and caches their parse tables on disk. Below `parser` and `declarations`.
@@ -41,20 +38,20 @@ def load_grammar(name: str, transformer: Transformer[Any, Any], postlex: PostLex
     cache: str | bool = False
     try:
         digest = hashlib.sha256(grammar.encode()).hexdigest()[:16]
-        cache = str(cache_folder() / f"{name}.{digest}.tables")
+        cache = str(caches.cache_folder() / f"{name}.{digest}.tables")
     except ConfigError:
         # Without a usable cache folder lark computes the tables again.
         pass
     return Lark(grammar, parser="lalr", lexer="basic", postlex=postlex, transformer=transformer, cache=cache)
 
 
-MAX_OPERATORS = EXPRESSION_DEPTH - 1
+MAX_OPERATORS = limits.EXPRESSION_DEPTH - 1
 """Most operators of a chain such as `a + b - c`, where each operator is one level. ANDs and ORs have no such limit."""
 
 MAX_ERRORS = 20
 
 
-def parse(text: str, file: str = "", functions: tuple[str, ...] = ()) -> QueryFile:
+def parse(text: str, file: str = "", functions: tuple[str, ...] = ()) -> syntax.QueryFile:
     """Parses the text of one `.gsql` file.
 
     Args:
@@ -74,13 +71,13 @@ def parse(text: str, file: str = "", functions: tuple[str, ...] = ()) -> QueryFi
         (SelectItem(expression=Name(name='time', qualifier=''), alias=''),)
     """
     size = len(text.encode("utf-8", "surrogatepass"))
-    if size > QUERY_BYTES:
+    if size > limits.QUERY_BYTES:
         raise QueryError(
-            f"the query text has {size:,} bytes, more than {QUERY_BYTES:,}", "split it into several files", file
+            f"the query text has {size:,} bytes, more than {limits.QUERY_BYTES:,}", "split it into several files", file
         )
     source = unix_lines(text)
     tokens = _tokens_of(source, functions)
-    parts: list[QueryFile] = []
+    parts: list[syntax.QueryFile] = []
     errors: list[QueryError] = []
     for segment in _segments(tokens):
         try:
@@ -98,12 +95,12 @@ def parse(text: str, file: str = "", functions: tuple[str, ...] = ()) -> QueryFi
     protocols = tuple(protocol for part in parts for protocol in part.protocols)
     if not statements and not protocols:
         raise QueryError("the text holds no query", "write a SELECT or a MERGE", file, 1, 1, source)
-    return QueryFile(statements, protocols)
+    return syntax.QueryFile(statements, protocols)
 
 
 @cache
 def _lark(functions: tuple[str, ...] = ()) -> Lark:
-    return load_grammar("grammar.lark", TreeBuilder(functions), Keywords())
+    return load_grammar("grammar.lark", build.TreeBuilder(functions), words.Keywords())
 
 
 def _segments(tokens: Sequence[Token]) -> Iterator[list[Token]]:
@@ -121,7 +118,7 @@ def _segments(tokens: Sequence[Token]) -> Iterator[list[Token]]:
         yield segment
 
 
-def _parse_statement(tokens: Sequence[Token], functions: tuple[str, ...]) -> QueryFile:
+def _parse_statement(tokens: Sequence[Token], functions: tuple[str, ...]) -> syntax.QueryFile:
     parser = _lark(functions).parse_interactive()
     nesting = 0
     for at, token in enumerate(tokens):
@@ -129,13 +126,13 @@ def _parse_statement(tokens: Sequence[Token], functions: tuple[str, ...]) -> Que
         if error:
             raise error
         nesting += (token.type in ("LPAR", "LSQB", "_WINDOW")) - (token.type in ("RPAR", "RSQB"))
-        if nesting > EXPRESSION_DEPTH:
-            raise _too_deep(place_of(token))
+        if nesting > limits.EXPRESSION_DEPTH:
+            raise _too_deep(build.place_of(token))
         try:
             result = parser.feed_token(token)
         except UnexpectedToken:
             raise syntax_error(tokens, at, partial(_parser_after, functions)) from None
-    assert isinstance(result, QueryFile)
+    assert isinstance(result, syntax.QueryFile)
     return result
 
 
@@ -152,42 +149,42 @@ def _parser_after(functions: tuple[str, ...], tokens: Sequence[Token]) -> Intera
     return parser
 
 
-def _check_depth(statement: Statement) -> None:
+def _check_depth(statement: syntax.Statement) -> None:
     # A loop instead of recursion: a chain of operators is as deep as it is long.
-    stack = [(root, 1) for root in expressions_of(statement)]
+    stack = [(root, 1) for root in syntax.expressions_of(statement)]
     while stack:
         expression, depth = stack.pop()
-        if depth > EXPRESSION_DEPTH:
-            raise _too_long(statement) or _too_deep(begin(expression))
+        if depth > limits.EXPRESSION_DEPTH:
+            raise _too_long(statement) or _too_deep(syntax.begin(expression))
         # A CASE counts twice: its branches are pairs in a tuple, so comparing trees recurses twice per CASE.
-        below = depth + (2 if isinstance(expression, Case) else 1)
-        stack += [(child, below) for child in children(expression)]
+        below = depth + (2 if isinstance(expression, syntax.Case) else 1)
+        stack += [(child, below) for child in syntax.children(expression)]
 
 
-def _too_long(statement: Statement) -> QueryError | None:
+def _too_long(statement: syntax.Statement) -> QueryError | None:
     """Returns the error of a chain with too many operators, if the statement has one; else None."""
-    stack = expressions_of(statement)
+    stack = syntax.expressions_of(statement)
     while stack:
         first = operand = stack.pop()
         operators: list[str] = []
-        while isinstance(operand, BinaryOp) and (operand is first or POWER[operand.op] == POWER[operators[0]]):
+        while isinstance(operand, syntax.BinaryOp) and (operand is first or POWER[operand.op] == POWER[operators[0]]):
             operators.append(operand.op)
             stack.append(operand.right)
             operand = operand.left
         if len(operators) > MAX_OPERATORS:
             names = " and ".join(f"`{op}`" for op in dict.fromkeys(reversed(operators)))
-            return fault(
+            return build.fault(
                 f"a chain of {len(operators):,} operators {names}, more than {MAX_OPERATORS}",
                 "compute a part of it in a query of its own, or put parts of it in parentheses",
-                begin(first),
+                syntax.begin(first),
             )
-        stack += children(operand)
+        stack += syntax.children(operand)
     return None
 
 
-def _too_deep(place: Place) -> QueryError:
-    return fault(
-        f"the expression is more than {EXPRESSION_DEPTH} levels deep",
+def _too_deep(place: syntax.Place) -> QueryError:
+    return build.fault(
+        f"the expression is more than {limits.EXPRESSION_DEPTH} levels deep",
         "a parenthesis or an operator is one level, a CASE two: compute a part of it in a query of its own",
         place,
     )

@@ -6,8 +6,7 @@ Beside `parser` at the top of the pipeline: `parse(print_file(tree))` gives the 
 
 from __future__ import annotations
 
-from lowwater.gsql import nodes as syntax
-from lowwater.gsql.words import is_keyword
+from lowwater.gsql import nodes as syntax, words
 from lowwater.precedence import POWER
 
 _NOT_POWER = 3
@@ -231,7 +230,7 @@ def print_name(name: str) -> str:
         >>> print_name("main1"), print_name("main1/eth0"), print_name('pc/a"b')
         ('main1', '"main1/eth0"', '"pc/a""b"')
     """
-    if name.isidentifier() and name.isascii() and not is_keyword(name):
+    if name.isidentifier() and name.isascii() and not words.is_keyword(name):
         return name
     return '"{}"'.format(name.replace('"', '""'))
 

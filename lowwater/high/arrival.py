@@ -4,25 +4,21 @@ function of the clock.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Iterator, Mapping, Sequence, Set as AbstractSet
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lowwater.catalog.expr import Column, Const, Type, columns_of
+from lowwater.catalog import expr as ex, state_json
 from lowwater.catalog.schemas import LAST, TICK
-from lowwater.catalog.state_json import write_state
 from lowwater.catalog.time import is_late
 from lowwater.columns.files import LINK_BITS, PLACE
 from lowwater.columns.values import Frame, concat_frames
 from lowwater.errors import LawError
 from lowwater.high.operators import StateHandover, frame_of, links_of
-from lowwater.plan.operators import ROWS, Bucket, Group, LftaInput, Node, walk
-from lowwater.plan.properties import ROW, TIMESTAMP
-from lowwater.plan.temporal import END_OF_TIME
+from lowwater.plan import operators as ops, properties, temporal
 from lowwater.reference.engine import Operators
 from lowwater.stream.groups import GroupOperator
 from lowwater.stream.maps import BucketOperator
@@ -33,7 +29,7 @@ from lowwater.stream.values import Value, Values
 # above them), the rows of a window that have equal columns differ in nothing: Arrow counts them, and the operators
 # take each combination once.
 
-_EXACT = (Type.INT, Type.BOOL, Type.IP, Type.MAC)
+_EXACT = (ex.Type.INT, ex.Type.BOOL, ex.Type.IP, ex.Type.MAC)
 """Types whose equality in Arrow is that of Python."""
 _AT = "_at"
 """Column with the place of a row: groups are opened in the order of their first rows."""
@@ -42,11 +38,11 @@ _AT = "_at"
 class WindowCounts:
     """The windows of a query that only counts, and the aggregation over them; `columns` are those that it reads."""
 
-    def __init__(self, bucket: Bucket, group: Group, plan: Operators) -> None:
+    def __init__(self, bucket: ops.Bucket, group: ops.Group, plan: Operators) -> None:
         windows, groups = plan.operator(bucket), plan.operator(group)
         assert isinstance(windows, BucketOperator) and isinstance(groups, GroupOperator)
         self._windows, self._groups, self._range = windows, groups, bucket.range
-        read = set(columns_of(*(key.expr for key in group.keys)))
+        read = set(ex.columns_of(*(key.expr for key in group.keys)))
         self.columns = [f.name for f in bucket.input.fields if f.name in read]
         self._places = [at for at, f in enumerate(bucket.fields) if f.name in self.columns]
         self._width = len(bucket.fields)
@@ -66,7 +62,7 @@ class WindowCounts:
             position += size
             if self._windows.counted % self._range == 0:
                 given.arrival = part[LAST][size - 1].as_py()
-                self._windows.emit(Promise(number + size, ROWS, (), given.arrival))
+                self._windows.emit(Promise(number + size, ops.ROWS, (), given.arrival))
         links, first, rows = np.unique(table[PLACE].to_numpy() >> LINK_BITS, return_index=True, return_counts=True)
         return {int(links[at]): int(rows[at]) for at in np.argsort(first)}
 
@@ -87,21 +83,21 @@ class WindowCounts:
             yield tuple(values), rows
 
 
-def window_counts(node: Node, leaves: Sequence[LftaInput], plan: Operators) -> WindowCounts | None:
+def window_counts(node: ops.Node, leaves: Sequence[ops.LftaInput], plan: Operators) -> WindowCounts | None:
     """Returns the windows of a high plan over these leaves, if its query only counts; else None."""
-    nodes = set(walk(node))
-    buckets = [below for below in nodes if isinstance(below, Bucket)]
+    nodes = set(ops.walk(node))
+    buckets = [below for below in nodes if isinstance(below, ops.Bucket)]
     readers = [above for above in nodes for below in above.inputs() if below in (*leaves, *buckets)]
     if len(leaves) != 1 or len(buckets) != 1 or len(readers) != 2 or leaves[0].lfta.placed or leaves[0].lfta.whole:
         return None
-    bucket, group = buckets[0], next((above for above in readers if isinstance(above, Group)), None)
+    bucket, group = buckets[0], next((above for above in readers if isinstance(above, ops.Group)), None)
     if group is None or group.input != bucket or bucket.input != leaves[0] or group.predicate is not None:
         return None
     tumbling = bucket.rows and bucket.range == bucket.slide and not bucket.partition
-    if not tumbling or not isinstance(bucket.counted, Const) or bucket.counted.value is not True:
+    if not tumbling or not isinstance(bucket.counted, ex.Const) or bucket.counted.value is not True:
         return None
     stored = {f.name: f.type for f in leaves[0].lfta.stored}
-    read = columns_of(*(key.expr for key in group.keys), *(a.argument for a in group.aggregates))
+    read = ex.columns_of(*(key.expr for key in group.keys), *(a.argument for a in group.aggregates))
     types = [stored.get(name) for name in read if name != bucket.name]
     only_counts = all(a.native is not None and a.native.fold is None and a.argument is None for a in group.aggregates)
     return WindowCounts(bucket, group, plan) if only_counts and all(kind in _EXACT for kind in types) else None
@@ -122,7 +118,7 @@ class IntervalRows(StreamOperator):
         super().__init__()
         self.rows: list[tuple[Row, int]] = []
         self.later: list[Row] = []
-        self.arrival = END_OF_TIME
+        self.arrival = temporal.END_OF_TIME
         self._end = end
 
     def row(self, port: int, row: Row) -> None:
@@ -139,13 +135,13 @@ class ArrivalChain:
         LawError: the state that the interval before left is of another instant.
     """
 
-    def __init__(self, node: Node, carry: StateHandover) -> None:
+    def __init__(self, node: ops.Node, carry: StateHandover) -> None:
         self._node, self._carry = node, carry
-        self._over = END_OF_TIME if carry.latest is None else carry.latest + 1
+        self._over = temporal.END_OF_TIME if carry.latest is None else carry.latest + 1
         self._plan = Operators(range(0), {}, Life(self._over, carry.late))
         self._given = IntervalRows(carry.end)
         self._plan.operator(node).connect(self._given, 0)
-        by_name = {leaf.lfta.name: leaf for leaf in walk(node) if isinstance(leaf, LftaInput)}
+        by_name = {leaf.lfta.name: leaf for leaf in ops.walk(node) if isinstance(leaf, ops.LftaInput)}
         self._leaves = [(leaf, self._plan.fed[name]) for name, leaf in by_name.items()]
         self._progress = [LeafProgress(leaf, self._plan.origins, carry.disorder) for leaf, _ in self._leaves]
         self._links = links_of(node)
@@ -186,8 +182,8 @@ class ArrivalChain:
             for row in sorted(arrived, key=lambda row: row[:4]):
                 self._given.arrival = row[0]
                 self._feed(*row)
-        self._given.arrival = END_OF_TIME
-        if promise >= END_OF_TIME and self._over <= self._carry.end:
+        self._given.arrival = temporal.END_OF_TIME
+        if promise >= temporal.END_OF_TIME and self._over <= self._carry.end:
             self._end()
         else:
             self._say(Promise(until - self._carry.late))
@@ -225,7 +221,7 @@ class ArrivalChain:
         # Queries that only count rows keep the form of earlier versions.
         highest = [progress.highest for progress in self._progress]
         attributes = any(progress.attributes for progress in self._progress)
-        return write_state([*state, highest] if attributes else state).encode()
+        return state_json.write_state([*state, highest] if attributes else state).encode()
 
     def _restore(self, state: Any) -> None:
         at, operators, self._numbers, self._records, later, *highest = state
@@ -251,9 +247,9 @@ class ArrivalChain:
             fed.receive(leaf.lfta.links.index(link), promise)
         if progress.counted:
             self._numbers[number] = at + 1
-            fed.emit(Promise(at + 1, ROWS, (), arrival))
+            fed.emit(Promise(at + 1, ops.ROWS, (), arrival))
 
-    def _before(self, leaf: LftaInput, link: str, number: int, place: int) -> int:
+    def _before(self, leaf: ops.LftaInput, link: str, number: int, place: int) -> int:
         """The number of rows (or of records, where several leaves read the link) before a row on its link."""
         if not leaf.lfta.placed:
             before = self._records.get((number, link), 0)
@@ -266,10 +262,10 @@ class ArrivalChain:
     def _end(self) -> None:
         """Promises the end of time, since the links have ended."""
         for (_, fed), progress in zip(self._leaves, self._progress, strict=True):
-            for origin in (*progress.attributes, *([ROWS] if progress.counted else [])):
+            for origin in (*progress.attributes, *([ops.ROWS] if progress.counted else [])):
                 for port in range(fed.ports):
                     fed.receive(port, Promise(MOST, origin, (), self._over - 1))
-        self._say(Promise(END_OF_TIME))
+        self._say(Promise(temporal.END_OF_TIME))
 
     def _say(self, promise: Promise) -> None:
         for _, fed in self._leaves:
@@ -290,18 +286,18 @@ class LeafProgress:
     """
 
     def __init__(
-        self, leaf: LftaInput, origins: AbstractSet[str], disorder: Mapping[str, tuple[int, Mapping[str, int]]]
+        self, leaf: ops.LftaInput, origins: AbstractSet[str], disorder: Mapping[str, tuple[int, Mapping[str, int]]]
     ) -> None:
-        self.counted = any(column.name == ROW for column in leaf.fields)
+        self.counted = any(column.name == properties.ROW for column in leaf.fields)
         self.attributes: dict[str, tuple[int, bool]] = {}
         for at, (key, column) in enumerate(zip(leaf.lfta.keys, leaf.fields, strict=False) if leaf.lfta.whole else ()):
             time = column.temporal
-            if isinstance(key.expr, Column) and time and time.origin in origins - {"", ROWS}:
+            if isinstance(key.expr, ex.Column) and time and time.origin in origins - {"", ops.ROWS}:
                 self.attributes[time.origin] = at, time.increasing
         self.highest: dict[str, dict[str, int]] = {}
-        self._stamp = next((at for at, column in enumerate(leaf.lfta.stored) if column.name == TIMESTAMP), 0)
+        self._stamp = next((at for at, column in enumerate(leaf.lfta.stored) if column.name == properties.TIMESTAMP), 0)
         self._whole, self._disorder = leaf.lfta.whole, disorder
-        self._judged = leaf.lfta.whole and (not self.attributes or bool(origins & {"", ROWS}))
+        self._judged = leaf.lfta.whole and (not self.attributes or bool(origins & {"", ops.ROWS}))
 
     def take(self, link: str, arrival: int, values: Values) -> bool:
         """Takes the attributes of a record; returns whether it violates (T2, T8): it is late in an attribute, or in a

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from itertools import chain
 
 from lowwater.errors import LowwaterError
-from lowwater.high.part import Part
-from lowwater.high.runner import Promises, Source
+from lowwater.high import part, runner
 from lowwater.instants import format_instant
 from lowwater.plan.temporal import END_OF_TIME
 
@@ -20,14 +19,14 @@ class PlanParts:
     """A plan divided into parts, in order of time, and the end of its interval, ns: a source that promises it promises
     all of time (docs/adr/0001)."""
 
-    parts: Sequence[Part]
-    sources: Collection[Source]
+    parts: Sequence[part.Part]
+    sources: Collection[runner.Source]
     end: int
 
 
 def closed_parts(
-    plans: Mapping[str, PlanParts], promised: dict[Source, int], read: Iterator[Promises]
-) -> Iterator[list[tuple[str, Part]]]:
+    plans: Mapping[str, PlanParts], promised: dict[runner.Source, int], read: Iterator[runner.Promises]
+) -> Iterator[list[tuple[str, part.Part]]]:
     """Yields the (query, part) that promises read together close, and reads on while parts are open.
 
     Args:

@@ -14,34 +14,15 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lowwater.catalog.expr import Expr
-from lowwater.catalog.schemas import LAST, TICK
+from lowwater.catalog import expr as ex, schemas
 from lowwater.columns.files import PLACE
 from lowwater.columns.values import Frame, divided, in_blocks, repeated
-from lowwater.high.operators import (
-    ORDER,
-    ChainedOperator,
-    filter_join_rows,
-    grouped,
-    grouped_in_python,
-    join_keys,
-    join_rows,
-    of_branch,
-    of_packets,
-    ordered_inputs,
-    sub_grouped,
-    ties,
-    watchlist_rows,
-    with_order,
-)
-from lowwater.plan import operators as ops
-from lowwater.plan.properties import value_schema
-from lowwater.plan.shares import ROWS, SubGroup, SuperGroup
-from lowwater.plan.temporal import END_OF_TIME, INT64_MAX
+from lowwater.high import operators
+from lowwater.plan import operators as ops, properties, shares, temporal
 
 DEEP = 16
 """Depth of nested generators after which the evaluation materializes the rows of an operator."""
-CARRIED = (LAST, TICK, PLACE)
+CARRIED = (schemas.LAST, schemas.TICK, PLACE)
 """Columns that every operator copies to its output."""
 
 Leaves = Mapping[str, Callable[[], Iterator[Frame]]]
@@ -68,7 +49,7 @@ class Counts:
 
     def inside(self, frame: Frame) -> npt.NDArray[np.bool_]:
         """Marks the rows of the slice."""
-        lasts = frame[LAST].to_numpy(zero_copy_only=False)
+        lasts = frame[schemas.LAST].to_numpy(zero_copy_only=False)
         inside: npt.NDArray[np.bool_] = (lasts >= self.slice_[0]) & (lasts < self.slice_[1])
         return inside
 
@@ -93,8 +74,8 @@ class Evaluation:
     lists: Mapping[tuple[str, tuple[ops.Field, ...]], Frame]
     counts: Counts
     folder: Path
-    promise: int = END_OF_TIME
-    chains: Mapping[str, ChainedOperator] = field(default_factory=dict)
+    promise: int = temporal.END_OF_TIME
+    chains: Mapping[str, operators.ChainedOperator] = field(default_factory=dict)
     most: int = 0
     _spills: Iterator[int] = field(default_factory=count)
     _held: dict[int, list[Frame]] = field(default_factory=dict)
@@ -104,7 +85,7 @@ class Evaluation:
         """Returns the rows of a plan; the counts are complete after the last one. Rows of an operator with several
         readers are materialized, and those at every `DEEP`th level: a chain of queries may be longer than Python allows
         for nested generators."""
-        self._ordered = ordered_inputs(node)
+        self._ordered = operators.ordered_inputs(node)
         for part in _in_parts(node):
             self._held[id(part)] = list(self._blocks(part))
         return self._blocks(node)
@@ -120,7 +101,7 @@ class Evaluation:
         # The second phase of an aggregation has the predicate of the first, too.
         if (
             isinstance(node, ops.Map | ops.Group | ops.Running)
-            and not isinstance(node, SuperGroup)
+            and not isinstance(node, shares.SuperGroup)
             and node.predicate is not None
         ):
             counts = self.counts.point("filter", node, "rows_in", "rows_out")
@@ -133,9 +114,9 @@ class Evaluation:
     def _input(self, node: ops.Node, at: int) -> Blocks:
         below = node.inputs()[at]
         blocks = self._blocks(below)
-        return (with_order(below, frame) for frame in blocks) if (id(node), at) in self._ordered else blocks
+        return (operators.with_order(below, frame) for frame in blocks) if (id(node), at) in self._ordered else blocks
 
-    def _filtered(self, predicate: Expr, blocks: Blocks, counts: Counter[str]) -> Blocks:
+    def _filtered(self, predicate: ex.Expr, blocks: Blocks, counts: Counter[str]) -> Blocks:
         for frame in blocks:
             passed = frame.filtered(predicate)
             counts["rows_in"] += self.counts.number(frame)
@@ -143,10 +124,10 @@ class Evaluation:
             yield passed
 
     def _groups(self, node: ops.Group, blocks: Blocks, counts: Counter[str]) -> Blocks:
-        group = grouped_in_python if node.physical().in_python else grouped
+        group = operators.grouped_in_python if node.physical().in_python else operators.grouped
         for groups in group(node, in_blocks(blocks), self.counts.slice_, self._folder(), self.most):
             inside, passed = self.counts.inside(groups), groups.filtered(node.having)
-            counts["rows_in"] += int(groups[ROWS.suffix].to_numpy(zero_copy_only=False)[inside].sum())
+            counts["rows_in"] += int(groups[shares.ROWS.suffix].to_numpy(zero_copy_only=False)[inside].sum())
             counts["groups"] += int(inside.sum())
             counts["rows_out"] += self.counts.number(passed)
             yield _items(node.items, passed)
@@ -161,7 +142,7 @@ class Evaluation:
 
     def _joined(self, node: ops.Join, left: Blocks, right: Blocks, counts: Counter[str]) -> Blocks:
         for ours, theirs in self._sides(node, left, right):
-            for frame, unmatched in join_rows(node, ours, theirs):
+            for frame, unmatched in operators.join_rows(node, ours, theirs):
                 inside = self.counts.number(frame)
                 counts["rows_out"] += inside
                 if unmatched:
@@ -171,8 +152,8 @@ class Evaluation:
     def _sides(self, node: ops.Join | ops.FilterJoin, left: Blocks, right: Blocks) -> Iterator[tuple[Frame, ...]]:
         """Yields both inputs of a join, in parts of equal keys if it has keys and they exceed memory."""
         nothing = [_empty(below) for below in node.inputs()]
-        most = self.most if ties(node) else INT64_MAX
-        return divided(self._folder(), (left, right), partial(join_keys, node), most, nothing)
+        most = self.most if operators.ties(node) else temporal.INT64_MAX
+        return divided(self._folder(), (left, right), partial(operators.join_keys, node), most, nothing)
 
     def _folder(self) -> Path:
         """Returns the path of a new spill folder; the folder does not exist yet."""
@@ -180,13 +161,13 @@ class Evaluation:
 
     def _filter_joined(self, node: ops.FilterJoin, left: Blocks, right: Blocks, counts: Counter[str]) -> Blocks:
         for ours, theirs in self._sides(node, left, right):
-            passed = filter_join_rows(node, ours, theirs)
+            passed = operators.filter_join_rows(node, ours, theirs)
             counts["rows_out"] += self.counts.number(passed)
             yield _items(node.items, passed)
 
     def _looked_up(self, node: ops.WatchJoin, blocks: Blocks, counts: Counter[str]) -> Blocks:
         for frame in blocks:
-            for matched in watchlist_rows(node, frame, self.lists[node.file, node.columns]):
+            for matched in operators.watchlist_rows(node, frame, self.lists[node.file, node.columns]):
                 counts["rows_out"] += self.counts.number(matched)
                 yield _items(node.items, matched)
 
@@ -204,24 +185,28 @@ def _in_parts(node: ops.Node) -> list[ops.Node]:
 
 def _empty(node: ops.Node) -> Frame:
     """Returns an empty frame with the columns of an operator."""
-    columns = {f.name: pa.array([], f.type) for f in value_schema(node.fields)}
-    return Frame(columns | {name: pa.array([], pa.int64()) for name in (LAST, PLACE)}, 0)
+    columns = {f.name: pa.array([], f.type) for f in properties.value_schema(node.fields)}
+    return Frame(columns | {name: pa.array([], pa.int64()) for name in (schemas.LAST, PLACE)}, 0)
 
 
 def _items(items: Iterable[ops.Item], frame: Frame) -> Frame:
     columns = {item.name: frame.of_expr(item.expr) for item in items}
-    carried = {name: values for name, values in frame.columns.items() if name in CARRIED or name.startswith(ORDER)}
+    carried = {
+        name: values for name, values in frame.columns.items() if name in CARRIED or name.startswith(operators.ORDER)
+    }
     return Frame(columns | carried, frame.rows)
 
 
 def _union(evaluation: Evaluation, node: ops.Union, *branches: Blocks) -> Blocks:
-    placed = of_packets(node, node.query)
+    placed = operators.of_packets(node, node.query)
     for number, (branch, blocks) in enumerate(zip(node.branches, branches, strict=True)):
         names = {mine.name: theirs.name for mine, theirs in zip(branch.fields, node.fields, strict=True)}
         for frame in blocks:
-            renamed = frame.renamed(names | {name: name for name in (LAST, TICK) if name in frame.columns})
+            renamed = frame.renamed(
+                names | {name: name for name in (schemas.LAST, schemas.TICK) if name in frame.columns}
+            )
             if placed and PLACE in frame.columns:
-                renamed.columns[PLACE] = of_branch(frame[PLACE], number, len(node.branches))
+                renamed.columns[PLACE] = operators.of_branch(frame[PLACE], number, len(node.branches))
             yield renamed
 
 
@@ -256,8 +241,8 @@ _GROUPS = ("group", "rows_in", "groups", "rows_out")
 OPERATORS: dict[type[ops.Node], tuple[Any, ...]] = {
     ops.Map: (lambda _, node, blocks: (_items(node.items, frame) for frame in blocks),),
     ops.Group: (Evaluation._groups, _GROUPS),
-    SubGroup: (lambda _, node, blocks: sub_grouped(node, in_blocks(blocks)),),
-    SuperGroup: (Evaluation._groups, _GROUPS),
+    shares.SubGroup: (lambda _, node, blocks: operators.sub_grouped(node, in_blocks(blocks)),),
+    shares.SuperGroup: (Evaluation._groups, _GROUPS),
     ops.Running: (Evaluation._chained, _GROUPS),
     ops.Sampling: (Evaluation._chained, ("rows", "rows_in"), ("sampling", "rows_out")),
     ops.Join: (Evaluation._joined, ("join", "rows_out", "left_unmatched", "right_unmatched")),

@@ -16,10 +16,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lowwater.catalog.expr import Column, Expr, columns_of
-from lowwater.catalog.functions import Columns, Fold
-from lowwater.catalog.schemas import LAST, STREAM_TYPES
-from lowwater.catalog.state_json import read_state, write_state
+from lowwater import errors, limits
+from lowwater.catalog import expr as ex, functions, schemas, state_json
 from lowwater.columns.files import LINK_BITS, PLACE
 from lowwater.columns.values import (
     Frame,
@@ -33,8 +31,6 @@ from lowwater.columns.values import (
     repeated,
     window_end,
 )
-from lowwater.errors import LowwaterError
-from lowwater.limits import ROW_BLOCK_ROWS
 from lowwater.plan import operators as ops
 from lowwater.plan.shares import ROWS, SubGroup, SuperGroup, partial_columns
 from lowwater.plan.temporal import END_OF_TIME, INT64_MAX
@@ -103,7 +99,7 @@ def with_order(node: ops.Node, frame: Frame) -> Frame:
 
 def order_of(frame: Frame) -> list[str]:
     """The columns that define the order of rows for an order-dependent reader."""
-    return [name for name in frame.columns if name.startswith(ORDER)] or [LAST, PLACE]
+    return [name for name in frame.columns if name.startswith(ORDER)] or [schemas.LAST, PLACE]
 
 
 def orders(frame: Frame) -> Iterator[tuple[Any, ...]]:
@@ -135,14 +131,14 @@ class StoredState:
     files: Mapping[str, bytes]
     folder: str = ""
 
-    def of(self, query: str, read: Callable[[bytes], Any] = read_state) -> Any:
+    def of(self, query: str, read: Callable[[bytes], Any] = state_json.read_state) -> Any:
         """Returns the state of a query's operator, with `json.loads` its JSON. If it cannot be read, the hint of the
         error says how to make it again."""
         try:
             return read(self.files.get(state_file(query), b""))
-        except (ValueError, LowwaterError) as error:
-            cause = error.message if isinstance(error, LowwaterError) else str(error)
-            raise LowwaterError(
+        except (ValueError, errors.LowwaterError) as error:
+            cause = error.message if isinstance(error, errors.LowwaterError) else str(error)
+            raise errors.LowwaterError(
                 f"{self.folder}/{state_file(query)}: {cause}",
                 f"remove the folder {self.folder}, and `lowwater backfill` makes it again",
             ) from error
@@ -174,7 +170,7 @@ class StateHandover:
 # Groups by epochs, block by block. `catalog.functions.Native` states the partial aggregates of an aggregate and their
 # folds.
 
-Partials = Sequence[tuple[ops.Aggregate, Columns]]
+Partials = Sequence[tuple[ops.Aggregate, functions.Columns]]
 """Each aggregate of an operator, with its form in Arrow."""
 
 
@@ -211,15 +207,15 @@ def sub_grouped(node: SubGroup, blocks: Iterable[Frame]) -> Iterator[Frame]:
     waiting: list[Frame] = []
     for frame in blocks:
         waiting.append(_merged(_partials(node, frame, aggregates), names, folds))
-        if sum(each.rows for each in waiting) > ROW_BLOCK_ROWS:
+        if sum(each.rows for each in waiting) > limits.ROW_BLOCK_ROWS:
             waiting = [_merged(concat_frames(waiting), names, folds)]
-            if waiting[0].rows > ROW_BLOCK_ROWS // 2:  # the groups are too many to be held
+            if waiting[0].rows > limits.ROW_BLOCK_ROWS // 2:  # the groups are too many to be held
                 yield _ending(node, waiting.pop())
     if waiting:
         yield _ending(node, _merged(concat_frames(waiting), names, folds))
 
 
-def _form(node: ops.Group) -> tuple[list[str], Partials, dict[str, Fold]]:
+def _form(node: ops.Group) -> tuple[list[str], Partials, dict[str, functions.Fold]]:
     """Names of the keys, the aggregates, and name of a column of partial aggregates -> what merges its values."""
     aggregates, folds = [(each, partial_columns(each)) for each in node.aggregates], {ROWS.suffix: ROWS.fold}
     for aggregate, form in aggregates:
@@ -230,15 +226,15 @@ def _form(node: ops.Group) -> tuple[list[str], Partials, dict[str, Fold]]:
 def _ending(node: ops.Group, groups: Frame) -> Frame:
     """Adds `_last` to groups."""
     ends = group_end(node.key_fields, [groups[item.name] for item in node.keys], groups.rows)
-    return Frame(groups.columns | {LAST: pa.array(ends)}, groups.rows)
+    return Frame(groups.columns | {schemas.LAST: pa.array(ends)}, groups.rows)
 
 
 def _finished(node: ops.Group, aggregates: Partials, groups: Frame, slice_: tuple[int, int]) -> Frame:
     """Adds `_last` and the values. Only that of an incomplete group may exceed 64 bits."""
     groups = _ending(node, groups)
-    ends = groups[LAST].to_numpy()
+    ends = groups[schemas.LAST].to_numpy()
     inside = (ends >= slice_[0]) & (ends < slice_[1])
-    columns = {name: groups[name] for name in (*(item.name for item in node.keys), LAST, ROWS.suffix)}
+    columns = {name: groups[name] for name in (*(item.name for item in node.keys), schemas.LAST, ROWS.suffix)}
     for aggregate, form in aggregates:
         partials = [groups[aggregate.name + column.suffix] for column in form.partials]
         if form.beyond is not None and (form.beyond(*partials).to_numpy(zero_copy_only=False) & inside).any():
@@ -258,7 +254,7 @@ def _partials(node: ops.Group, frame: Frame, aggregates: Partials) -> Frame:
     return Frame(columns, frame.rows)
 
 
-def _merged(frame: Frame, names: Sequence[str], folds: Mapping[str, Fold]) -> Frame:
+def _merged(frame: Frame, names: Sequence[str], folds: Mapping[str, functions.Fold]) -> Frame:
     """Merges the partial aggregates of every key. Returns one row per key."""
     if not all(isinstance(fold.arrow, str) for fold in folds.values()):
         return _by_sorting(frame, names, folds)
@@ -273,7 +269,7 @@ def _merged(frame: Frame, names: Sequence[str], folds: Mapping[str, Fold]) -> Fr
     return Frame(columns, merged.rows)
 
 
-def _by_sorting(frame: Frame, names: Sequence[str], folds: Mapping[str, Fold]) -> Frame:
+def _by_sorting(frame: Frame, names: Sequence[str], folds: Mapping[str, functions.Fold]) -> Frame:
     """Merges as `_merged` does, but sorts the rows by key, for folds without an aggregate in Arrow."""
     numbers, _ = codes([frame[name] for name in names], frame.rows)
     order = np.argsort(numbers, kind="stable")
@@ -325,11 +321,11 @@ def grouped_in_python(
         ranks = orders(frame) if node.order_dependent else repeat((), frame.rows)
         for place, order, *arguments in zip(places.tolist(), ranks, *argument_rows, strict=True):
             aggregates.add(groups[place], arguments, order)
-        whole = [slice_[0] <= end < slice_[1] for end in found[LAST].to_pylist()]
+        whole = [slice_[0] <= end < slice_[1] for end in found[schemas.LAST].to_pylist()]
         values = [_results(aggregates, group, is_whole) for group, is_whole in zip(groups, whole, strict=True)]
         columns = found.columns | {ROWS.suffix: pa.array(sizes)}
         for at, aggregate in enumerate(node.aggregates):
-            columns[aggregate.name] = pa.array([value[at] for value in values], STREAM_TYPES[aggregate.type])
+            columns[aggregate.name] = pa.array([value[at] for value in values], schemas.STREAM_TYPES[aggregate.type])
         yield Frame(columns, found.rows)
 
 
@@ -352,7 +348,7 @@ def _arguments(aggregate: ops.Aggregate, frame: Frame) -> Iterable[tuple[Value, 
 def _results(aggregates: Aggregates, group: Sequence[Accumulator], is_whole: bool) -> Sequence[Value]:
     if is_whole:
         return list(aggregates.results(group))
-    with suppress(LowwaterError):
+    with suppress(errors.LowwaterError):
         return list(aggregates.results(group))
     return [None] * len(group)
 
@@ -412,9 +408,9 @@ def join_rows(node: ops.Join, left: Frame, right: Frame) -> Iterator[tuple[Frame
     ours, theirs = _aliased(node, left, right)
     values = ours.of_expr(node.window.left), theirs.of_expr(node.window.right)
     met = np.zeros(ours.rows, np.bool_), np.zeros(theirs.rows, np.bool_)
-    needed = columns_of(*(item.expr for item in node.items))
-    residual_columns = columns_of(node.residual)
-    lasts = [_numbers(frame[LAST]) for frame in (ours, theirs)]
+    needed = ex.columns_of(*(item.expr for item in node.items))
+    residual_columns = ex.columns_of(node.residual)
+    lasts = [_numbers(frame[schemas.LAST]) for frame in (ours, theirs)]
     for a, b in _ranges(node, ours, theirs, values).blocks():
         if node.residual is not None:
             chosen = _pairs(ours, theirs, a, b, residual_columns).of_expr(node.residual).fill_null(False)
@@ -427,12 +423,12 @@ def join_rows(node: ops.Join, left: Frame, right: Frame) -> Iterator[tuple[Frame
         (node.kind.keeps_left, "left", ours, theirs, [(b, a) for a, b in ties(node)]),
         (node.kind.keeps_right, "right", theirs, ours, ties(node)),
     )
-    kinds = {f"{alias}.{f.name}": STREAM_TYPES[f.type] for alias, below in _inputs(node) for f in below.fields}
+    kinds = {f"{alias}.{f.name}": schemas.STREAM_TYPES[f.type] for alias, below in _inputs(node) for f in below.fields}
     for at, (keeps, side, frame, other, pairs) in enumerate(sides):
         missing = {name: kinds[name] for name in needed if name in other.columns}
         alone = np.flatnonzero(~met[at]) if keeps else np.zeros(0, np.int64)
-        for begin in range(0, len(alone), ROW_BLOCK_ROWS):
-            rows = alone[begin : begin + ROW_BLOCK_ROWS]
+        for begin in range(0, len(alone), limits.ROW_BLOCK_ROWS):
+            rows = alone[begin : begin + limits.ROW_BLOCK_ROWS]
             present = frame.take(rows)
             columns = present.columns | _tied(pairs, present, missing)
             value = values[at].take(pa.array(rows))
@@ -441,7 +437,7 @@ def join_rows(node: ops.Join, left: Frame, right: Frame) -> Iterator[tuple[Frame
             yield _dated(Frame({name: columns[name] for name in needed}, len(rows)), ends), side
 
 
-def ties(node: ops.Join | ops.FilterJoin) -> list[tuple[Expr, Expr]]:
+def ties(node: ops.Join | ops.FilterJoin) -> list[tuple[ex.Expr, ex.Expr]]:
     """The equalities of a join, with that of its window."""
     if isinstance(node, ops.FilterJoin):
         return [*node.keys]
@@ -482,12 +478,12 @@ def _moved(values: Numbers, by: int) -> Numbers:
 
 
 def _tied(
-    pairs: Sequence[tuple[Expr, Expr]], present: Frame, missing: Mapping[str, pa.DataType]
+    pairs: Sequence[tuple[ex.Expr, ex.Expr]], present: Frame, missing: Mapping[str, pa.DataType]
 ) -> dict[str, pa.Array]:
     """The columns of the missing side: an equality fills in the value of the present side (V1), the rest is NULL."""
-    tied: dict[str, Expr] = {}
+    tied: dict[str, ex.Expr] = {}
     for column, other in pairs:
-        if isinstance(column, Column):
+        if isinstance(column, ex.Column):
             tied.setdefault(column.name, other)
     nulls = {name: pa.nulls(present.rows, kind) for name, kind in missing.items()}
     return nulls | {name: present.of_expr(tied[name]) for name in missing if name in tied}
@@ -500,7 +496,7 @@ def _pairs(left: Frame, right: Frame, a: Numbers, b: Numbers, names: Sequence[st
 
 
 def _dated(frame: Frame, ends: Numbers) -> Frame:
-    return Frame(frame.columns | {LAST: pa.array(ends)}, frame.rows)
+    return Frame(frame.columns | {schemas.LAST: pa.array(ends)}, frame.rows)
 
 
 def _numbers(column: pa.Array) -> Numbers:
@@ -555,9 +551,9 @@ class ChainedOperator:
     def take(self, frame: Frame) -> int:
         """Stores rows of the interval until their epoch has ended; returns their number. Those before it are in the
         earlier state, those after it not complete yet."""
-        lasts = frame[LAST].to_numpy(zero_copy_only=False)
+        lasts = frame[schemas.LAST].to_numpy(zero_copy_only=False)
         frame = frame.where(pa.array((lasts >= self._carry.start) & (lasts < self._carry.end)))
-        rows = zip(tuples(self._node.input, frame), frame[LAST].to_pylist(), orders(frame), strict=True)
+        rows = zip(tuples(self._node.input, frame), frame[schemas.LAST].to_pylist(), orders(frame), strict=True)
         for values, latest, order in rows:
             self.operator.receive(0, Row(values, latest, order))
         return frame.rows
@@ -577,7 +573,7 @@ class ChainedOperator:
 
     def state(self) -> bytes:
         """The state for the interval after."""
-        return write_state(self.operator.state()).encode()
+        return state_json.write_state(self.operator.state()).encode()
 
     @property
     def held(self) -> int:
@@ -599,8 +595,8 @@ class RowCollector(StreamOperator):
 def frame_of(fields: Sequence[ops.Field], rows: Sequence[Row], **more: Sequence[Any]) -> Frame:
     """Converts rows to columns: fields, `_last`, and further integer columns by name."""
     values = list(zip(*(row.values for row in rows), strict=True)) if rows else [()] * len(fields)
-    columns = {f.name: pa.array(value, STREAM_TYPES[f.type]) for f, value in zip(fields, values, strict=True)}
-    columns[LAST] = pa.array([row.last for row in rows], pa.int64())
+    columns = {f.name: pa.array(value, schemas.STREAM_TYPES[f.type]) for f, value in zip(fields, values, strict=True)}
+    columns[schemas.LAST] = pa.array([row.last for row in rows], pa.int64())
     columns |= {name: pa.array(numbers, pa.int64()) for name, numbers in more.items()}
     return Frame(columns, len(rows))
 

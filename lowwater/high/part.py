@@ -17,8 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from lowwater.catalog.expr import Expr
-from lowwater.catalog.schemas import CONTROL, LAST, ROW, TICK
+from lowwater.catalog import expr as ex, schemas
 from lowwater.columns.files import Bounds, Chunk, HourFiles, Share, digests, file_columns, file_schema
 from lowwater.columns.values import Frame, in_blocks
 from lowwater.errors import LowwaterError, error_of_query
@@ -26,11 +25,7 @@ from lowwater.high.arrival import ArrivalChain
 from lowwater.high.evaluate import Counts, Evaluation, Points
 from lowwater.high.operators import ChainedOperator, StateHandover, state_file
 from lowwater.high.timeline import Timeline, TimeSlice
-from lowwater.plan.operators import Field, Node, Running, Sampling, walk
-from lowwater.plan.properties import by_arrival as reads_by_arrival
-from lowwater.plan.properties import value_schema
-from lowwater.plan.shares import texts
-from lowwater.plan.temporal import END_OF_TIME, INT64_MAX
+from lowwater.plan import operators as ops, properties, shares, temporal
 from lowwater.storage import paths
 from lowwater.storage.paths import lake_path, local
 
@@ -45,7 +40,7 @@ class StoredLeaf:
         number: column with the number of the record on its link; empty for none.
     """
 
-    fields: Sequence[Field]
+    fields: Sequence[ops.Field]
     chunks: Sequence[tuple[int, Chunk]]
     placed: bool = False
     number: str = ""
@@ -55,7 +50,7 @@ class StoredLeaf:
         first, end = slices[0].reads[name], slices[-1].end
         chunks = [each for each in self.chunks if each[1].low < end and each[1].high >= first]
         if share is not None and name in share.keys:
-            bounds, by = share.bounds, texts(share.keys[name])
+            bounds, by = share.bounds, shares.texts(share.keys[name])
             chunks = [each for each in chunks if bounds.meets(each[1].known(by))]
         return replace(self, chunks=chunks)
 
@@ -78,10 +73,10 @@ class Part:
         divided: what divides the rows of its files, for a reader by shares.
     """
 
-    node: Node
+    node: ops.Node
     slices: Sequence[TimeSlice]
     stored: Mapping[str, StoredLeaf]
-    lists: Mapping[tuple[str, tuple[Field, ...]], pa.Table]
+    lists: Mapping[tuple[str, tuple[ops.Field, ...]], pa.Table]
     folder: PurePath
     name: str
     owned: tuple[int, int]
@@ -90,7 +85,7 @@ class Part:
     published: bool
     carry: StateHandover | None = None
     share: Share | None = None
-    divided: tuple[Expr, ...] = ()
+    divided: tuple[ex.Expr, ...] = ()
 
     @property
     def end(self) -> int:
@@ -100,7 +95,7 @@ class Part:
     @property
     def span(self) -> tuple[int, int]:
         """Rows with `_last` (ns) in [first, second) are counted; with a state every row comes out once."""
-        return (self.slices[0].start, self.end) if self.carry is None else (-END_OF_TIME, INT64_MAX)
+        return (self.slices[0].start, self.end) if self.carry is None else (-temporal.END_OF_TIME, temporal.INT64_MAX)
 
 
 @dataclass
@@ -131,9 +126,9 @@ Chains = Mapping[str, ArrivalChain | ChainedOperator]
 def _chains(part: Part) -> Chains:
     if part.carry is None:
         return {}
-    if reads_by_arrival(part.node):
+    if properties.by_arrival(part.node):
         return {part.node.query: ArrivalChain(part.node, part.carry)}
-    chained = [each for each in walk(part.node) if isinstance(each, Running | Sampling)]
+    chained = [each for each in ops.walk(part.node) if isinstance(each, ops.Running | ops.Sampling)]
     return {each.query: ChainedOperator(each, part.carry) for each in chained}
 
 
@@ -161,7 +156,7 @@ def _evaluated(part: Part, most: int) -> PartOutcome:
             for slice_ in part.slices:
                 before, counts = outcome.read, Counts(part.span)
                 for frame in _frames(part, slice_, chains, counts, spill, most, outcome):
-                    lasts = frame[LAST]
+                    lasts = frame[schemas.LAST]
                     frame = frame.where(pc.and_(pc.greater_equal(lasts, first), pc.less(lasts, end)))
                     if frame.rows:
                         out.write(_dated(part, frame, schema))
@@ -217,7 +212,7 @@ def _frames(
 
 def _rows(part: Part, slice_: TimeSlice, name: str) -> Iterator[Frame]:
     stored = part.stored[name].narrowed(name, [slice_], part.share)
-    names = [f.name for f in stored.fields] + [LAST] + ([TICK] if part.step is not None else [])
+    names = [f.name for f in stored.fields] + [schemas.LAST] + ([schemas.TICK] if part.step is not None else [])
     first, end = slice_.reads[name], slice_.end
     for file, chunks in groupby(_of_share(part.share, name, stored.chunks), key=lambda each: each[1].file):
         with pq.ParquetFile(local(lake_path(file))) as opened:
@@ -237,7 +232,7 @@ def _of_share(
     if share is None:
         yield from ((link, chunk, everything, None) for link, chunk in chunks)
     elif name in share.keys:
-        bounds, by = share.bounds, texts(share.keys[name])
+        bounds, by = share.bounds, shares.texts(share.keys[name])
         for link, chunk in chunks:
             yield link, chunk, everything, None if bounds.holds(chunk.known(by)) else bounds
     else:
@@ -253,18 +248,18 @@ def _of_share(
 def _dated(part: Part, frame: Frame, schema: pa.Schema) -> pa.Table:
     if part.step is None:
         # A row that came with a record may have been final before its own last instant.
-        finals = frame[TICK if TICK in frame.columns else LAST]
+        finals = frame[schemas.TICK if schemas.TICK in frame.columns else schemas.LAST]
         ticks = part.timeline.ticks(finals.to_numpy(zero_copy_only=False))
     else:
-        ticks = -(-frame[TICK].to_numpy(zero_copy_only=False) // part.step) * part.step
+        ticks = -(-frame[schemas.TICK].to_numpy(zero_copy_only=False) // part.step) * part.step
     control = {
-        LAST: frame[LAST],
-        "_kind": pa.repeat(pa.scalar(ROW), frame.rows),
-        TICK: pa.array(np.minimum(ticks, part.timeline.closing)),
+        schemas.LAST: frame[schemas.LAST],
+        "_kind": pa.repeat(pa.scalar(schemas.ROW), frame.rows),
+        schemas.TICK: pa.array(np.minimum(ticks, part.timeline.closing)),
         "_period": pa.repeat(pa.scalar(0, pa.int64()), frame.rows),
     }
-    control["_until"] = control[TICK]
+    control["_until"] = control[schemas.TICK]
     fields = part.node.fields
-    values = pa.table([frame[f.name] for f in fields], schema=value_schema(fields))
+    values = pa.table([frame[f.name] for f in fields], schema=properties.value_schema(fields))
     columns = file_columns(values, fields, part.published)
-    return pa.Table.from_arrays([*columns, *(control[name] for name in CONTROL.names)], schema=schema)
+    return pa.Table.from_arrays([*columns, *(control[name] for name in schemas.CONTROL.names)], schema=schema)

@@ -6,9 +6,8 @@ from collections.abc import Generator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
-from lowwater.errors import LowwaterError
+from lowwater import errors, limits
 from lowwater.high.runner import Promises, Source
-from lowwater.limits import rows_within
 from lowwater.threads import TaskMap, each_on_threads, thread_count
 
 if TYPE_CHECKING:
@@ -23,7 +22,7 @@ def process_bounds(memory: int = 0, threads: int = 0) -> tuple[int, int]:
         threads: 0 for one a core, as far as memory allows.
     """
     number = threads or thread_count(memory)
-    return number, rows_within(memory // number)
+    return number, limits.rows_within(memory // number)
 
 
 class InProcess:
@@ -38,7 +37,7 @@ class InProcess:
     def begin(self) -> None:
         """Nothing has to start."""
 
-    def broken(self, error: LowwaterError) -> bool:
+    def broken(self, error: errors.LowwaterError) -> bool:
         """An error here is one of its interval."""
         return False
 

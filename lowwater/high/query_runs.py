@@ -19,18 +19,15 @@ from lowwater.catalog.schemas import STREAM_TYPES
 from lowwater.catalog.watchlists import read_watchlist
 from lowwater.columns.files import FINEST, HourFiles, Share, file_schema
 from lowwater.errors import LowwaterError, error_of_query
+from lowwater.high import handover, operators
 from lowwater.high.closing import PlanParts, closed_parts
-from lowwater.high.handover import SharedState
-from lowwater.high.operators import StateHandover, links_of
 from lowwater.high.part import Part, PartOutcome, StoredLeaf, added, evaluate_part
 from lowwater.high.runner import Promises, Runner, Source
 from lowwater.high.streams import StoredStream, StreamFiles, timeline_of
 from lowwater.high.timeline import Timeline, TimeSlice, choose_chain, choose_slices, rows_of
+from lowwater.plan import properties, rules, temporal
 from lowwater.plan.operators import Cut, LftaInput, Node, WatchJoin, leaves, walk, with_leaves
-from lowwater.plan.properties import hands_over, placed_leaves
-from lowwater.plan.rules import NUMBER_COLUMN
 from lowwater.plan.shares import Stage, by_slices, fragment_plan, stages_of, texts, waits_for_promises
-from lowwater.plan.temporal import END_OF_TIME, INT64_MAX
 from lowwater.storage import paths
 from lowwater.storage.paths import lake_path, local, make_folders
 
@@ -113,7 +110,7 @@ class _Plan(PlanParts):
     """A plan in parts; `shared` is its state, if it has one and is evaluated by shares."""
 
     timeline: Timeline
-    shared: SharedState | None
+    shared: handover.SharedState | None
 
     def states(self, outcomes: Outcomes) -> dict[str, bytes] | None:
         """Returns what the whole plan leaves; None where the outcomes are not those of the whole."""
@@ -140,7 +137,7 @@ class _Run:
     end: int
     folder: PurePath
     settings: HighSettings
-    carries: Mapping[str, StateHandover]
+    carries: Mapping[str, operators.StateHandover]
     published: bool
     promised: dict[Source, int] = field(default_factory=dict)
 
@@ -196,7 +193,7 @@ class _Run:
         make_folders(folder)
         if name == RESULT:
             return StreamFiles(folder, node.fields, (self.start, self.end), self.end, self.published)
-        return StreamFiles(folder, node.fields, (-END_OF_TIME, INT64_MAX), END_OF_TIME)
+        return StreamFiles(folder, node.fields, (-temporal.END_OF_TIME, temporal.INT64_MAX), temporal.END_OF_TIME)
 
     def _run(
         self,
@@ -245,7 +242,7 @@ class _Run:
         if not stage.keys:
             return [stage]
         lftas = {leaf.lfta.name: leaf for leaf in leaves(stage.node) if isinstance(leaf, LftaInput)}
-        placed = placed_leaves(stage.node) | {name for name, leaf in lftas.items() if leaf.lfta.placed}
+        placed = properties.placed_leaves(stage.node) | {name for name, leaf in lftas.items() if leaf.lfta.placed}
         rows = {name: sum(feed.rows for feed in feeding[name][1].values()) for name in lftas}
         keys, agreed = stage.keys, set[str]()
         for name in sorted(rows, key=lambda name: -rows[name]):
@@ -269,10 +266,10 @@ class _Run:
         """Divides a stage into parts, slices of time x shares; None where there is nothing to do."""
         node, behind = stage.node, self._feeding(stage.node, feeds)
         sources = {source: feed for _, group in behind.values() for source, feed in group.items()}
-        rows, handed = any(feed.rows for feed in sources.values()), hands_over(node)
+        rows, handed = any(feed.rows for feed in sources.values()), properties.hands_over(node)
         if not rows and not handed:
             return None
-        carry = self.carries.get(query, StateHandover(end=self.end))
+        carry = self.carries.get(query, operators.StateHandover(end=self.end))
         start = carry.start if handed and (carry.start or not rows) else None
         timeline = timeline_of(sources.values(), self.end, self.settings.tick, start)
         lists = {(join.file, join.columns): _watch_table(join) for join in walk(node) if isinstance(join, WatchJoin)}
@@ -282,9 +279,9 @@ class _Run:
         keys = {name: tuple(key[name] for key in stage.keys) for name in behind if _keys_of(stage, name)}
         slices = self._slices(node, behind, bool(stage.keys) or stage.anywhere)
         width, shared = slices[0][1], None
-        places: Iterable[StateHandover | None] = repeat(None) if by_slices(node) else [carry]
+        places: Iterable[operators.StateHandover | None] = repeat(None) if by_slices(node) else [carry]
         if not by_slices(node) and width > 1:
-            shared = SharedState(stage, carry, width)
+            shared = handover.SharedState(stage, carry, width)
             places = shared.divided()
         parts = []
         for number, (span, shares) in enumerate(slices):
@@ -359,7 +356,7 @@ def _gathered(parts: Sequence[Part], outcomes: Sequence[PartOutcome]) -> Iterato
 
 def _stored(node: Node, behind: Behind) -> dict[str, StoredLeaf]:
     """Describes the stored rows of each leaf of a plan."""
-    links, placed = links_of(node), placed_leaves(node)
+    links, placed = operators.links_of(node), properties.placed_leaves(node)
     stored = {}
     for name, (leaf, group) in behind.items():
         lfta = leaf.lfta if isinstance(leaf, LftaInput) else None
@@ -367,7 +364,7 @@ def _stored(node: Node, behind: Behind) -> dict[str, StoredLeaf]:
         chunks = [
             (number, chunk) for number, feed in zip(numbers, group.values(), strict=True) for chunk in feed.chunks
         ]
-        record = NUMBER_COLUMN if lfta and lfta.placed else ""
+        record = rules.NUMBER_COLUMN if lfta and lfta.placed else ""
         stored[name] = StoredLeaf(lfta.stored if lfta else leaf.fields, chunks, name in placed, record)
     return stored
 
@@ -394,7 +391,7 @@ def run_high(
     end: int,
     folder: PurePath,
     settings: HighSettings | None = None,
-    carries: Mapping[str, StateHandover] | None = None,
+    carries: Mapping[str, operators.StateHandover] | None = None,
     failures: dict[str, LowwaterError] | None = None,
     published: bool = False,
 ) -> dict[str, HighResult]:

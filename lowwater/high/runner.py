@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from lowwater.errors import LowwaterError
-from lowwater.threads import TaskMap
+from lowwater import errors, threads
 
 if TYPE_CHECKING:  # an ingest has a runner, and no plans
     from lowwater.high.streams import StoredStream
@@ -40,10 +39,10 @@ class Runner(Protocol):
     def begin(self) -> None:
         """Prepares for work in the background; its errors come where it is needed."""
 
-    def broken(self, error: LowwaterError) -> bool:
+    def broken(self, error: errors.LowwaterError) -> bool:
         """Whether an error is of the runner itself, and so of every interval."""
 
-    def tasks(self, what: str) -> TaskMap:
+    def tasks(self, what: str) -> threads.TaskMap:
         """Returns what runs tasks of an ingest, the low or the high level, or an audit, as `what` says."""
 
     def promises(self, feeds: Mapping[Source, StoredStream]) -> Generator[Promises]:

@@ -18,8 +18,7 @@ from lowwater.catalog.schemas import CONTROL, LAST, PUNCTUATION, ROW, TICK
 from lowwater.columns.files import Chunk, Index, file_schema
 from lowwater.errors import LowwaterError
 from lowwater.high.timeline import ROW_COUNT_UNIT, Instants, Promise, Timeline, grid
-from lowwater.plan.operators import Field
-from lowwater.plan.temporal import END_OF_TIME
+from lowwater.plan import operators as ops, temporal
 from lowwater.storage import paths
 from lowwater.storage.paths import lake_path, local
 
@@ -42,9 +41,9 @@ class StoredStream:
     promises: list[Promise] = field(default_factory=list)
     rows: int = 0
     stored: int = 0
-    tick: int = END_OF_TIME
+    tick: int = temporal.END_OF_TIME
     ends: Counter[int] = field(default_factory=Counter)
-    latest: int = -END_OF_TIME
+    latest: int = -temporal.END_OF_TIME
 
     @property
     def promise(self) -> int:
@@ -96,7 +95,7 @@ class StoredStream:
         marks, rows = table.filter(pc.invert(is_row)), table.filter(is_row)
         columns = [marks[name].to_pylist() for name in (TICK, "_until", "_period", LAST)]
         self.promises += [Promise(*values) for values in zip(*columns, strict=True)]
-        latest = pc.max(table[TICK]).as_py() if table.num_rows else -END_OF_TIME
+        latest = pc.max(table[TICK]).as_py() if table.num_rows else -temporal.END_OF_TIME
         if not rows.num_rows:
             return 0, 0, 0, latest, Counter()
         last = rows[LAST].to_numpy()
@@ -106,7 +105,7 @@ class StoredStream:
 
     def promised(self, instants: Instants) -> Instants:
         """The highest promise (ns) up to each instant; below every instant where there is none."""
-        highest: Instants = np.full(len(instants), -END_OF_TIME, np.int64)
+        highest: Instants = np.full(len(instants), -temporal.END_OF_TIME, np.int64)
         for promise in self.promises:
             begin = int(np.searchsorted(instants, promise.first))
             # The instant after its last tick still has its last promise.
@@ -124,12 +123,12 @@ def timeline_of(feeds: Collection[StoredStream], end: int, step: int, start: int
         end: end of the interval, ns; the last tick, unless a later row exists or `end` is the end of time.
         start: smallest `_last` (ns) of a row from the earlier state; None without a state.
     """
-    closing = max(end if end < END_OF_TIME else -END_OF_TIME, *(feed.latest for feed in feeds))
+    closing = max(end if end < temporal.END_OF_TIME else -temporal.END_OF_TIME, *(feed.latest for feed in feeds))
     starts = [] if start is None else [start]
     # Before the first row a promise releases nothing.
     instants = grid(min([*starts, *(feed.tick for feed in feeds if feed.rows)], default=closing), closing, step)
     promised = np.min([feed.promised(instants) for feed in feeds], axis=0)
-    promised[-1] = END_OF_TIME
+    promised[-1] = temporal.END_OF_TIME
     return Timeline.of(instants, promised)
 
 
@@ -146,7 +145,7 @@ class StreamFiles:
     """
 
     folder: PurePath
-    fields: Sequence[Field]
+    fields: Sequence[ops.Field]
     owned: tuple[int, int]
     closing: int
     published: bool = False

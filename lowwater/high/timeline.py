@@ -13,9 +13,7 @@ import numpy.typing as npt
 
 from lowwater.catalog.time import ticks_up_to
 from lowwater.limits import TIMELINE_TICKS
-from lowwater.plan.operators import Join, Node, walk
-from lowwater.plan.properties import read_from
-from lowwater.plan.temporal import END_OF_TIME
+from lowwater.plan import operators as ops, properties, temporal
 
 Instants = npt.NDArray[np.int64]
 
@@ -66,7 +64,7 @@ class Timeline:
 
     def below(self, closing: int) -> Iterator[Promise]:
         """Yields the promises below the closing one; those that rise with time form one run."""
-        begin = int(np.searchsorted(self.promises, -END_OF_TIME, side="right"))
+        begin = int(np.searchsorted(self.promises, -temporal.END_OF_TIME, side="right"))
         end = int(np.searchsorted(self.promises, closing))
         instants, promises = self.instants[begin:end].tolist(), self.promises[begin:end].tolist()
         at = 0
@@ -92,7 +90,7 @@ def grid(first: int, closing: int, step: int) -> Instants:
 
 ROW_COUNT_UNIT = 1_000_000_000
 """Rows are counted per this length of time (ns) before slices are chosen."""
-ALL_TIME = END_OF_TIME
+ALL_TIME = temporal.END_OF_TIME
 
 
 @dataclass(frozen=True)
@@ -105,7 +103,7 @@ class TimeSlice:
     reads: Mapping[str, int]
 
 
-def choose_slices(node: Node, rows: Counter[int], most: int) -> list[TimeSlice]:
+def choose_slices(node: ops.Node, rows: Counter[int], most: int) -> list[TimeSlice]:
     """Chooses slices of all time with about equal numbers of rows, for a plan without a state that outlives a slice.
 
     No slice is shorter than the time it reads before its start, unless its rows meet by a band alone: then each slice
@@ -116,17 +114,17 @@ def choose_slices(node: Node, rows: Counter[int], most: int) -> list[TimeSlice]:
         most: largest number of slices, at least 1.
     """
     cuts: list[int] = []
-    waiting = [part for part in walk(node) if part.facts.waits]
-    copied = bool(waiting) and all(isinstance(part, Join) and part.by_time_alone for part in waiting)
+    waiting = [part for part in ops.walk(node) if part.facts.waits]
+    copied = bool(waiting) and all(isinstance(part, ops.Join) and part.by_time_alone for part in waiting)
     before = min(rows, default=0) * ROW_COUNT_UNIT
     for boundary in boundaries(rows, most):
         cut = boundary if copied else _aligned(node, boundary)
-        if cut > before and (copied or before <= min(read_from(node, cut).values())):
+        if cut > before and (copied or before <= min(properties.read_from(node, cut).values())):
             cuts.append(cut)
             before = cut
-    first = TimeSlice(-ALL_TIME, min(cuts, default=ALL_TIME), dict.fromkeys(read_from(node, 0), -ALL_TIME))
+    first = TimeSlice(-ALL_TIME, min(cuts, default=ALL_TIME), dict.fromkeys(properties.read_from(node, 0), -ALL_TIME))
     later = pairwise([*cuts, ALL_TIME])
-    return [first, *(TimeSlice(start, end, read_from(node, start)) for start, end in later)]
+    return [first, *(TimeSlice(start, end, properties.read_from(node, start)) for start, end in later)]
 
 
 def choose_chain(names: Iterable[str], rows: Counter[int], most: int) -> list[TimeSlice]:
@@ -161,7 +159,7 @@ def rows_of(slice_: TimeSlice, rows: Counter[int]) -> int:
     )
 
 
-def _aligned(node: Node, cut: int) -> int:
+def _aligned(node: ops.Node, cut: int) -> int:
     """The nearest earlier instant that needs no earlier rows (the begin of an epoch); otherwise the cut."""
-    first = min(read_from(node, cut).values())
-    return first if first >= 0 and min(read_from(node, first).values()) == first else cut
+    first = min(properties.read_from(node, cut).values())
+    return first if first >= 0 and min(properties.read_from(node, first).values()) == first else cut

@@ -10,15 +10,11 @@ from pathlib import PurePath
 
 import pyarrow as pa
 
-from lowwater.catalog.expr import Type
-from lowwater.catalog.schemas import IDENTITY, READABLE
-from lowwater.documents import FILE_NAME
-from lowwater.errors import LakeError
+from lowwater import documents, errors
+from lowwater.catalog import expr as ex, schemas
 from lowwater.lake import open_tables
 from lowwater.lake.tables import create, safe_name
-from lowwater.plan import properties
-from lowwater.plan.operators import Field
-from lowwater.plan.properties import instant_columns
+from lowwater.plan import operators as ops, properties
 from lowwater.storage import objects, paths, untrusted
 from lowwater.storage.failures import hint_of
 from lowwater.storage.locks import Fence
@@ -31,7 +27,7 @@ def _required(name: str, kind: pa.DataType) -> pa.Field:
 
 _TEXT, _INT = pa.string(), pa.int64()
 
-PACKETS = pa.schema([*READABLE, _required("link", _TEXT), _required("hour", _INT)])
+PACKETS = pa.schema([*schemas.READABLE, _required("link", _TEXT), _required("hour", _INT)])
 
 CAPTURES = pa.schema(
     [
@@ -294,19 +290,19 @@ def measures_schema(frame: pa.Schema) -> pa.Schema:
     return pa.schema([*_MEASURED, *columns])
 
 
-def stream_schema(fields: tuple[Field, ...]) -> pa.Schema:
+def stream_schema(fields: tuple[ops.Field, ...]) -> pa.Schema:
     """Schema of `lfta/` tables: fields, CONTROL, and the partition column `interval`."""
     return pa.schema([*properties.stream_schema(fields), _required("interval", _TEXT)])
 
 
-def result_schema(fields: tuple[Field, ...]) -> pa.Schema:
+def result_schema(fields: tuple[ops.Field, ...]) -> pa.Schema:
     """Schema of `streams/` tables: published fields, CONTROL, and the partition column `interval`."""
     return pa.schema([*properties.result_schema(fields), _required("interval", _TEXT)])
 
 
-def table_schema(fields: tuple[Field, ...]) -> pa.Schema:
+def table_schema(fields: tuple[ops.Field, ...]) -> pa.Schema:
     """Schema of `tables/`: the columns of its rows, and the partition column `_hour`; with comments for other tools."""
-    comments = {each.name: f"begin of {each.of}, UTC" for each in instant_columns(fields)}
+    comments = {each.name: f"begin of {each.of}, UTC" for each in properties.instant_columns(fields)}
     comments |= {each.name: comment for each in fields if (comment := _comment(each))}
     comments |= {"_last": "last instant that could have changed the row, ns since 1970, UTC"}
     comments |= {"_hour": "hours since 1970 of _last, UTC; the partition"}
@@ -316,19 +312,19 @@ def table_schema(fields: tuple[Field, ...]) -> pa.Schema:
     )
 
 
-def _comment(field: Field) -> str:
+def _comment(field: ops.Field) -> str:
     """What a reader of a table should know of a column: its unit, or what its text is."""
     from lowwater.gsql.words import unit_name  # who makes a table of rows has the parser; who reads one need not
     from lowwater.plan.bind.durations import unit_of
 
-    if field.type in (Type.IP, Type.MAC):
+    if field.type in (ex.Type.IP, ex.Type.MAC):
         return f"{field.type.upper()} address, as text"
     unit = unit_of(field.temporal) if field.temporal is not None else None
     name = unit_name(unit) if unit is not None else ""
     return f"time in {name}" if name else ""
 
 
-def row_schema(fields: tuple[Field, ...]) -> pa.Schema:
+def row_schema(fields: tuple[ops.Field, ...]) -> pa.Schema:
     """Columns of published rows that their files have: published fields and their instants, and `_last`."""
     return pa.schema([*properties.visible_schema(fields), _required("_last", _INT)])
 
@@ -432,7 +428,7 @@ UNWRITABLE = "this command writes to the lake: run it as a user who may; to read
 def make_records_table(path: PurePath, columns: pa.Schema) -> None:
     """Creates the table of a link with other records than packets, and adds the columns that it lacks.
     Raises LakeError if the table cannot be created."""
-    keys = [*IDENTITY, _required("timestamp", _INT)]
+    keys = [*schemas.IDENTITY, _required("timestamp", _INT)]
     objects.look_again(path.parent, path.parent.parent)
     create(path, pa.schema([*keys, *columns, _required("link", _TEXT), _required("hour", _INT)]), ["link", "hour"])
 
@@ -446,7 +442,7 @@ def is_lake(root: PurePath) -> bool:
     versions made without them.
     Raises OSError if it may not be looked into."""
     names = paths.names_in(root)
-    return not names.isdisjoint((FILE_NAME, TRIAL)) or {"captures", "packets"} <= names
+    return not names.isdisjoint((documents.FILE_NAME, TRIAL)) or {"captures", "packets"} <= names
 
 
 def lake_to_read(root: str | PurePath) -> Lake:
@@ -457,9 +453,9 @@ def lake_to_read(root: str | PurePath) -> Lake:
         found = is_lake(path)
     except OSError as error:
         hint = hint_of(error, "ask its owner for the right to read it, or read it as the user who wrote it")
-        raise LakeError(f"{path}: cannot be read: {error.strerror}", hint) from error
+        raise errors.LakeError(f"{path}: cannot be read: {error.strerror}", hint) from error
     if not found:
-        raise LakeError(f"{path}: there is no lake", NO_LAKE.format(lake=shlex.quote(str(root))))
+        raise errors.LakeError(f"{path}: there is no lake", NO_LAKE.format(lake=shlex.quote(str(root))))
     lake = Lake(path)
     untrusted.require_plain_folder(path)
     return lake
@@ -475,9 +471,9 @@ def make_ledgers(lake: Lake) -> None:
     try:
         unwritable = paths.make_folders(root, lake.work, lake.locks)
     except OSError as error:
-        raise LakeError(f"{root}: cannot be written: {error.strerror}", hint_of(error, UNWRITABLE)) from error
+        raise errors.LakeError(f"{root}: cannot be written: {error.strerror}", hint_of(error, UNWRITABLE)) from error
     for folder in unwritable:
-        raise LakeError(f"{folder}: cannot be written: permission denied", UNWRITABLE)
+        raise errors.LakeError(f"{folder}: cannot be written: permission denied", UNWRITABLE)
     for path, schema, partition in _missing(lake):
         create(path, schema, partition)
     if isinstance(root, ObjectPath) and _noted(lake) != _layout(lake):

@@ -14,9 +14,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from pathlib import Path, PurePath
 
-from lowwater.caches import make_folder, remove_folder, removed_at_end
-from lowwater.errors import BusyError, LakeError
-from lowwater.instants import format_instant
+from lowwater import caches, errors, instants
 from lowwater.lake.layout import Lake
 from lowwater.lake.tables import safe_name
 from lowwater.storage import locks, paths
@@ -95,7 +93,7 @@ def at_work(lake: Lake, query_set: str) -> dict[tuple[int, int], str]:
         path = _ranges(lake, query_set)
         if held and isinstance(path, ObjectPath) and time.time() - paths.written_at(path) > LATELY:
             return {}
-    except (LakeError, OSError):
+    except (errors.LakeError, OSError):
         return {}
     return {span: f"process {holder} is at work on it" for span, holder in held.items()}
 
@@ -117,13 +115,13 @@ def _lock_errors(path: PurePath, name: str) -> Iterator[None]:
         yield
     except HeldError as error:
         held = "it" if error.range == (0, 0) else _span(*error.range)
-        raise BusyError(f"{name}: process {error.holder} is at work on {held}", error.holder.advice()) from error
+        raise errors.BusyError(f"{name}: process {error.holder} is at work on {held}", error.holder.advice()) from error
     except OSError as error:
-        raise LakeError(f"{path}: cannot be locked: {error.strerror}", hint_of(error, WRITABLE)) from error
+        raise errors.LakeError(f"{path}: cannot be locked: {error.strerror}", hint_of(error, WRITABLE)) from error
 
 
 def _span(start: int, end: int) -> str:
-    return f"{format_instant(start)} to {format_instant(end)}"
+    return f"{instants.format_instant(start)} to {instants.format_instant(end)}"
 
 
 @contextmanager
@@ -139,11 +137,11 @@ def attempt(lake: Lake, name: str, wait: float = 0.0) -> Iterator[Path]:
 def _staging(lake: Lake, name: str) -> Iterator[Path]:
     """Yields a new folder for temporary files, on the disk of the lake if it has one."""
     if isinstance(lake.root, ObjectPath):
-        folder = make_folder("lowwater-work-")
+        folder = caches.make_folder("lowwater-work-")
         try:
             yield folder
         finally:
-            remove_folder(folder)
+            caches.remove_folder(folder)
         return
     home = Path(lake.work / _component(name))
     shutil.rmtree(home, ignore_errors=True)
@@ -151,8 +149,8 @@ def _staging(lake: Lake, name: str) -> Iterator[Path]:
     try:
         folder.mkdir(parents=True)
     except OSError as error:
-        raise LakeError(f"{folder}: cannot be made: {error.strerror}", WRITABLE) from error
-    with removed_at_end(home):
+        raise errors.LakeError(f"{folder}: cannot be made: {error.strerror}", WRITABLE) from error
+    with caches.removed_at_end(home):
         yield folder
 
 

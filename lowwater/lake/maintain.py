@@ -18,18 +18,14 @@ from urllib.parse import unquote
 from lowwater.config import Retention
 from lowwater.errors import BusyError, LakeError
 from lowwater.instants import HOUR, SECOND, format_duration
-from lowwater.lake import tables, upkeep
-from lowwater.lake.layout import Lake
+from lowwater.lake import layout, open_tables, tables, upkeep
 from lowwater.lake.ledgers.runs import DONE, FAILED, INCOMPLETE, PROVISIONAL, PUBLISH, ReplayRow, read_replays
 from lowwater.lake.locks import WRITABLE, hold, hold_range, hold_staging
-from lowwater.lake.open_tables import at_version, pack_logs
-from lowwater.lake.results.exploring import make_sums
+from lowwater.lake.results import exploring, published
 from lowwater.lake.results.pins import pin, stored_pins, tables_by_owner
-from lowwater.lake.results.published import LOST, commit_digest, lost_text, table_state
 from lowwater.lake.upkeep import LOG, Doubled, changes, doubled, join_files
-from lowwater.storage import paths
+from lowwater.storage import locks, paths
 from lowwater.storage.failures import hint_of
-from lowwater.storage.locks import Fence
 
 if TYPE_CHECKING:
     pass
@@ -50,7 +46,11 @@ class UpkeepStep:
 
 
 def maintain(
-    lake: Lake, retention: Retention, dry_run: bool = False, clock: Callable[[], int] | None = None, mend: bool = False
+    lake: layout.Lake,
+    retention: Retention,
+    dry_run: bool = False,
+    clock: Callable[[], int] | None = None,
+    mend: bool = False,
 ) -> list[UpkeepStep]:
     """Maintains a lake. It may run beside everything else and be killed at any moment. `clock` returns the current
     time, ns; without one it is that of the store.
@@ -79,7 +79,7 @@ def maintain(
             steps += _remove_streams(lake, replays, now - retention.streams, dry_run)
         steps += _join_tables(lake, replays, sound, dry_run)
         for path in paths.folders(lake.root / "tables"):  # what was published since the last maintenance
-            files, size = make_sums(path, dry_run, fence)
+            files, size = exploring.make_sums(path, dry_run, fence)
             if files:
                 steps.append(UpkeepStep("summed", _relative(lake, path), files, size))
         if not dry_run:
@@ -88,11 +88,11 @@ def maintain(
         versions = _pinned_versions(lake, dry_run)
         for path, unused in sound.items():
             steps += _remove_unused(lake, path, unused, versions[path], retention.versions, dry_run)
-        pack_logs(lake.root)
+        open_tables.pack_logs(lake.root)
         return steps
 
 
-def _pinned_versions(lake: Lake, dry_run: bool) -> dict[PurePath, dict[int, str]]:
+def _pinned_versions(lake: layout.Lake, dry_run: bool) -> dict[PurePath, dict[int, str]]:
     """Writes the pins that are behind; returns the versions at which readers are, table -> version -> its digest.
 
     Versions stay pinned until their set is published wholly again, and grow old meanwhile. Those that were pinned until
@@ -110,21 +110,21 @@ def _pinned_versions(lake: Lake, dry_run: bool) -> dict[PurePath, dict[int, str]
     return versions
 
 
-def _tell_lost(path: PurePath, fence: Fence | None) -> None:
+def _tell_lost(path: PurePath, fence: locks.Fence | None) -> None:
     """Says in the log of a table in an object store which of its files are gone; on a disk everybody looks."""
-    state = table_state(path)
+    state = published.table_state(path)
     lost = {} if state is None else state.lost_objects()
     known = [] if state is None else [(each.start, each.end) for each in state.damage]
     told = [
-        (hour * HOUR, (hour + 1) * HOUR, lost_text(name))
+        (hour * HOUR, (hour + 1) * HOUR, published.lost_text(name))
         for hour, name in sorted(lost.items())
         if not any(start <= hour * HOUR and (hour + 1) * HOUR <= end for start, end in known)
     ]
     if told:
-        tables.swap_files(path, [], lambda _: [], fence=fence, note=lambda _: {LOST: json.dumps(told)})
+        tables.swap_files(path, [], lambda _: [], fence=fence, note=lambda _: {published.LOST: json.dumps(told)})
 
 
-def store_clock(lake: Lake, dry_run: bool = False) -> int:
+def store_clock(lake: layout.Lake, dry_run: bool = False) -> int:
     """Returns the time of the disk or store of a lake, ns since the epoch; with `dry_run`, where nothing is removed by
     it, the time of this machine does for a lake that is read only.
     Raises LakeError if the store does not tell."""
@@ -136,7 +136,7 @@ def store_clock(lake: Lake, dry_run: bool = False) -> int:
         raise LakeError(f"{lake.locks}: cannot be written: {error.strerror}", hint_of(error, WRITABLE)) from error
 
 
-def clock_words(lake: Lake) -> str:
+def clock_words(lake: layout.Lake) -> str:
     """Says by how much the clock of this machine differs from that of the lake's store; empty for little."""
     off = time.time_ns() - store_clock(lake, dry_run=True)
     if abs(off) < CLOCKS:
@@ -156,7 +156,7 @@ class _Unused:
     doubled: Doubled | None  # what doubled rows of it; None for nothing
 
 
-def _look(lake: Lake, path: PurePath, before: int) -> _Unused | None:
+def _look(lake: layout.Lake, path: PurePath, before: int) -> _Unused | None:
     """Looks at the files and the recent commits of a table; None without a table.
 
     The files are listed first: whoever commits one of them later is in the log that is read then.
@@ -175,7 +175,7 @@ def _look(lake: Lake, path: PurePath, before: int) -> _Unused | None:
     return _Unused(files, doubled(recent))
 
 
-def _clear_staging(lake: Lake, dry_run: bool) -> Iterator[UpkeepStep]:
+def _clear_staging(lake: layout.Lake, dry_run: bool) -> Iterator[UpkeepStep]:
     """Removes the folders under `_work/` whose lock is free: their run is dead."""
     for folder in paths.children(lake.work):
         try:
@@ -186,7 +186,7 @@ def _clear_staging(lake: Lake, dry_run: bool) -> Iterator[UpkeepStep]:
         yield step
 
 
-def _clear_old(lake: Lake, dry_run: bool) -> Iterator[UpkeepStep]:
+def _clear_old(lake: layout.Lake, dry_run: bool) -> Iterator[UpkeepStep]:
     """Removes what earlier versions kept: notes of drivers that a master of Spark had started, an index of reports."""
     why = "no version writes or reads it any more"
     if any(paths.files_below(folder := lake.root / "_drivers")):
@@ -197,7 +197,7 @@ def _clear_old(lake: Lake, dry_run: bool) -> Iterator[UpkeepStep]:
             paths.remove(index)
 
 
-def _removed(lake: Lake, folder: PurePath, why: str, dry_run: bool) -> UpkeepStep:
+def _removed(lake: layout.Lake, folder: PurePath, why: str, dry_run: bool) -> UpkeepStep:
     files = list(paths.files_below(folder))
     step = UpkeepStep("removed staging", _relative(lake, folder), len(files), sum(map(_size, files)), why)
     if not dry_run:
@@ -205,7 +205,7 @@ def _removed(lake: Lake, folder: PurePath, why: str, dry_run: bool) -> UpkeepSte
     return step
 
 
-def _remove_streams(lake: Lake, replays: list[ReplayRow], before: int, dry_run: bool) -> Iterator[UpkeepStep]:
+def _remove_streams(lake: layout.Lake, replays: list[ReplayRow], before: int, dry_run: bool) -> Iterator[UpkeepStep]:
     """Removes the `lfta/` and `streams/` partitions of intervals whose queries were all published before an instant."""
     newest: dict[tuple[str, int, int], dict[str, ReplayRow]] = defaultdict(dict)
     for row in replays:
@@ -232,7 +232,7 @@ def _remove_streams(lake: Lake, replays: list[ReplayRow], before: int, dry_run: 
             continue
 
 
-def _remove_interval(lake: Lake, path: PurePath, label: str, dry_run: bool) -> Iterator[UpkeepStep]:
+def _remove_interval(lake: layout.Lake, path: PurePath, label: str, dry_run: bool) -> Iterator[UpkeepStep]:
     rows = tables.interval_files(tables.open_table(path), label)
     if not rows:
         return
@@ -247,7 +247,7 @@ def _remove_interval(lake: Lake, path: PurePath, label: str, dry_run: bool) -> I
 
 
 def _join_tables(
-    lake: Lake, replays: list[ReplayRow], sound: Collection[PurePath], dry_run: bool
+    lake: layout.Lake, replays: list[ReplayRow], sound: Collection[PurePath], dry_run: bool
 ) -> Iterator[UpkeepStep]:
     """Joins the files of published hours, once no interval of the hour is open. Ledgers join theirs as they grow."""
     unsettled: dict[str, set[int]] = defaultdict(set)
@@ -257,7 +257,7 @@ def _join_tables(
             first, final = tables.hours(*row.interval)
             unsettled[tables.safe_name(row.query)] |= set(range(first, final + 1))
     for path in paths.folders(lake.root / "tables"):
-        state = table_state(path) if path in sound else None
+        state = published.table_state(path) if path in sound else None
         if state is None:
             continue
         unsettled[path.name] |= set(state.lost())
@@ -274,7 +274,7 @@ def _join_tables(
 
 
 def _remove_unused(
-    lake: Lake, path: PurePath, unused: _Unused, pinned: Mapping[int, str], versions: int, dry_run: bool
+    lake: layout.Lake, path: PurePath, unused: _Unused, pinned: Mapping[int, str], versions: int, dry_run: bool
 ) -> Iterator[UpkeepStep]:
     """Removes files that no recent and no pinned version names: replaced ones, and uncommitted ones of dead runs."""
     needed = _named_at(path, pinned) if unused.files else set()
@@ -294,10 +294,10 @@ def _named_at(path: PurePath, versions: Mapping[int, str]) -> set[str]:
     """Returns the files that some versions of a table name; a version of another history is none of it."""
     named: set[str] = set()
     for version, digest in versions.items():
-        found = commit_digest(path, version)
+        found = published.commit_digest(path, version)
         if found and digest in ("", found):
             with tables.lake_errors(f"{path}: version {version}, which readers have, cannot be read"):
-                named |= {unquote(row["path"]) for row in tables.live_files(at_version(path, version))}
+                named |= {unquote(row["path"]) for row in tables.live_files(open_tables.at_version(path, version))}
     return named
 
 
@@ -308,5 +308,5 @@ def _size(path: PurePath) -> int:
         return 0
 
 
-def _relative(lake: Lake, path: PurePath) -> str:
+def _relative(lake: layout.Lake, path: PurePath) -> str:
     return path.relative_to(lake.root).as_posix()

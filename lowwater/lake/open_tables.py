@@ -25,11 +25,9 @@ from urllib.parse import unquote
 from lowwater import limits
 from lowwater.documents import json_value
 from lowwater.errors import LakeError
-from lowwater.limits import OPEN_TABLES
-from lowwater.storage import objects, paths
+from lowwater.storage import objects, paths, untrusted
 from lowwater.storage.object_paths import ObjectPath
 from lowwater.storage.objects import LOOK, FileCache, file_cache, is_recent
-from lowwater.storage.untrusted import require_modest, require_names, require_plain_folder
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -145,7 +143,7 @@ def _require_checkpoint(place: PurePath, most: int) -> None:
     import pyarrow.parquet as pq
 
     local = paths.local(place)
-    require_modest(place, local, most)
+    untrusted.require_modest(place, local, most)
     for name in ("add.stats", "metaData.schemaString"):
         with pq.ParquetFile(local) as file:
             leaves = [file.schema.column(at).path for at in range(len(file.schema))]
@@ -497,7 +495,7 @@ class Mirror:
         data = file.read_bytes()
         actions = [json.loads(line) for line in data.splitlines() if line.strip()]
         names = [unquote(action["add"]["path"]) for action in actions if "add" in action]
-        require_names(self._path, names)
+        untrusted.require_names(self._path, names)
         for name in names:
             target = self._path.joinpath(*name.split("/"))
             copy = self._cache.file_of(target)
@@ -677,7 +675,7 @@ class ValuesByState:
 
 
 _OPEN = _Open()
-_VALUES = ValuesByState(OPEN_TABLES)
+_VALUES = ValuesByState(limits.OPEN_TABLES)
 
 
 def _open(path: PurePath, version: int | None = None, mirror: Mirror | None = None) -> DeltaTable:
@@ -686,8 +684,8 @@ def _open(path: PurePath, version: int | None = None, mirror: Mirror | None = No
     from deltalake import DeltaTable
 
     folder = path if mirror is None else mirror.folder
-    require_plain_folder(path)
-    require_plain_folder(path / "_delta_log")
+    untrusted.require_plain_folder(path)
+    untrusted.require_plain_folder(path / "_delta_log")
     with _named(folder, path):
         require_modest_log(folder, version)
     table = DeltaTable(str(folder), version=version)
@@ -847,7 +845,7 @@ def keep(path: PurePath, table: DeltaTable) -> None:
 
 def _put(path: PurePath, opened: _Opened) -> None:
     _OPEN.tables[path] = opened
-    while len(_OPEN.tables) > OPEN_TABLES:
+    while len(_OPEN.tables) > limits.OPEN_TABLES:
         _OPEN.tables.popitem(last=False)
 
 

@@ -22,9 +22,8 @@ from lowwater.catalog.schemas import HEAD, PACKET_HASH, READABLE, RECORD, stored
 from lowwater.catalog.time import Skews, is_late
 from lowwater.config import Link, section_of
 from lowwater.errors import LakeError
-from lowwater.lake.layout import Lake
+from lowwater.lake import layout, open_tables
 from lowwater.lake.ledgers.captures import Capture, Captures, life_of
-from lowwater.lake.open_tables import cached_value
 from lowwater.lake.tables import grouped, lake_errors, live_files
 from lowwater.limits import COMPARED_RECORDS
 from lowwater.plan.temporal import END_OF_TIME
@@ -371,11 +370,11 @@ class PacketFiles:
     attempts: Mapping[str, Sequence[dict[str, Any]]]
 
     @classmethod
-    def of(cls, lake: Lake) -> PacketFiles:
+    def of(cls, lake: layout.Lake) -> PacketFiles:
         """Reads the list of files of a lake. Raises LakeError if the lake cannot be read."""
         packets = cls.of_table(lake.packets)
         # A table of records is made before the first capture that is in it.
-        folders = cached_value(lake.captures, "tables of records", lambda _: lake.record_tables())
+        folders = open_tables.cached_value(lake.captures, "tables of records", lambda _: lake.record_tables())
         tables = [cls.of_table(folder) for folder in folders]
         if not tables:
             return packets
@@ -387,7 +386,7 @@ class PacketFiles:
     def of_table(cls, folder: PurePath) -> PacketFiles:
         """Reads the list of files of `packets/`, or of the table of a link with other records."""
         with lake_errors(f"{folder}: the table cannot be read"):
-            return cached_value(folder, "files", lambda table: cls(folder, _by_attempt(table, folder)))
+            return open_tables.cached_value(folder, "files", lambda table: cls(folder, _by_attempt(table, folder)))
 
     @staticmethod
     def path(row: Mapping[str, Any]) -> PurePath:
@@ -442,7 +441,7 @@ def packet_files(
 
 
 def read_packets(
-    lake: Lake,
+    lake: layout.Lake,
     link: str,
     captures: Sequence[Capture],
     settings: Link,

@@ -15,9 +15,8 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from urllib.parse import quote
 
-from lowwater.documents import json_value
+from lowwater import documents, limits
 from lowwater.errors import LakeError
-from lowwater.limits import STATE_BYTES
 from lowwater.storage import objects, paths
 
 KINDS = ("missing", "failed", "stale", "damaged", "provisional", "incomplete")
@@ -81,7 +80,7 @@ def last_look(root: PurePath, query_set: str) -> LastLook:
     if not paths.may_hold(root, FOLDER):
         return LastLook()
     try:
-        values = json_value(paths.read(path, STATE_BYTES))
+        values = documents.json_value(paths.read(path, limits.STATE_BYTES))
         told = tuple(
             Told(int(each["from"]), int(each["to"]), str(each["why"]), str(each.get("by", "")))
             for each in values["cannot_start"]

@@ -27,11 +27,18 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import fs
 
-from lowwater import limits
+from lowwater import instants, limits
 from lowwater.errors import LakeError, OwnerError
-from lowwater.instants import HOUR, format_instant
-from lowwater.lake.open_tables import change as apply
-from lowwater.lake.open_tables import commit_file, existing, forget, keep, make_table, newest, table_address
+from lowwater.lake.open_tables import (
+    change as apply,
+    commit_file,
+    existing,
+    forget,
+    keep,
+    make_table,
+    newest,
+    table_address,
+)
 from lowwater.limits import LIBRARY_MESSAGE_CHARACTERS
 from lowwater.storage import paths
 from lowwater.storage.failures import Door, StoreError, lake_error, store_error
@@ -113,12 +120,12 @@ _OTHER, _DIGEST = re.compile(r"[^A-Za-z0-9_.-]"), re.compile(r"\.[0-9a-f]{16}$")
 def interval_label(start: int, end: int) -> str:
     """Makes the value of the partition column `interval` of the bounds (ns), such as
     `1970-01-01T000000Z_1970-01-01T010000Z`; its text order is the order of time."""
-    return "_".join(format_instant(bound).replace(":", "") for bound in (start, end))
+    return "_".join(instants.format_instant(bound).replace(":", "") for bound in (start, end))
 
 
 def hours(start: int, end: int) -> tuple[int, int]:
     """Returns the first and the last hour partition that meet [start, end), ns."""
-    return start // HOUR, max(start, end - 1) // HOUR
+    return start // instants.HOUR, max(start, end - 1) // instants.HOUR
 
 
 def lake_errors(what: str) -> Door:
@@ -382,7 +389,7 @@ def _options(path: PurePath, table: DeltaTable, token: str, fence: Fence | None)
 def _clock_agrees(path: PurePath) -> bool:
     """Whether the clock of this machine is that of the store: Delta judges by it which entries of a log are old."""
     try:
-        return abs(time.time_ns() - paths.clock(path)) < HOUR
+        return abs(time.time_ns() - paths.clock(path)) < instants.HOUR
     except OSError:
         return False
 

@@ -15,16 +15,10 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lowwater import limits
-from lowwater.documents import json_value
-from lowwater.errors import LakeError
-from lowwater.instants import HOUR
-from lowwater.lake import tables
-from lowwater.lake.layout import Lake
-from lowwater.lake.open_tables import existing, pack_logs, was_opened
-from lowwater.storage import paths
+from lowwater import documents, errors, instants, limits
+from lowwater.lake import layout, open_tables, tables
+from lowwater.storage import paths, untrusted
 from lowwater.storage.object_paths import ObjectPath
-from lowwater.storage.untrusted import require_modest, require_names
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -58,11 +52,11 @@ def tidy_ledgers(root: PurePath, ledgers: Iterable[PurePath], unread: Container[
     def need(path: PurePath) -> float:
         return max(_fragments(path).values(), default=0) / (SELDOM if path in unread else 1)
 
-    with suppress(LakeError):
+    with suppress(errors.LakeError):
         # What this process never looked at it did not write to, and a look at a store takes requests.
-        for path in sorted(filter(was_opened, ledgers), key=need, reverse=True)[:AT_ONCE]:
+        for path in sorted(filter(open_tables.was_opened, ledgers), key=need, reverse=True)[:AT_ONCE]:
             compact(path)
-    pack_logs(root)
+    open_tables.pack_logs(root)
 
 
 def compact(path: PurePath, grouped: int = limits.LEDGER_GROUP_ROWS) -> None:
@@ -95,7 +89,7 @@ def join(path: PurePath, chosen: Callable[[Mapping[str, Any]], bool], grouped: i
     whether all were joined; a file that a writer has removed meanwhile is not there to be joined.
     Raises LakeError if the table cannot be read or written."""
     with tables.lake_errors(f"{path}: its files cannot be joined"):
-        table = existing(path)
+        table = open_tables.existing(path)
         groups = list(_groups(row for row in tables.live_files(table) if chosen(row)))
         tables.require_room(path, sum(row["size_bytes"] for rows in groups for row in rows))
         schema = pa.schema(table.schema().to_arrow())
@@ -150,7 +144,7 @@ def write_joined(path: PurePath, schema: pa.Schema, rows: Sequence[dict[str, Any
     target = path / place / f"joined-{uuid.uuid4().hex[:12]}.parquet"
     for row in rows:
         if isinstance(path, Path):
-            require_modest(path / row["path"], path / unquote(row["path"]))
+            untrusted.require_modest(path / row["path"], path / unquote(row["path"]))
     dataset = tables.files_dataset(path, [(row["path"], None) for row in rows], columns)
     with pq.ParquetWriter(paths.draft(target), columns, compression="snappy") as writer:
         for rows_together in _gathered(dataset.to_batches(batch_readahead=2, fragment_readahead=1), columns):
@@ -221,7 +215,7 @@ def _change(file: PurePath, at: int, data: bytes) -> Change:
     rows, info, named = False, {}, list[str]()
     try:
         for line in data.splitlines():
-            action = json_value(line) if line.strip() else {}
+            action = documents.json_value(line) if line.strip() else {}
             if "add" in action:
                 added[unquote(action["add"]["path"])] = action["add"]
                 named.append(action["add"]["path"])
@@ -234,8 +228,8 @@ def _change(file: PurePath, at: int, data: bytes) -> Change:
                 info = action["commitInfo"]
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         hint = "check that the lake can be read and is whole"
-        raise LakeError(f"{file}: is no commit of a Delta table", hint) from error
-    require_names(file.parent.parent, named)
+        raise errors.LakeError(f"{file}: is no commit of a Delta table", hint) from error
+    untrusted.require_names(file.parent.parent, named)
     return Change(int(file.stem), at, added, tuple(removed), rows, info)
 
 
@@ -284,7 +278,7 @@ def doubled(commits: Iterable[Change]) -> Doubled | None:
     return Doubled(tuple(causes), frozenset(void), lacking, unclear) if causes else None
 
 
-def doubled_tables(lake: Lake) -> Iterator[tuple[PurePath, Doubled]]:
+def doubled_tables(lake: layout.Lake) -> Iterator[tuple[PurePath, Doubled]]:
     """Yields the tables of a lake whose logs say that they have rows twice.
     Raises LakeError if a log cannot be read."""
     for path in lake.all_tables():
@@ -293,11 +287,11 @@ def doubled_tables(lake: Lake) -> Iterator[tuple[PurePath, Doubled]]:
             yield path, found
 
 
-def mend(lake: Lake, path: PurePath, found: Doubled) -> None:
+def mend(lake: layout.Lake, path: PurePath, found: Doubled) -> None:
     """Takes doubled rows out of a table, in one commit.
     Raises LakeError if the log does not say what is right, files are gone, or the table cannot be written."""
     if found.unclear is not None and path not in lake.ledgers():
-        raise LakeError(
+        raise errors.LakeError(
             f"{path}: version {found.unclear.version} changed rows that were there twice since version "
             f"{found.causes[0].version}, so its log does not say any more which are right",
             f"remove {path}, and make its rows again with `lowwater backfill`",
@@ -324,7 +318,7 @@ def _again(path: PurePath, name: str, action: dict[str, Any]) -> tables.DataFile
         paths.copy(path / name, target)
     except FileNotFoundError:
         hint = f"remove {path}, and make its rows again with `lowwater backfill`"
-        raise LakeError(f"{path / name}: the only file with some rows is gone", hint) from None
+        raise errors.LakeError(f"{path / name}: the only file with some rows is gone", hint) from None
     stored = json.loads(action.get("stats") or "{}")
     return tables.DataFile(
         target.relative_to(path).as_posix(),
@@ -337,7 +331,7 @@ def _again(path: PurePath, name: str, action: dict[str, Any]) -> tables.DataFile
     )
 
 
-def _keep_one_of_each(lake: Lake, path: PurePath) -> None:
+def _keep_one_of_each(lake: layout.Lake, path: PurePath) -> None:
     """Writes a ledger again with one of equal rows: no two entries of a ledger are equal."""
     table = tables.open_table(path)
     assert table is not None
@@ -356,21 +350,21 @@ HOURS = {"_hour": "_last", "hour": "arrival"}
 """Partition -> the column whose hour it is."""
 
 
-def wrong_claims(lake: Lake) -> Iterator[str]:
+def wrong_claims(lake: layout.Lake) -> Iterator[str]:
     """Yields, for every file of which a log says something wrong, the file and what is wrong."""
     for folder in _tables(lake):
         try:
             with tables.lake_errors(f"{folder}: the table cannot be read"):
                 table = tables.open_table(folder)
                 rows = tables.live_files(table) if table is not None else []
-        except LakeError as error:
+        except errors.LakeError as error:
             yield error.message
             continue
         for row in rows:
             yield from _wrong(folder, row)
 
 
-def _tables(lake: Lake) -> Iterator[PurePath]:
+def _tables(lake: layout.Lake) -> Iterator[PurePath]:
     for place in (lake.root, *paths.folders(lake.root)):
         yield from (folder for folder in paths.folders(place) if paths.exists(folder / "_delta_log"))
     yield from lake.record_tables()
@@ -383,8 +377,8 @@ def _wrong(folder: PurePath, row: Mapping[str, Any]) -> Iterator[str]:
     except FileNotFoundError:
         yield f"{place}: the log names it, and it is not there"
         return
-    except (LakeError, OSError, pa.ArrowException) as error:
-        yield error.message if isinstance(error, LakeError) else f"{place}: {str(error).splitlines()[0][:200]}"
+    except (errors.LakeError, OSError, pa.ArrowException) as error:
+        yield error.message if isinstance(error, errors.LakeError) else f"{place}: {str(error).splitlines()[0][:200]}"
         return
     if metadata.num_rows != row["num_records"]:
         yield f"{place}: the log says {row['num_records']:,} rows, and it has {metadata.num_rows:,}"
@@ -395,8 +389,8 @@ def _wrong(folder: PurePath, row: Mapping[str, Any]) -> Iterator[str]:
             yield f"{place}: the log says that {name} is in {low} to {high}, and it is in {least} to {most}"
     for partition, name in HOURS.items():
         hour = row.get(f"partition.{partition}")
-        if hour is not None and name in bounds and {int(hour)} != {bound // HOUR for bound in bounds[name]}:
-            yield f"{place}: the log puts it into hour {hour}, and its {name} is in {bounds[name][0] // HOUR}"
+        if hour is not None and name in bounds and {int(hour)} != {bound // instants.HOUR for bound in bounds[name]}:
+            yield f"{place}: the log puts it into hour {hour}, and its {name} is in {bounds[name][0] // instants.HOUR}"
 
 
 def _bounds(metadata: Any) -> dict[str, tuple[int, int]]:

@@ -11,15 +11,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lowwater.capture.content.stored import payload_of
-from lowwater.catalog.calls import DictionaryColumn
-from lowwater.catalog.expr import Const, Expr, Param, Type
-from lowwater.catalog.schemas import PAYLOAD, address_parts, stored
+from lowwater.catalog import calls, expr as ex, schemas
 from lowwater.catalog.values import words_from_ip
 from lowwater.errors import LowwaterError
-from lowwater.low.code.compiler import load
-from lowwater.low.code.expressions import Emitter, Inputs, indented
-from lowwater.low.code.kernel import GeneratedFunction
-from lowwater.low.code.row_buffers import Array, OutputColumn, RowBuffer
+from lowwater.low.code import compiler, expressions, kernel, row_buffers
 
 # The columns of a chunk of records, in the forms that kernels and host values read. Between the batches of a link and
 # `low.run`.
@@ -103,22 +98,22 @@ class ChunkColumns:
         """Adds a computed column without NULL."""
         self._pairs[name] = _aligned(values), self._ones
 
-    def coded(self, name: str) -> DictionaryColumn:
+    def coded(self, name: str) -> calls.DictionaryColumn:
         """Returns a column of expressions, dictionary-encoded."""
-        if name == PAYLOAD:
+        if name == schemas.PAYLOAD:
             return self._payload()
-        if not (names := address_parts(name)):
-            return DictionaryColumn.of(_column(self._batch, name, self._link))
+        if not (names := schemas.address_parts(name)):
+            return calls.DictionaryColumn.of(_column(self._batch, name, self._link))
         parts = [_column(self._batch, part, self._link) for part in names]
         null = np.logical_or.reduce([part.is_null().to_numpy(zero_copy_only=False) for part in parts])
         family, high, low = (np.where(null, 0, _values(part)).astype(np.int64) for part in parts)
-        return DictionaryColumn.of(addresses(family, high, low, null))
+        return calls.DictionaryColumn.of(addresses(family, high, low, null))
 
-    def _payload(self) -> DictionaryColumn:
+    def _payload(self) -> calls.DictionaryColumn:
         """Returns the stored payloads as strings, one character a byte; NULL without a frame or a transport header."""
-        for name in stored([PAYLOAD]):
+        for name in schemas.stored([schemas.PAYLOAD]):
             _column(self._batch, name, self._link)
-        payloads = DictionaryColumn.of(payload_of(self._batch))
+        payloads = calls.DictionaryColumn.of(payload_of(self._batch))
         texts = [None if payload is None else payload.decode("latin-1") for payload in payloads.values]
         return replace(payloads, values=texts)
 
@@ -162,12 +157,12 @@ class ExpressionKernel:
         hosted, beside: its host values and their columns, as in the Emitter.
     """
 
-    def __init__(self, expr: Expr, compiled: bool) -> None:
-        inputs = Inputs()
-        emit = Emitter(inputs, clocked=False)
+    def __init__(self, expr: ex.Expr, compiled: bool) -> None:
+        inputs = expressions.Inputs()
+        emit = expressions.Emitter(inputs, clocked=False)
         value = emit.value(expr)
-        self._output = OutputColumn(expr.type, nullable=True)
-        words = [f"int({value.words[0]})"] if expr.type is Type.BOOL else list(value.words)
+        self._output = row_buffers.OutputColumn(expr.type, nullable=True)
+        words = [f"int({value.words[0]})"] if expr.type is ex.Type.BOOL else list(value.words)
         body = [*emit.lines, *self._output.lines("0", words, value.null), "size += 1"]
         names = [
             "rows",
@@ -177,21 +172,21 @@ class ExpressionKernel:
         names += [word for param in inputs.params for word in inputs.param(param).words]
         names += [f"{kind}{at}" for at in range(len(inputs.columns)) for kind in "cm"]
         lines = [f"def evaluate({', '.join(names)}):", "    size = 0", "    for i in range(rows):"]
-        text = "\n".join([*lines, *indented(indented(body)), "    return size"])
+        text = "\n".join([*lines, *expressions.indented(expressions.indented(body)), "    return size"])
         self.columns = tuple(inputs.columns)
         self.hosted, self.beside = tuple(emit.hosted), tuple(emit.beside)
         self._params = arguments(inputs.params)
-        self._code = load([GeneratedFunction("evaluate", text, True)], compiled)["evaluate"]
+        self._code = compiler.load([kernel.GeneratedFunction("evaluate", text, True)], compiled)["evaluate"]
 
-    def of(self, columns: ChunkColumns, beside: Sequence[Array], texts: Sequence[str]) -> pa.Array:
+    def of(self, columns: ChunkColumns, beside: Sequence[row_buffers.Array], texts: Sequence[str]) -> pa.Array:
         """Returns the values of all records, in the types of streams."""
-        rows = RowBuffer([self._output], columns.rows, lasts=False)
+        rows = row_buffers.RowBuffer([self._output], columns.rows, lasts=False)
         stored_columns = [part for name in self.columns for part in columns.pair(name)]
         self._code(columns.rows, *rows.arrays[1:], *beside, *self._params, *stored_columns)
         return rows.columns(columns.rows, texts)[0]
 
 
-def arguments(params: Sequence[Const | Param]) -> list[Any]:
+def arguments(params: Sequence[ex.Const | ex.Param]) -> list[Any]:
     """Returns the values of parameters as words.
 
     Raises:
@@ -199,12 +194,12 @@ def arguments(params: Sequence[Const | Param]) -> list[Any]:
     """
     words: list[Any] = []
     for param in params:
-        if isinstance(param, Param):
+        if isinstance(param, ex.Param):
             raise LowwaterError(f"the parameter ${param.name} has no value", f"give --param {param.name}=VALUE")
         value = param.value
         if isinstance(value, bytes):
             words += words_from_ip(value)
         else:
             # The same type for every value, since numba would compile the kernel again for another type.
-            words.append(float(value) if param.type is Type.FLOAT and isinstance(value, int) else value)
+            words.append(float(value) if param.type is ex.Type.FLOAT and isinstance(value, int) else value)
     return words

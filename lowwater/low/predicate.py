@@ -12,12 +12,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from lowwater.catalog import expr as ex
-from lowwater.catalog.schemas import PAYLOAD, stored
+from lowwater.catalog import expr as ex, schemas
+from lowwater.low import evaluate, settings
 from lowwater.low.code.expressions import of_link
-from lowwater.low.evaluate import ChunkColumns, ExpressionKernel
 from lowwater.low.runtime.node import Host, gate_of
-from lowwater.low.settings import LowSettings
 
 Test = Callable[[pa.RecordBatch], NDArray[np.bool_]]
 """Returns which rows of a batch are selected."""
@@ -38,26 +36,26 @@ class Predicate:
     @property
     def reads_payload(self) -> bool:
         """Whether the condition reads stored frames."""
-        return PAYLOAD in ex.columns_of(self.condition)
+        return schemas.PAYLOAD in ex.columns_of(self.condition)
 
     @property
     def columns(self) -> list[str]:
         """The stored columns that a test reads, beside `arrival` and `timestamp`."""
         names = ex.columns_of(self.member, self.condition)
-        return stored(names)
+        return schemas.stored(names)
 
     def test(self, link: str) -> Test:
         """Compiles the test for the packets of one link."""
         parts = [of_link(part, link) for part in (self.member, self.condition) if part is not None]
         whole = ex.conjunction(parts) or ex.Const(ex.Type.BOOL, True)
-        evaluation = ExpressionKernel(whole, compiled=True)
+        evaluation = evaluate.ExpressionKernel(whole, compiled=True)
         gate = gate_of(self.member, self.condition, link)
-        host = Host(evaluation.hosted, evaluation.beside, gate, LowSettings(skew=0))
+        host = Host(evaluation.hosted, evaluation.beside, gate, settings.LowSettings(skew=0))
 
         def test(batch: pa.RecordBatch) -> NDArray[np.bool_]:
             if host.full:
                 host.forget()
-            columns = ChunkColumns(batch, link)
+            columns = evaluate.ChunkColumns(batch, link)
             beside = host.parameters(columns, np.ones(batch.num_rows, np.bool_))
             chosen = evaluation.of(columns, beside, host.texts).fill_null(False)
             selected: NDArray[np.bool_] = chosen.to_numpy(zero_copy_only=False)

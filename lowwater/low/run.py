@@ -19,9 +19,7 @@ import pyarrow as pa
 
 from lowwater.catalog.schemas import RECORD_NUMBER, SAMPLING_RATE, THINNED_BY
 from lowwater.errors import LawError
-from lowwater.low.code import kernel
-from lowwater.low.code.compiler import compiled_before, load, uses_numba, worth_compiling
-from lowwater.low.code.expressions import OUTCOME, OWN_SKEW, node_name
+from lowwater.low.code import compiler, expressions, kernel
 from lowwater.low.code.row_buffers import Int64Array
 from lowwater.low.evaluate import ChunkColumns, arguments, numbers
 from lowwater.low.runtime.node import LftaNode, Write
@@ -275,13 +273,13 @@ def compiles(lftas: Sequence[Lfta], link: str, settings: LowSettings, records: i
         UnsupportedError: an expression cannot run at the low level.
     """
     functions = kernel.generate(lftas, link, settings).functions
-    uncached = uses_numba(settings.compiled) and not compiled_before(functions)
-    return uncached and worth_compiling(functions, records, settings.few, ask=True)
+    uncached = compiler.uses_numba(settings.compiled) and not compiler.compiled_before(functions)
+    return uncached and compiler.worth_compiling(functions, records, settings.few, ask=True)
 
 
 def _adapted(program: kernel.Program, settings: LowSettings, records: int) -> LowSettings:
     """Adapts settings to the number of records: a small pass is not compiled, and gets small buffers."""
-    compiled = settings.compiled and worth_compiling(program.functions, records, settings.few)
+    compiled = settings.compiled and compiler.worth_compiling(program.functions, records, settings.few)
     return replace(settings, compiled=compiled, chunk_rows=min(settings.chunk_rows, max(1, records)))
 
 
@@ -304,7 +302,7 @@ class _LinkPass:
         if records is not None:
             settings = _adapted(program, settings, records)
         self._settings = settings
-        code = load(program.functions, settings.compiled)
+        code = compiler.load(program.functions, settings.compiled)
         self._kernel = code["kernel"]
         self._columns = program.columns
         self._draws = np.zeros(program.draws, np.int64)
@@ -357,7 +355,7 @@ class _LinkPass:
         stamps, arrivals = (numbers(batch, name, self._link) for name in ("timestamp", "arrival"))
         self._thin(columns, stamps)
         if self._settings.skews is not None:
-            columns.give(OWN_SKEW, self._settings.skews.of(batch))
+            columns.give(expressions.OWN_SKEW, self._settings.skews.of(batch))
         if RECORD_NUMBER in self._columns:
             columns.give(RECORD_NUMBER, np.arange(self._read, self._read + len(batch)))
         self._read += len(batch)
@@ -377,7 +375,7 @@ class _LinkPass:
     def _thin(self, columns: ChunkColumns, stamps: Int64Array) -> None:
         """Decides for every record whether sampling and load shedding keep it, for each LFTA that needs it."""
         for number, thinning in enumerate(self._thinnings):
-            outcome, rate = (f"{name} {node_name(number)}" for name in (OUTCOME, SAMPLING_RATE))
+            outcome, rate = (f"{name} {expressions.node_name(number)}" for name in (expressions.OUTCOME, SAMPLING_RATE))
             if thinning is not None:
                 lengths, heads = (columns.pair(name)[0].astype(np.int64) for name in THINNED_BY)
                 chances, rates = thinning.take(stamps, lengths, heads)

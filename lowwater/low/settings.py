@@ -10,8 +10,7 @@ from enum import StrEnum
 
 import pyarrow as pa
 
-from lowwater.catalog.expr import columns_of
-from lowwater.catalog.schemas import THINNED_BY, stored
+from lowwater.catalog import expr as ex, schemas
 from lowwater.catalog.time import Skews
 from lowwater.errors import ConfigError
 from lowwater.plan.operators import Lfta
@@ -315,7 +314,7 @@ def needed_columns(lftas: Sequence[Lfta], shed: bool = False, skews: Skews | Non
     names: dict[str, None] = dict.fromkeys([*IDENTITY, *(skews.columns if skews else ())])
     for lfta in lftas:
         items = [item.expr for item in lfta.keys]
-        columns = columns_of(lfta.member, lfta.predicate, *items, *(part.argument for part in lfta.partials))
-        names.update(dict.fromkeys(stored(columns)))
-        names.update(dict.fromkeys(THINNED_BY if shed or lfta.sample else ()))
+        columns = ex.columns_of(lfta.member, lfta.predicate, *items, *(part.argument for part in lfta.partials))
+        names.update(dict.fromkeys(schemas.stored(columns)))
+        names.update(dict.fromkeys(schemas.THINNED_BY if shed or lfta.sample else ()))
     return list(names)

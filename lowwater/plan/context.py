@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
-from lowwater.catalog.builtin import CATALOG
-from lowwater.catalog.functions import Catalog
+from lowwater.catalog import builtin, functions
 from lowwater.catalog.protocols import BUILTIN, Protocol
 from lowwater.errors import nearest
 from lowwater.gsql.printer import print_name
@@ -68,7 +67,7 @@ class Context:
     """The names that a query set may use besides its own queries."""
 
     links: Links = field(default_factory=Links)
-    catalog: Catalog = CATALOG
+    catalog: functions.Catalog = builtin.CATALOG
     protocols: Mapping[str, Protocol] = field(default_factory=lambda: BUILTIN)
     params: Mapping[str, Value] = field(default_factory=dict)  # parameter -> its value, as written
     dialect: str = "lowwater"  # `lowwater` or `gigascope`, for queries that do not name a dialect

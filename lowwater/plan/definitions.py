@@ -13,9 +13,8 @@ from pathlib import Path
 
 from lowwater.catalog.user_functions import functions_digest, load_functions
 from lowwater.errors import LowwaterError
+from lowwater.gsql import nodes as syntax, parser
 from lowwater.gsql.declarations import parse_declarations
-from lowwater.gsql.nodes import ProtocolDecl
-from lowwater.gsql.parser import parse
 from lowwater.plan.bind.names import Declared, declare
 from lowwater.plan.context import Context, Links, Value
 from lowwater.plan.text import Text, attempt_all, place_of
@@ -55,9 +54,9 @@ def _blocks(path: Path) -> list[Declared]:
 
 
 @lru_cache(maxsize=64)
-def _protocols(path: str, source: str) -> tuple[ProtocolDecl, ...]:
+def _protocols(path: str, source: str) -> tuple[syntax.ProtocolDecl, ...]:
     """Parses a schema file: a command asks for the protocol of a link several times, a watch at every look."""
-    parsed = parse(source, path)
+    parsed = parser.parse(source, path)
     if parsed.statements:
         raise Text(path, source).error(place_of(parsed.statements[0]), "a schema file holds PROTOCOL blocks only")
     return parsed.protocols

@@ -13,8 +13,7 @@ from typing import Any
 
 from lowwater.catalog.expr import Binary, Call, Case, Column, Const, Expr, Type, Unary, rewrite
 from lowwater.catalog.values import pack_ip
-from lowwater.plan import operators as ops
-from lowwater.plan.temporal import infer
+from lowwater.plan import operators as ops, temporal
 
 NARROW = ("ushort", "uint", "int")
 """GSQL's integer types of at most 32 bits. The others have 64 bits and do not wrap: an overflow is NULL."""
@@ -239,7 +238,7 @@ class _Columns:
         def change(node: Expr) -> Expr:
             overflows = (isinstance(node, Binary) and node.op in _WRAPS) or (isinstance(node, Unary) and node.op == "-")
             # A temporal expression does not wrap, so its order stays: seconds fit 32 bits until 2106.
-            if node.type is not Type.INT or not overflows or infer(node, self.times) is not None:
+            if node.type is not Type.INT or not overflows or temporal.infer(node, self.times) is not None:
                 return node
             width = self.width(node)
             if isinstance(node, Binary) and node.op in ("*", "<<") and width in NARROW:

@@ -10,12 +10,10 @@ from enum import StrEnum
 from math import gcd
 from typing import ClassVar, Self
 
+from lowwater import errors, limits
+from lowwater.catalog import native, records
 from lowwater.catalog.expr import Binary, Column, Const, Expr, Type, Unary, columns_of, rewrite, with_children
 from lowwater.catalog.functions import AggregateFunction, Native, StateFunction
-from lowwater.catalog.native import NATIVE
-from lowwater.catalog.records import RecordLayout
-from lowwater.errors import LawError
-from lowwater.limits import EXPRESSION_NODES
 from lowwater.plan.temporal import Step, Temporal, grid, infer
 
 # Columns and named expressions, the parts of every operator.
@@ -393,7 +391,7 @@ class Source(Leaf, facts=Facts("source", passes=False, waits=False, outlives="",
     kind: str = "pcap"  # the kind of the records: `pcap`, `csv` or `other`
     group: str = ""  # column whose values have skews of their own on these links (SEMANTICS T8); empty for no column
     sample: Sample | None = None  # the sampling of packets; None for all packets
-    layout: RecordLayout | None = None  # how records that are no packets are read; None for packets
+    layout: records.RecordLayout | None = None  # how records that are no packets are read; None for packets
     place: Place = field(default=(0, 0), compare=False)
 
     def exprs(self) -> tuple[Expr, ...]:
@@ -575,7 +573,7 @@ class Aggregate:
     @property
     def native(self) -> Native | None:
         """The native computation; None for an aggregate by user functions, or without Python code."""
-        return None if self.udaf is not None else NATIVE.get(self.function)
+        return None if self.udaf is not None else native.NATIVE.get(self.function)
 
     @property
     def arguments(self) -> tuple[Expr, ...]:
@@ -785,7 +783,7 @@ class Partial:
     @property
     def native(self) -> Native | None:
         """The native computation of the low level; None for a user's SUBAGGR, or without Python code."""
-        return None if self.udaf is not None else NATIVE.get(self.function)
+        return None if self.udaf is not None else native.NATIVE.get(self.function)
 
 
 MOST_COLUMNS = 60
@@ -809,7 +807,7 @@ class Lfta:
     kind: str = "pcap"  # the kind of the records: `pcap`, `csv` or `other`
     group: str = ""  # column whose values have skews of their own (SEMANTICS T8); empty for no column
     sample: Sample | None = None  # the sampling of packets; None for all packets
-    layout: RecordLayout | None = None  # how records that are no packets are read; None for packets
+    layout: records.RecordLayout | None = None  # how records that are no packets are read; None for packets
     place: Place = field(default=(0, 0), compare=False)
     # whether the LFTA reads by arrival. Then `_last` of a row is its arrival, and no column makes progress. Such an
     # LFTA is a selection.
@@ -1281,7 +1279,7 @@ def walk(*roots: Node, done: Container[int] = ()) -> Iterator[Node]:
 def outgrows(after: Iterable[Expr], before: Iterable[Expr]) -> bool:
     """Whether expressions are larger than those of which a rule made them, and than EXPRESSION_NODES."""
     nodes = sum(expr.size for expr in after)
-    return nodes > EXPRESSION_NODES and nodes > sum(expr.size for expr in before)
+    return nodes > limits.EXPRESSION_NODES and nodes > sum(expr.size for expr in before)
 
 
 def with_columns(expr: Expr, values: Mapping[str, Expr]) -> Expr:
@@ -1321,5 +1319,5 @@ def lftas_of(*nodes: Node) -> list[Lfta]:
     lftas: dict[str, Lfta] = {}
     for node in walk(*nodes):
         if isinstance(node, LftaInput) and lftas.setdefault(node.lfta.name, node.lfta) != node.lfta:
-            raise LawError(f"two LFTAs are called {node.lfta.name}")
+            raise errors.LawError(f"two LFTAs are called {node.lfta.name}")
     return list(lftas.values())

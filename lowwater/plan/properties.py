@@ -12,12 +12,9 @@ from math import gcd
 
 import pyarrow as pa
 
-from lowwater.catalog import expr as ex
+from lowwater.catalog import expr as ex, functions, schemas
 from lowwater.catalog.expr import walk as walk_expr
-from lowwater.catalog.functions import Cost
-from lowwater.catalog.schemas import CONTROL, SAMPLING_RATE, STREAM_TYPES, TABLE_TYPES
-from lowwater.plan import operators as ops
-from lowwater.plan.temporal import END_OF_TIME, Temporal, grid
+from lowwater.plan import operators as ops, temporal
 
 # The state that a query carries from interval to interval (SEMANTICS I4), and whether it goes by arrival. EXPLAIN shows
 # it, and the scheduler of intervals reads it: the intervals of a query without state can run in any order.
@@ -95,7 +92,7 @@ def _descend(root: ops.Node, first: int, starts: dict[str, int], handed: bool) -
 def horizon(node: ops.Node, latest: int) -> int:
     """Returns the largest `_last` of a row if no packet is after `latest` (ns); there intervals may stop (I3)."""
     ends = [end for below in ops.walk(node) for end in below.ends(latest)]
-    return min(max([latest, *ends]), END_OF_TIME - 1)
+    return min(max([latest, *ends]), temporal.END_OF_TIME - 1)
 
 
 def reached(node: ops.Node, first: int, latest: int) -> list[tuple[int, int]] | None:
@@ -125,7 +122,10 @@ def needed_granularity(*plans: ops.Node) -> dict[str, tuple[int, str]]:
         needs[id(node)] = _finer(needs.get(id(node)), need)
 
     for plan in plans:
-        add(plan, (grid([field.temporal for field in plan.fields if field.temporal]), f"the output of {plan.query}"))
+        add(
+            plan,
+            (temporal.grid([field.temporal for field in plan.fields if field.temporal]), f"the output of {plan.query}"),
+        )
     by_lfta: dict[str, Need] = {}
     # Readers come before their inputs, so all readers of an operator have stated their needs before its turn.
     for node in reversed(list(ops.walk(*plans))):
@@ -272,7 +272,7 @@ class InstantColumn:
 
     name: str
     of: str
-    begins: Temporal  # its values as a function of the packet clock
+    begins: temporal.Temporal  # its values as a function of the packet clock
 
 
 def instant_columns(fields: Sequence[ops.Field]) -> tuple[InstantColumn, ...]:
@@ -313,17 +313,17 @@ def is_instant(kind: pa.DataType) -> bool:
 
 def value_schema(fields: Sequence[ops.Field]) -> pa.Schema:
     """Returns the fields as columns of a stream, without the control columns."""
-    return pa.schema([pa.field(field.name, STREAM_TYPES[field.type]) for field in fields])
+    return pa.schema([pa.field(field.name, schemas.STREAM_TYPES[field.type]) for field in fields])
 
 
 def stream_schema(fields: Sequence[ops.Field]) -> pa.Schema:
     """Returns the columns of a stream between stages: the fields, then CONTROL (SEMANTICS P5)."""
-    return pa.schema([*value_schema(fields), *CONTROL])
+    return pa.schema([*value_schema(fields), *schemas.CONTROL])
 
 
 def result_schema(fields: Sequence[ops.Field]) -> pa.Schema:
     """Returns the columns of a query's stream: the fields in published types, their instants, then CONTROL."""
-    return pa.schema([*visible_schema(fields), *CONTROL])
+    return pa.schema([*visible_schema(fields), *schemas.CONTROL])
 
 
 def visible_schema(fields: Sequence[ops.Field]) -> pa.Schema:
@@ -333,7 +333,7 @@ def visible_schema(fields: Sequence[ops.Field]) -> pa.Schema:
 
 def published_schema(fields: Sequence[ops.Field]) -> pa.Schema:
     """Returns the fields in published types, with addresses as texts."""
-    return pa.schema([pa.field(field.name, TABLE_TYPES[field.type]) for field in fields])
+    return pa.schema([pa.field(field.name, schemas.TABLE_TYPES[field.type]) for field in fields])
 
 
 # How the columns of a query came to be: counted, computed, or a field of a record as it was. The review pages propose
@@ -424,25 +424,25 @@ def _is_link(expr: ex.Expr) -> bool:
     return isinstance(expr, ex.Column) and expr.name == "interface"
 
 
-def unsafe(expr: ex.Expr, threshold: int = Cost.HIGH) -> str:
+def unsafe(expr: ex.Expr, threshold: int = functions.Cost.HIGH) -> str:
     """Returns why the low level may not evaluate an expression; empty if it may. `threshold`: the cost from which a
     function stays at the high level."""
     for node in walk_expr(expr):
         if isinstance(node, ex.StateCall):
             return f"{node.function.name} has a state, which needs rows in canonical order in one process"
         if isinstance(node, ex.Call):
-            if SAMPLING_RATE in ex.columns_of(node):
-                return f"{node.function.name} reads {SAMPLING_RATE}, so the high level computes it"
+            if schemas.SAMPLING_RATE in ex.columns_of(node):
+                return f"{node.function.name} reads {schemas.SAMPLING_RATE}, so the high level computes it"
             if not node.function.lfta:
                 return f"{node.function.name} is not LFTA-legal"
             if node.function.cost >= threshold:
-                cheap = Cost(threshold).name if threshold in list(Cost) else str(threshold)
-                cost = Cost(node.function.cost).name
+                cheap = functions.Cost(threshold).name if threshold in list(functions.Cost) else str(threshold)
+                cost = functions.Cost(node.function.cost).name
                 return f"{node.function.name} costs {cost}, the low level runs only functions below {cheap}"
     return ""
 
 
-def safe(expr: ex.Expr, threshold: int = Cost.HIGH) -> bool:
+def safe(expr: ex.Expr, threshold: int = functions.Cost.HIGH) -> bool:
     """Whether the low level may evaluate an expression; `threshold` as of `unsafe`."""
     return not unsafe(expr, threshold)
 
@@ -527,7 +527,7 @@ def _prefilter(links: tuple[str, ...], lftas: Sequence[ops.Lfta]) -> Prefilter:
 
 def _of_packet(columns: list[str]) -> bool:
     """Whether a conjunct depends on the packet alone, so that it is the same for all LFTAs and links."""
-    return columns not in ([], ["interface"]) and SAMPLING_RATE not in columns
+    return columns not in ([], ["interface"]) and schemas.SAMPLING_RATE not in columns
 
 
 def _conjuncts_of(lfta: ops.Lfta) -> list[ex.Expr]:

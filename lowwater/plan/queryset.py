@@ -12,20 +12,16 @@ from functools import cache, cached_property
 from hashlib import sha256
 from pathlib import Path
 
-from lowwater.catalog.expr import Call, Const, Expr
-from lowwater.catalog.expr import walk as parts_of
-from lowwater.catalog.localdays import local_days
-from lowwater.catalog.protocols import LATER, PROTOCOLS, Protocol
+from lowwater.catalog import expr as ex, localdays, protocols
 from lowwater.errors import LowwaterError, nearest
 from lowwater.gsql import nodes as syntax
 from lowwater.gsql.printer import print_statement
 from lowwater.limits import PLAN_OPERATORS
 from lowwater.link_names import family_of
+from lowwater.plan import operators as ops, rules
 from lowwater.plan.bind.queries import Bound, Statements, bind_texts, is_hidden, read_texts
 from lowwater.plan.context import Context, Links
-from lowwater.plan.operators import Key, Lfta, Node, Source, lftas_of, walk
 from lowwater.plan.properties import Prefilter, by_arrival, choose_prefilters, lftas_as_read, unique_key
-from lowwater.plan.rules import LEVELS, LOGICAL, Rewriter, Setting, with_numbers
 from lowwater.plan.text import Note, place_of
 
 
@@ -35,8 +31,8 @@ class QueryPlan:
 
     name: str
     text: str  # the canonical text of the query and of everything that it reads, for the digest of inputs (S1)
-    logical: Node  # the plan before the split; the reference engine runs it
-    high: Node  # the plan after the split; its leaves are the LFTAs
+    logical: ops.Node  # the plan before the split; the reference engine runs it
+    high: ops.Node  # the plan after the split; its leaves are the LFTAs
     file: str = ""
     internal: bool = False  # whether only other queries read it, so that it has no table
     key: tuple[str, ...] | None = None  # a unique key of its rows: from DEFINE, else from the plan; None if unknown
@@ -44,8 +40,8 @@ class QueryPlan:
     parts: tuple[tuple[str, str], ...] = ()
 
     @property
-    def lftas(self) -> list[Lfta]:
-        return lftas_of(self.high)
+    def lftas(self) -> list[ops.Lfta]:
+        return ops.lftas_of(self.high)
 
     @property
     def links(self) -> list[str]:
@@ -60,14 +56,14 @@ class Plan:
     internal: tuple[QueryPlan, ...] = ()  # the queries that only other queries read, in the order of their text
     prefilters: tuple[Prefilter, ...] = ()
     notes: tuple[Note, ...] = ()  # remarks, such as an option without effect
-    setting: Setting = field(default_factory=Setting, compare=False, repr=False)
+    setting: rules.Setting = field(default_factory=rules.Setting, compare=False, repr=False)
 
     @property
-    def lftas(self) -> list[Lfta]:
-        return lftas_of(*(query.high for query in self.queries))
+    def lftas(self) -> list[ops.Lfta]:
+        return ops.lftas_of(*(query.high for query in self.queries))
 
     @cached_property
-    def read_lftas(self) -> list[Lfta]:
+    def read_lftas(self) -> list[ops.Lfta]:
         """The LFTAs, with the columns that something above them reads."""
         return lftas_as_read([query.high for query in self.queries])
 
@@ -132,15 +128,15 @@ def plan_texts(
     _require_small(bound)
     statements, context = bound.statements, bound.context
     setting = _setting(bound)
-    rewriter = Rewriter(LOGICAL, setting)
+    rewriter = rules.Rewriter(rules.LOGICAL, setting)
     logical = {name: rewriter.rewrite(node) for name, node in bound.plans.items()}
     setting = replace(setting, arriving=frozenset(name for name, node in logical.items() if by_arrival(node)))
     levels = replace(setting, several=_queries_with_many_sources(logical.values()))
     # An output that makes progress with records only is evaluated by arrival, with all queries that it reads.
-    rewriters = {arrival: Rewriter(LEVELS, replace(levels, arrival=arrival)) for arrival in (False, True)}
+    rewriters = {arrival: rules.Rewriter(rules.LEVELS, replace(levels, arrival=arrival)) for arrival in (False, True)}
     plans: list[QueryPlan] = []
     upstream: dict[str, list[str]] = {}
-    keys: dict[int, Key] = {}
+    keys: dict[int, ops.Key] = {}
     printed = cache(lambda name: print_statement(statements[name][0]))
     for name, node in bound.plans.items():
         plan = logical[name]
@@ -155,7 +151,7 @@ def plan_texts(
         key = bound.keys[name].with_derived(unique_key(plan, keys), [field.name for field in plan.fields])
         high = rewriters[name in setting.arriving].rewrite(plan)
         plans.append(QueryPlan(name, canonical, plan, high, text.file, name in bound.hidden, key, (*extra, *named)))
-    highs = with_numbers([plan.high for plan in plans])
+    highs = rules.with_numbers([plan.high for plan in plans])
     plans = [replace(plan, high=high) for plan, high in zip(plans, highs, strict=True)]
     order = {name: at for at, name in enumerate(statements)}
     plans.sort(key=lambda plan: order[plan.name])
@@ -169,7 +165,7 @@ def _require_small(bound: Bound) -> None:
     """Refuses queries that read so many of each other that planning takes minutes: each is planned with all below."""
     operators = 0
     for name, node in bound.plans.items():
-        operators += sum(1 for _ in walk(node))
+        operators += sum(1 for _ in ops.walk(node))
         if operators > PLAN_OPERATORS:
             statement, text = bound.statements[name]
             message = f"query {name}: the plans up to it have {operators:,} operators, more than {PLAN_OPERATORS:,}"
@@ -178,30 +174,30 @@ def _require_small(bound: Bound) -> None:
 
 
 def _make_plan(
-    outputs: tuple[QueryPlan, ...], internal: tuple[QueryPlan, ...], notes: Sequence[Note], setting: Setting
+    outputs: tuple[QueryPlan, ...], internal: tuple[QueryPlan, ...], notes: Sequence[Note], setting: rules.Setting
 ) -> Plan:
-    prefilters = choose_prefilters(lftas_of(*(query.high for query in outputs)))
+    prefilters = choose_prefilters(ops.lftas_of(*(query.high for query in outputs)))
     return Plan(outputs, internal, prefilters, tuple(notes), setting)
 
 
-def _queries_with_many_sources(plans: Iterable[Node]) -> frozenset[str]:
+def _queries_with_many_sources(plans: Iterable[ops.Node]) -> frozenset[str]:
     """Returns the queries that read packets in more than one place."""
-    readers = [node.query for node in walk(*plans) for below in node.inputs() if isinstance(below, Source)]
+    readers = [node.query for node in ops.walk(*plans) for below in node.inputs() if isinstance(below, ops.Source)]
     return frozenset(query for query, count in Counter(readers).items() if count > 1)
 
 
-def _setting(bound: Bound) -> Setting:
-    return Setting(
+def _setting(bound: Bound) -> rules.Setting:
+    return rules.Setting(
         bound.slots,
         bound.thresholds,
         bound.selections,
         bound.private,
         catalog=bound.context.catalog,
-        ordered=frozenset(node.query for node in walk(*bound.plans.values()) if node.order_dependent),
+        ordered=frozenset(node.query for node in ops.walk(*bound.plans.values()) if node.order_dependent),
     )
 
 
-def _upstream(node: Node, name: str, upstream: Mapping[str, list[str]]) -> list[str]:
+def _upstream(node: ops.Node, name: str, upstream: Mapping[str, list[str]]) -> list[str]:
     """Returns the queries that a query reads, directly or indirectly, in the order of their evaluation."""
     names: dict[str, None] = {}
     stack = list(node.inputs())
@@ -217,40 +213,40 @@ def _upstream(node: Node, name: str, upstream: Mapping[str, list[str]]) -> list[
     return list(names)
 
 
-def _named_inputs(plan: Node, statements: Sequence[syntax.Statement], context: Context) -> list[tuple[str, str]]:
+def _named_inputs(plan: ops.Node, statements: Sequence[syntax.Statement], context: Context) -> list[tuple[str, str]]:
     """Returns the definitions that a plan depends on, as (label, text): declared protocols, link properties, zones."""
     inputs: dict[tuple[str, str], None] = {}
     reads_properties = any(_has_property(expr) for statement in statements for expr in syntax.expressions_of(statement))
-    for source in walk(plan):
-        if not isinstance(source, Source):
+    for source in ops.walk(plan):
+        if not isinstance(source, ops.Source):
             continue
         protocol = context.protocols[source.protocol]
-        if protocol is not PROTOCOLS.get(source.protocol):
+        if protocol is not protocols.PROTOCOLS.get(source.protocol):
             digest = sha256(_protocol_text(protocol).encode()).hexdigest()
             inputs[f"protocol {protocol.name}", f"protocol {protocol.name} {digest}"] = None
         owners = {link if link in context.links.properties else family_of(link) for link in source.links}
         for link in sorted(owners) if reads_properties else ():
             for word, value in sorted(context.links.properties.get(link, {}).items()):
                 inputs[f"property {word} of link {link}", f"property {link} {word} = {value!r}"] = None
-    for zone in sorted({zone for node in walk(plan) for expr in node.exprs() for zone in _zones(expr)}):
-        inputs[f"days of {zone}", f"days of {zone} {local_days(zone).digest}"] = None
+    for zone in sorted({zone for node in ops.walk(plan) for expr in node.exprs() for zone in _zones(expr)}):
+        inputs[f"days of {zone}", f"days of {zone} {localdays.local_days(zone).digest}"] = None
     return list(inputs)
 
 
-def _zones(expr: Expr) -> list[str]:
+def _zones(expr: ex.Expr) -> list[str]:
     """Returns the time zones whose days an expression computes."""
-    steps = [part for part in parts_of(expr) if isinstance(part, Call) and part.function.step]
+    steps = [part for part in ex.walk(expr) if isinstance(part, ex.Call) and part.function.step]
     zones = [step.arguments[1] for step in steps]
-    return [zone.value for zone in zones if isinstance(zone, Const) and isinstance(zone.value, str)]
+    return [zone.value for zone in zones if isinstance(zone, ex.Const) and isinstance(zone.value, str)]
 
 
-def _protocol_text(protocol: Protocol) -> str:
+def _protocol_text(protocol: protocols.Protocol) -> str:
     """Returns the parts of a declared protocol that rows depend on; not the columns `LATER` that nobody declared."""
-    hidden = sorted(protocol.hidden - LATER)
-    undeclared = protocol.hidden & LATER
+    hidden = sorted(protocol.hidden - protocols.LATER)
+    undeclared = protocol.hidden & protocols.LATER
     columns = {name: expr for name, expr in protocol.columns.items() if name not in undeclared}
     # The order of a set differs between processes.
-    stored = {name: type_ for name, type_ in protocol.stored.items() if name not in LATER}
+    stored = {name: type_ for name, type_ in protocol.stored.items() if name not in protocols.LATER}
     text = repr(replace(protocol, columns=columns, stored=stored, hidden=frozenset()))
     text += repr(hidden) if hidden else ""
     return text if protocol.layout is None else f"{text} {protocol.layout}"
@@ -271,6 +267,6 @@ def _extra_inputs(names: Sequence[str], statements: Statements, context: Context
     return extra
 
 
-def source_links(plan: Node) -> dict[str, tuple[str, ...]]:
+def source_links(plan: ops.Node) -> dict[str, tuple[str, ...]]:
     """Returns the links of every source of a logical plan, by `query.alias`."""
-    return {f"{node.query}.{node.alias}": node.links for node in walk(plan) if isinstance(node, Source)}
+    return {f"{node.query}.{node.alias}": node.links for node in ops.walk(plan) if isinstance(node, ops.Source)}

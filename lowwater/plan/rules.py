@@ -11,19 +11,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from lowwater.catalog import expr as ex
-from lowwater.catalog.builtin import CATALOG
+from lowwater import errors, limits
+from lowwater.catalog import builtin, expr as ex, functions, protocols, records
 from lowwater.catalog.expr import Column, Expr, Type, columns_of, conjunction, conjuncts
-from lowwater.catalog.functions import AggregateFunction, Catalog, Cost, Native
 from lowwater.catalog.native import NATIVE, type_of
-from lowwater.catalog.protocols import ALIASES
-from lowwater.catalog.records import field_name
 from lowwater.catalog.schemas import RECORD_NUMBER
-from lowwater.errors import LawError
-from lowwater.limits import GROUP_TABLE_SLOTS
-from lowwater.plan import operators as ops
+from lowwater.plan import operators as ops, properties
 from lowwater.plan.operators import MOST_COLUMNS
-from lowwater.plan.properties import ROW, TIMESTAMP, safe, unkeepable, unsafe
 
 # What may run at the low level, and the setting of the planner.
 
@@ -42,7 +36,7 @@ class Setting:
     private: frozenset[str] = frozenset()
     # queries with more than one packet source; the names of their LFTAs contain the range variable
     several: frozenset[str] = frozenset()
-    catalog: Catalog = CATALOG
+    catalog: functions.Catalog = builtin.CATALOG
     ordered: frozenset[str] = frozenset()  # queries whose rows depend on the order of their input
     arrival: bool = False  # whether the planned query is evaluated by arrival, so that its LFTAs read by arrival
     # queries that make progress with records only, and so are always evaluated by arrival. In another query, an LFTA by
@@ -51,10 +45,10 @@ class Setting:
 
     def threshold(self, query: str) -> int:
         """Returns the least cost at which a function is not LFTA-safe."""
-        return self.thresholds.get(query, Cost.HIGH)
+        return self.thresholds.get(query, functions.Cost.HIGH)
 
     def size(self, query: str) -> int:
-        return self.slots.get(query, GROUP_TABLE_SLOTS)
+        return self.slots.get(query, limits.GROUP_TABLE_SLOTS)
 
     def one(self, above: ops.Node, below: ops.Node) -> bool:
         """Returns whether rules may rewrite two operators together: of one query, or the lower one of a private query.
@@ -115,13 +109,13 @@ class Selection:
     def _own_name(self, name: str) -> str:
         # Queries name the payload by its protocol.
         data = f"{self.source.protocol}_data"
-        return data if ALIASES.get(data) == name else field_name(name)
+        return data if protocols.ALIASES.get(data) == name else records.field_name(name)
 
     def over(self, expr: ex.Expr, name: str = "") -> ex.Expr:
         """Returns the expression over the LFTA's columns; the LFTA computes the largest safe parts."""
         if isinstance(expr, ex.Const | ex.Param):
             return expr
-        if safe(expr, self.threshold):
+        if properties.safe(expr, self.threshold):
             return self.column(expr, name)
         return ex.with_children(expr, [self.over(child) for child in expr.children()])
 
@@ -130,8 +124,8 @@ class Selection:
         parts = ex.conjuncts(predicate)
         if self.whole:
             return None, ex.conjunction([self.over(part) for part in parts])
-        low = ex.conjunction([part for part in parts if safe(part, self.threshold)])
-        high = ex.conjunction([self.over(part) for part in parts if not safe(part, self.threshold)])
+        low = ex.conjunction([part for part in parts if properties.safe(part, self.threshold)])
+        high = ex.conjunction([self.over(part) for part in parts if not properties.safe(part, self.threshold)])
         return low, high
 
     def leaf(self, query: str, name: str, low: ex.Expr | None, numbered: bool = False) -> ops.LftaInput:
@@ -151,11 +145,11 @@ class Selection:
         """Returns an LFTA by arrival: its columns make no progress, but its timestamps tell the order of rows."""
         for attribute in self._own_progress:
             self.column(ex.Column(attribute.type, attribute.name), "")
-        self.items.append(ops.Item(TIMESTAMP, ex.Column(ex.Type.INT, "timestamp")))
+        self.items.append(ops.Item(properties.TIMESTAMP, ex.Column(ex.Type.INT, "timestamp")))
         fields = ops.make_fields(self.items, ops.temporals(self.source.fields))
         plain = tuple(replace(field, temporal=None) for field in fields)
         lfta = make_lfta(self.source, name, low, tuple(self.items), (), 1, plain)
-        counted = tuple(field for field in self.source.fields if field.name == ROW)
+        counted = tuple(field for field in self.source.fields if field.name == properties.ROW)
         return ops.LftaInput(query, fields + counted, replace(lfta, arrival=True, numbered=numbered, whole=self.whole))
 
 
@@ -225,10 +219,10 @@ def whole_reason(node: ops.Aggregation, keys: Sequence[ops.Item], setting: Setti
     if node.query in setting.selections:
         return "DEFINE asks for select_lfta"
     for part in ex.conjuncts(node.predicate):
-        if reason := unsafe(part, threshold):
+        if reason := properties.unsafe(part, threshold):
             return reason
     for key in keys:
-        if reason := unsafe(key.expr, threshold):
+        if reason := properties.unsafe(key.expr, threshold):
             return f"group-by variable {key.name}: {reason}"
     for aggregate in node.aggregates:
         if reason := _aggregate_reason(aggregate, setting, threshold):
@@ -243,12 +237,12 @@ def _aggregate_reason(aggregate: ops.Aggregate, setting: Setting, threshold: int
         return reason
     native = aggregate.native
     picked = aggregate.argument if native is not None and native.picks else None
-    order = unkeepable(picked) if picked is not None else ""
-    reasons = [unsafe(expr, threshold) for expr in aggregate.arguments]
+    order = properties.unkeepable(picked) if picked is not None else ""
+    reasons = [properties.unsafe(expr, threshold) for expr in aggregate.arguments]
     return next((reason for reason in reasons if reason), order)
 
 
-def _udaf_reason(udaf: AggregateFunction, setting: Setting, threshold: int) -> str:
+def _udaf_reason(udaf: functions.AggregateFunction, setting: Setting, threshold: int) -> str:
     if not (udaf.sub and udaf.sup):
         return "it has no sub-aggregate: its value needs all rows of a group in one place"
     sub, sup = _halves(udaf, setting)
@@ -259,13 +253,15 @@ def _udaf_reason(udaf: AggregateFunction, setting: Setting, threshold: int) -> s
     return "" if udaf.taken <= 1 else "a sub-aggregate takes one argument"
 
 
-def _halves(udaf: AggregateFunction, setting: Setting) -> tuple[AggregateFunction | None, AggregateFunction | None]:
+def _halves(
+    udaf: functions.AggregateFunction, setting: Setting
+) -> tuple[functions.AggregateFunction | None, functions.AggregateFunction | None]:
     """Returns the sub-aggregate with the aggregate's arguments, and the superaggregate over its result."""
     sub = _named(udaf.sub, udaf.parameters[: udaf.taken], setting)
     return sub, _named(udaf.sup, (sub.returns, *udaf.parameters[udaf.taken :]), setting) if sub else None
 
 
-def _named(name: str, parameters: tuple[ex.Type, ...], setting: Setting) -> AggregateFunction | None:
+def _named(name: str, parameters: tuple[ex.Type, ...], setting: Setting) -> functions.AggregateFunction | None:
     overloads = setting.catalog.aggregates_named(name)
     return next((overload for overload in overloads if overload.parameters == parameters), None)
 
@@ -305,7 +301,7 @@ class Merging:
         self.finish[aggregate.name] = ex.Binary(aggregate.type, native.parts.operator, total, number)
 
     def _merge(
-        self, aggregate: ops.Aggregate, native: Native, name: str, part: ex.Type, whole: ex.Type | None = None
+        self, aggregate: ops.Aggregate, native: functions.Native, name: str, part: ex.Type, whole: ex.Type | None = None
     ) -> ex.Column:
         """Adds a partial aggregate and its superaggregate of the same name; returns the superaggregate's column.
         `whole`: the type of the superaggregate; None for that of the partial aggregate."""
@@ -315,7 +311,7 @@ class Merging:
         self.merged.append(merged)
         return value
 
-    def _declared(self, aggregate: ops.Aggregate, udaf: AggregateFunction, setting: Setting) -> None:
+    def _declared(self, aggregate: ops.Aggregate, udaf: functions.AggregateFunction, setting: Setting) -> None:
         sub, sup = _halves(udaf, setting)
         assert sub is not None and sup is not None
         below = sub if sub.make is not None else None
@@ -423,7 +419,7 @@ def split_bucket(node: ops.Node, setting: Setting) -> ops.Node | None:
         return None
     source = node.input
     selection = Selection.of(source, node.query, setting)
-    stored = [field for field in source.fields if field.name != ROW]
+    stored = [field for field in source.fields if field.name != properties.ROW]
     items = {field.name: selection.column(ex.Column(field.type, field.name), field.name) for field in stored}
     leaf = selection.leaf(node.query, lfta_name(node.query, source, setting), None, node.every_record)
     if node.rows:
@@ -515,7 +511,7 @@ def _sampled(node: ops.Sampling, source: ops.Source, setting: Setting) -> ops.Sa
     sees the rows that pass the conjuncts before it."""
     parts = ex.conjuncts(node.predicate)
     threshold = setting.threshold(node.query)
-    first = next((at for at, part in enumerate(parts) if not safe(part, threshold)), len(parts))
+    first = next((at for at, part in enumerate(parts) if not properties.safe(part, threshold)), len(parts))
     selection = Selection.of(source, node.query, setting)
     supers = tuple(aggregate.over(selection.over) for aggregate in node.supers)
     keys = tuple(ops.Item(key.name, selection.over(key.expr, key.name)) for key in node.keys)
@@ -537,7 +533,7 @@ def split_selection(node: ops.Node, setting: Setting) -> ops.Node | None:
     source = node.input
     name, threshold = lfta_name(node.query, source, setting), setting.threshold(node.query)
     parts = [*ex.conjuncts(node.predicate), *(item.expr for item in node.items)]
-    if not setting.arrival and all(safe(part, threshold) for part in parts):
+    if not setting.arrival and all(properties.safe(part, threshold) for part in parts):
         lfta = make_lfta(source, name, node.predicate, node.items, (), 1, node.fields)
         return ops.LftaInput(node.query, node.fields, lfta)
     selection = Selection.of(source, node.query, setting)
@@ -751,7 +747,7 @@ class Rewriter:
                 result = rule(node, self.setting)
                 if result is not None:
                     if [(f.name, f.type) for f in result.fields] != [(f.name, f.type) for f in node.fields]:
-                        raise LawError(f"rule {rule.__name__} changes the columns of query {node.query}")
+                        raise errors.LawError(f"rule {rule.__name__} changes the columns of query {node.query}")
                     # An expression that a rule moved down may move further.
                     node = ops.with_inputs(result, [self.rewrite(below) for below in result.inputs()])
                     again = True

@@ -10,14 +10,10 @@ from types import MappingProxyType
 
 import pyarrow as pa
 
-from lowwater.catalog import expr as ex
-from lowwater.catalog.expr import show
-from lowwater.catalog.expr import walk as parts_of
-from lowwater.catalog.functions import Columns, PartialColumn
+from lowwater.catalog import expr as ex, functions, schemas
+from lowwater.catalog.expr import show, walk as parts_of
 from lowwater.catalog.native import ADD
-from lowwater.catalog.schemas import STREAM_TYPES
-from lowwater.plan import operators as ops
-from lowwater.plan.properties import by_arrival, placed_leaves
+from lowwater.plan import operators as ops, properties
 
 # Splits a plan into fragments, where two operators keep state that one plan cannot evaluate together. EXPLAIN shows
 # the fragments, and `high.query_runs` runs them in order: each reads the rows of earlier ones. Most plans are
@@ -42,7 +38,7 @@ def fragment_plan(node: ops.Node) -> tuple[list[Fragment], ops.Node]:
     Returns the fragments in the order of their evaluation, and the remaining plan, with a `Cut` in place of each
     fragment."""
     # A plan by arrival is evaluated in one piece.
-    if by_arrival(node):
+    if properties.by_arrival(node):
         return [], node
     splitter = _Splitter()
     for part in ops.walk(node):
@@ -85,23 +81,23 @@ class _Splitter:
 
 def by_slices(node: ops.Node) -> bool:
     """Whether any part of an interval can be evaluated by itself, from the records that it reads before that part."""
-    return not (by_arrival(node) or any(part.facts.outlives for part in ops.walk(node)))
+    return not (properties.by_arrival(node) or any(part.facts.outlives for part in ops.walk(node)))
 
 
 def waits_for_promises(node: ops.Node) -> bool:
     """Whether a plan holds rows back until a promise."""
-    return by_arrival(node) or any(part.facts.waits for part in ops.walk(node))
+    return properties.by_arrival(node) or any(part.facts.waits for part in ops.walk(node))
 
 
 # Aggregation in two phases: sub-aggregates of any rows, then groups of the sub-aggregates. `plan.shares` makes them
 # where no column of GROUP BY divides the rows, as between the two levels. They are no operators of a plan: only the
 # high level meets them, in a stage of an evaluation.
 
-ROWS = PartialColumn("_rows", None, ADD)
+ROWS = functions.PartialColumn("_rows", None, ADD)
 """The number of rows of a group. The suffix is the whole name: it belongs to no aggregate."""
 
 
-def partial_columns(aggregate: ops.Aggregate) -> Columns:
+def partial_columns(aggregate: ops.Aggregate) -> functions.Columns:
     """Returns a native aggregate in Arrow: its partial columns and its value."""
     native, argument = aggregate.native, aggregate.argument
     assert native is not None, aggregate.function
@@ -128,10 +124,10 @@ def in_phases(node: ops.Group) -> tuple[SubGroup, SuperGroup]:
 
 
 def _partial_fields(node: ops.Group) -> Iterator[ops.Field]:
-    kinds = {arrow: kind for kind, arrow in reversed(STREAM_TYPES.items())}
+    kinds = {arrow: kind for kind, arrow in reversed(schemas.STREAM_TYPES.items())}
     yield ops.Field(ROWS.suffix, ex.Type.INT)
     for aggregate in node.aggregates:
-        empty = None if aggregate.argument is None else pa.array([], STREAM_TYPES[aggregate.argument.type])
+        empty = None if aggregate.argument is None else pa.array([], schemas.STREAM_TYPES[aggregate.argument.type])
         for column in partial_columns(aggregate).partials:
             kind = ex.Type.INT if column.of is None else kinds[column.of(empty).type]
             yield ops.Field(aggregate.name + column.suffix, kind)
@@ -173,7 +169,7 @@ def stages_of(node: ops.Node, stored: Mapping[str, frozenset[str]] = MappingProx
     """Divides a plan into stages, in the order of their evaluation. The last one gives its rows. `stored`: LFTA ->
     texts of the keys by which its files are divided. Groups of other keys are made in two phases, so that only
     sub-aggregates are exchanged."""
-    if by_arrival(node):
+    if properties.by_arrival(node):
         return [Stage("", node, (), False, f"{node.query} takes the records of all its links in order of arrival")]
     planner = _Planner(stored)
     for part in ops.walk(node):
@@ -454,7 +450,7 @@ def low_shares(plans: Iterable[ops.Node]) -> dict[str, tuple[tuple[ex.Expr, ...]
     asked = [stage for plan in plans for stage in all_stages(plan) if stage.keys]
     stateful = [stage for stage in asked if not by_slices(stage.node)]
     within = {node.query for stage in stateful for node in ops.walk(stage.node) if node.facts.outlives}
-    placed = {name for plan in plans for name in placed_leaves(plan, within)}
+    placed = {name for plan in plans for name in properties.placed_leaves(plan, within)}
     ordered = _ordered_within(stateful)
     # Plans of several LFTAs first: of one LFTA alone there is always a choice that the others can take.
     for stage in sorted(asked, key=lambda stage: -len(ops.leaves(stage.node))):
@@ -484,7 +480,7 @@ def _ordered_within(stages: Iterable[Stage]) -> dict[str, set[ex.Expr]]:
     these keys have rows with equal keys in order."""
     found: dict[str, set[ex.Expr]] = {}
     for stage in stages:
-        for leaf in placed_leaves(stage.node):
+        for leaf in properties.placed_leaves(stage.node):
             keys = {key[leaf] for key in stage.keys if leaf in key}
             found[leaf] = found.get(leaf, keys) & keys
     return found

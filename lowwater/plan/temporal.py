@@ -13,8 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import gcd
 
-from lowwater.catalog.expr import Binary, Call, Column, Const, Expr, Param, Type, Unary
-from lowwater.catalog.localdays import LocalDays, local_days
+from lowwater.catalog import expr as ex, localdays
 
 END_OF_TIME = 1 << 62
 """First timestamp (ns) out of range (SEMANTICS T3); a link that has ended promises it."""
@@ -34,8 +33,8 @@ class Step:
     zone: str = ""  # the time zone of a `day`
 
     @property
-    def days(self) -> LocalDays:
-        return local_days(self.zone)
+    def days(self) -> localdays.LocalDays:
+        return localdays.local_days(self.zone)
 
     def __call__(self, value: int) -> int:
         if self.op == "add":
@@ -223,27 +222,27 @@ def _grain(steps: Component) -> int:
     return clock
 
 
-def infer(expr: Expr, columns: dict[str, Temporal]) -> Temporal | None:
+def infer(expr: ex.Expr, columns: dict[str, Temporal]) -> Temporal | None:
     """Returns the temporal property of an expression; None if the expression is not monotone in the clock.
 
     Arithmetic with constants keeps the property, because constants do not change. The public compilers give up for `x -
     constant` (shared rules of GSQL, section 4). `columns`: column -> its temporal property."""
-    if isinstance(expr, Column):
+    if isinstance(expr, ex.Column):
         return columns.get(expr.name)
-    if isinstance(expr, Call):
+    if isinstance(expr, ex.Call):
         step = _step_of(expr)
         inner = infer(expr.arguments[0], columns) if step or _is_cast(expr) else None
         return inner.then(step) if inner and step else inner
-    if isinstance(expr, Unary) and expr.op == "-":
+    if isinstance(expr, ex.Unary) and expr.op == "-":
         inner = infer(expr.operand, columns)
         return inner.then(Step("neg")) if inner else None
-    if isinstance(expr, Binary):
+    if isinstance(expr, ex.Binary):
         steps = _steps_of(expr, columns)
         return steps if steps and steps.fits() else None
     return None
 
 
-def _steps_of(expr: Binary, columns: dict[str, Temporal]) -> Temporal | None:
+def _steps_of(expr: ex.Binary, columns: dict[str, Temporal]) -> Temporal | None:
     left, right = infer(expr.left, columns), infer(expr.right, columns)
     if left and (constant := _constant(expr.right)):
         by, param = constant
@@ -268,31 +267,31 @@ def _with_constant(time: Temporal, op: str, by: int, param: str) -> Temporal | N
     return None
 
 
-def _is_cast(call: Call) -> bool:
+def _is_cast(call: ex.Call) -> bool:
     """Whether a call returns its integer argument unchanged: a cast. Other monotone functions promise other values."""
     function = call.function
     monotone = function.monotone and function.origin == "built-in"
-    return monotone and function.parameters == (function.returns,) == (Type.INT,)
+    return monotone and function.parameters == (function.returns,) == (ex.Type.INT,)
 
 
-def _step_of(call: Call) -> Step | None:
+def _step_of(call: ex.Call) -> Step | None:
     """Returns the step of a function of the clock and a time zone. A parameter without a value counts as UTC."""
     if not call.function.step:
         return None
     zone = call.arguments[1]
-    if isinstance(zone, Param):
+    if isinstance(zone, ex.Param):
         return Step(call.function.step, param=zone.name, zone="UTC")
-    if isinstance(zone, Const) and isinstance(zone.value, str):
+    if isinstance(zone, ex.Const) and isinstance(zone.value, str):
         return Step(call.function.step, zone=zone.value)
     return None
 
 
-def _constant(expr: Expr) -> tuple[int, str] | None:
+def _constant(expr: ex.Expr) -> tuple[int, str] | None:
     """Returns an integer constant and its parameter, empty for a literal. A parameter without a value counts as 1."""
-    if isinstance(expr, Const) and type(expr.value) is int:
+    if isinstance(expr, ex.Const) and type(expr.value) is int:
         return expr.value, ""
-    if isinstance(expr, Param) and expr.type is Type.INT and not expr.name.startswith("@"):
+    if isinstance(expr, ex.Param) and expr.type is ex.Type.INT and not expr.name.startswith("@"):
         return 1, expr.name
-    if isinstance(expr, Call) and _is_cast(expr):
+    if isinstance(expr, ex.Call) and _is_cast(expr):
         return _constant(expr.arguments[0])
     return None

@@ -20,11 +20,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lowwater.lake.layout import MEASURES, Lake
-from lowwater.lake.results.publish import is_inside, meeting_files, rest_of
-from lowwater.lake.results.published import table_state
+from lowwater.lake.results import publish, published
 from lowwater.lake.tables import interval_label, live_files, open_table, safe_name, table_dataset
-from lowwater.quality.suites import FOLDER as FOLDER_OF_SUITES
-from lowwater.quality.suites import gx_name, suite_file
+from lowwater.quality.suites import FOLDER as FOLDER_OF_SUITES, gx_name, suite_file
 from lowwater.storage import paths
 from lowwater.storage.object_paths import ObjectPath
 
@@ -125,19 +123,19 @@ def _id(*names: str) -> str:
 
 def _of_query(lake: Lake, query: str, new: Path) -> Iterable[Asset]:
     path = Path(str(lake.table(query)))
-    state, table = table_state(path), open_table(path)
+    state, table = published.table_state(path), open_table(path)
     if state is None or table is None:
         return
     columns = tuple(field.name for field in table.schema().fields if field.name != "_hour")
     folder, batches = f"tables/{safe_name(query)}", []
     for piece in state.pieces[-MOST_INTERVALS:]:
         batches.append(label := interval_label(piece.start, piece.end))
-        meeting = meeting_files(table, piece.start, piece.end)
-        inside = [row for row in meeting if is_inside(row, piece.start, piece.end)]
+        meeting = publish.meeting_files(table, piece.start, piece.end)
+        inside = [row for row in meeting if publish.is_inside(row, piece.start, piece.end)]
         if len(inside) == len(meeting):
             _link(new / folder, label, path, table, inside)
         else:  # a file of an hour may have rows of several intervals
-            rows = table_dataset(path, table).to_table([*columns], filter=~rest_of(piece.start, piece.end))
+            rows = table_dataset(path, table).to_table([*columns], filter=~publish.rest_of(piece.start, piece.end))
             _write_rows(new / folder, label, rows)
     _link(new / folder, WHOLE, path, table, live_files(table))
     yield Asset(f"tables.{query}", folder, (*_with_newest(new / folder, batches), WHOLE), columns)

@@ -10,32 +10,30 @@ from __future__ import annotations
 import atexit
 from typing import Any
 
-from lowwater.errors import LakeError
-from lowwater.extras import require
-from lowwater.processes import Answers, EndedError, Process
+from lowwater import errors, extras, processes
 
 
 def begin() -> None:
     """Starts the process, if there is none."""
-    require("an audit", "quality")
+    extras.require("an audit", "quality")
     PROCESS.begin()
 
 
-def request(what: dict[str, Any]) -> Answers:
+def request(what: dict[str, Any]) -> processes.Answers:
     """Yields the answers to a request; EndedError if the process ended before the last one."""
-    require("an audit", "quality")
+    extras.require("an audit", "quality")
     return PROCESS.ask(what)
 
 
-def ask(what: dict[str, Any]) -> Answers:
+def ask(what: dict[str, Any]) -> processes.Answers:
     """As `request`, for something that takes no long time; LakeError if the process ended."""
     try:
         yield from request(what)
-    except EndedError as error:
-        raise LakeError(
+    except processes.EndedError as error:
+        raise errors.LakeError(
             f"the process with Great Expectations ended: {error}", "run the command again: nothing was published"
         ) from error
 
 
-PROCESS = Process("lowwater_expectations.worker")
+PROCESS = processes.Process("lowwater_expectations.worker")
 atexit.register(PROCESS.end)

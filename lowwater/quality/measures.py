@@ -18,16 +18,13 @@ import pyarrow.compute as pc
 from lowwater.capture.inspect import subsecond_words
 from lowwater.config import Config, Link, Thresholds
 from lowwater.instants import HOUR, SECOND, format_instant
-from lowwater.lake.layout import OUTCOMES, Lake
+from lowwater.lake import layout, packets
 from lowwater.lake.ledgers.captures import Capture, Captures, malformed_between, shared_words
 from lowwater.lake.ledgers.coverage import Gap, silence_text, silences, uncovered_text, undeclared, undeclared_text
 from lowwater.lake.ledgers.missing import FILE, Missing, OutsideCount, elsewhere, outside, outside_words
 from lowwater.lake.ledgers.runs import late_share, read_heartbeats, read_violations
-from lowwater.lake.packets import PacketFiles
-from lowwater.quality.history import FEWEST_RECORDS
-from lowwater.quality.lateness import LOSS, recommend
+from lowwater.quality import history, lateness, streams
 from lowwater.quality.links import MINUTE, LinkScan
-from lowwater.quality.streams import QueryMeasures, RuleResult
 
 EXAMPLES = 5
 """Number of files, records and offsets that a measure names."""
@@ -43,7 +40,7 @@ Counts = Mapping[tuple[str, str], Mapping[str, int]]
 class AuditScope:
     """The interval that an audit measures, with the ledgers and settings it needs."""
 
-    lake: Lake  # holds the ledgers
+    lake: layout.Lake  # holds the ledgers
     config: Config  # settings of the links
     query_set: str  # name of the query set
     start: int  # first instant of the interval, ns since the epoch
@@ -76,7 +73,7 @@ class AuditScope:
 def lfta_counts(scope: AuditScope) -> Counts:
     """The account of every LFTA instance, from the ledger of heartbeats: sane records and their outcomes (A1)."""
     beats = read_heartbeats(scope.lake, scope.query_set, scope.start, scope.end)
-    names = ("sane", *OUTCOMES)
+    names = ("sane", *layout.OUTCOMES)
     sums = beats.group_by(["lfta", "link"]).aggregate([(name, "sum") for name in names]).to_pylist()
     counts_by_instance = {(row["lfta"], row["link"]): {name: row[f"{name}_sum"] for name in names} for row in sums}
     return {instance: counts_by_instance.get(instance, dict.fromkeys(names, 0)) for instance in scope.lftas}
@@ -86,8 +83,8 @@ def frames(
     scope: AuditScope,
     scans: Sequence[LinkScan],
     counts: Counts,
-    queries: Sequence[QueryMeasures],
-    rules: Mapping[str, Sequence[RuleResult]],
+    queries: Sequence[streams.QueryMeasures],
+    rules: Mapping[str, Sequence[streams.RuleResult]],
 ) -> dict[str, list[Row]]:
     """The rows of each table of measures, but for the columns that `history` adds to those of links and queries."""
     return {
@@ -105,7 +102,7 @@ def _link(scope: AuditScope, scan: LinkScan, counts: Counts) -> Row:
     late = read_violations(scope.lake, link, settings.skew, scope.start, scope.end)
     malformed = malformed_between(scope.lake, link, captures, scope.start, scope.end)
     sane = max(count["sane"] for (_, on), count in counts.items() if on == link)
-    files = PacketFiles.of(scope.lake)
+    files = packets.PacketFiles.of(scope.lake)
     apart = outside(files, link, captures, settings, scope.start, scope.end)
     unread = sum(count.unread for _, count in apart)
     shared_with, shared = shared_words(link, scope.captures, scope.start, scope.end)
@@ -170,7 +167,7 @@ def _skew(scope: AuditScope, scan: LinkScan) -> Iterator[Row]:
         mine = late.filter(pc.equal(arrived, hour)) if late.num_rows else late
         read = sane[hour] + mine.num_rows
         worst = Counter(mine.column("capture").to_pylist()).most_common(1)
-        judged = _ratio(mine.num_rows, read) if read >= FEWEST_RECORDS or sane.keys() <= {hour} else share
+        judged = _ratio(mine.num_rows, read) if read >= history.FEWEST_RECORDS or sane.keys() <= {hour} else share
         bounds = max(hour * HOUR, scope.start), min((hour + 1) * HOUR, scope.end)
         yield {
             "link": link,
@@ -199,7 +196,7 @@ def _skew(scope: AuditScope, scan: LinkScan) -> Iterator[Row]:
 def _advice(scan: LinkScan, length: int) -> Row:
     """The skew that the records of the interval recommend, what it would lose, and what it costs: records held."""
     watch = scan.profile.watch
-    bound = recommend(watch.lags, LOSS)
+    bound = lateness.recommend(watch.lags, lateness.LOSS)
     if bound is None:
         return dict.fromkeys(("recommended_ns", "recommended_lost", "recommended_lost_share", "recommended_held"))
     lost = watch.lags.lost(bound)
@@ -258,7 +255,7 @@ def _minutes(scope: AuditScope, link: str) -> dict[int, int]:
 
 def _lfta(scope: AuditScope, counts: Counts, lfta: str, link: str) -> Row:
     mine = counts[lfta, link]
-    named = sum(mine[name] for name in OUTCOMES)
+    named = sum(mine[name] for name in layout.OUTCOMES)
     disagreement = max((mine["sane"] - count["sane"] for (_, on), count in counts.items() if on == link), key=abs)
     return {
         "lfta": lfta,
@@ -276,7 +273,7 @@ def _lfta(scope: AuditScope, counts: Counts, lfta: str, link: str) -> Row:
     }
 
 
-def _query(scope: AuditScope, query: QueryMeasures) -> Row:
+def _query(scope: AuditScope, query: streams.QueryMeasures) -> Row:
     links = sorted(query.links)
     named = {"links": ", ".join(links), "captures": scope.files(*links)}
     return {"query": query.query, "interval": scope.interval, **named}

@@ -13,11 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lowwater.instants import format_instant
-from lowwater.lake.layout import Lake
+from lowwater.lake import layout, tables
 from lowwater.lake.ledgers.runs import read_qualities, read_quality
-from lowwater.lake.tables import interval_label, lake_errors, lost, safe_name
-from lowwater.storage import paths
-from lowwater.storage.locks import Fence, LostError
+from lowwater.storage import locks, paths
 
 if TYPE_CHECKING:
     from lowwater_expectations.audits import Finding, Validation, Verdict
@@ -77,7 +75,7 @@ def graver_first(findings: Sequence[Finding]) -> tuple[Finding, ...]:
     return tuple(sorted(failed, key=lambda finding: finding.severity != CRITICAL))
 
 
-def interval_audits(lake: Lake, start: int = 0, end: int = 1 << 62) -> list[IntervalAudit]:
+def interval_audits(lake: layout.Lake, start: int = 0, end: int = 1 << 62) -> list[IntervalAudit]:
     """Reads the newest audit of every interval that begins in [start, end), ns, sorted by query set and interval."""
     from lowwater_expectations.audits import SUITES, once, verdict
 
@@ -97,7 +95,7 @@ def interval_audits(lake: Lake, start: int = 0, end: int = 1 << 62) -> list[Inte
     ]
 
 
-def findings(lake: Lake, audit: IntervalAudit) -> list[Finding]:
+def findings(lake: layout.Lake, audit: IntervalAudit) -> list[Finding]:
     """Reads every finding of an audit, in the order of the suites."""
     return _findings(read_quality(lake, *audit.key)).get(audit.key, [])
 
@@ -126,10 +124,10 @@ def _findings(rows: pa.Table) -> dict[Key, list[Finding]]:
 
 def page_of(query_set: str, start: int, end: int, suite: str) -> str:
     """The address of a page of the audit of an interval, relative to `reports/`."""
-    return f"{safe_name(query_set)}/{interval_label(start, end)}/{suite}.html"
+    return f"{tables.safe_name(query_set)}/{tables.interval_label(start, end)}/{suite}.html"
 
 
-def write_pages(lake: Lake, pages: Mapping[str, Validation], scratch: Path) -> None:
+def write_pages(lake: layout.Lake, pages: Mapping[str, Validation], scratch: Path) -> None:
     """Writes the pages of an audit, and the assets and descriptions that all share; LakeError where it cannot."""
     from lowwater_expectations.pages import assets, render, render_suites
 
@@ -151,11 +149,11 @@ def _content(path: PurePath) -> bytes | None:
     return None
 
 
-def _write(path: PurePath, data: bytes, scratch: Path, fence: Fence | None = None, new: bool = False) -> None:
-    with lake_errors(f"{path}: the data-quality report cannot be written"):
+def _write(path: PurePath, data: bytes, scratch: Path, fence: locks.Fence | None = None, new: bool = False) -> None:
+    with tables.lake_errors(f"{path}: the data-quality report cannot be written"):
         try:
             # Under a lease it is compared where it is written.
             if fence is not None or not paths.has_file(path) or paths.read(path) != data:
                 paths.write(path, data, scratch, fence, new)
-        except LostError as error:
-            raise lost(path, str(error)) from None
+        except locks.LostError as error:
+            raise tables.lost(path, str(error)) from None

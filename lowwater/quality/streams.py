@@ -15,24 +15,17 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from lowwater import config, errors, instants, processes
 from lowwater.capture.digests import row_digests
-from lowwater.catalog.expr import Type
-from lowwater.catalog.schemas import CONTROL, LAST, PUNCTUATION, ROW
-from lowwater.config import SuiteLimits
-from lowwater.errors import LakeError
-from lowwater.instants import SECOND, format_duration
+from lowwater.catalog import expr as ex, schemas
 from lowwater.lake.tables import quote
 from lowwater.limits import EXAMPLE_ROWS, KEY_DIGESTS
-from lowwater.plan.operators import Field
-from lowwater.plan.properties import published_schema, result_schema
-from lowwater.plan.temporal import INT64_MAX
-from lowwater.processes import Answers, EndedError
-from lowwater.quality import judge
-from lowwater.quality.suites import CustomExpectation
+from lowwater.plan import operators as ops, properties, temporal
+from lowwater.quality import judge, suites
 
 BATCH = 65536
 
-EARLIEST, LATEST = -INT64_MAX - 1, INT64_MAX
+EARLIEST, LATEST = -temporal.INT64_MAX - 1, temporal.INT64_MAX
 """Stand for an instant that is NULL. No engine writes NULL, so a row with one breaks the rules."""
 
 Instants = NDArray[np.int64]
@@ -59,12 +52,12 @@ class StreamCheck:
 
 
 def check_stream(
-    files: Sequence[Path], fields: Sequence[Field], start: int, end: int, whole: bool = False
+    files: Sequence[Path], fields: Sequence[ops.Field], start: int, end: int, whole: bool = False
 ) -> StreamCheck:
     """Checks the files of a stream, in order, over [start, end), ns; its rows only if the control columns exist.
     `whole` reads every other column too, of files that have changed since they were written."""
     try:
-        columns, readable = _schema_faults(files, result_schema(fields))
+        columns, readable = _schema_faults(files, properties.result_schema(fields))
         for path in files if whole else ():
             with pq.ParquetFile(path) as file:
                 for _ in file.iter_batches(BATCH):
@@ -81,7 +74,7 @@ def _check_rows(files: Sequence[Path], start: int, end: int, columns: str) -> St
     rows, totals = 0, [0, 0]
     places: tuple[list[int], list[int]] = [], []
     for first, batch in _batches(files):
-        is_row = pc.fill_null(pc.equal(batch.column("_kind"), ROW), False).to_numpy(zero_copy_only=False)
+        is_row = pc.fill_null(pc.equal(batch.column("_kind"), schemas.ROW), False).to_numpy(zero_copy_only=False)
         last, tick = _instants(batch.column("_last"), EARLIEST), _instants(batch.column("_tick"), LATEST)
         rows += int(is_row.sum())
         not_owned = is_row & ((last < start) | (last >= end))
@@ -98,7 +91,7 @@ def _promises(files: Sequence[Path]) -> tuple[Instants, Instants]:
     """The ticks of the promises, ascending, and the highest promise up to each, ns; at first there is none."""
     ticks, bounds = [np.array([EARLIEST])], [np.array([EARLIEST])]
     for _, batch in _batches(files):
-        promises = batch.filter(pc.equal(batch.column("_kind"), PUNCTUATION))
+        promises = batch.filter(pc.equal(batch.column("_kind"), schemas.PUNCTUATION))
         ticks.append(_instants(promises.column("_tick"), LATEST))
         bounds.append(_instants(promises.column("_last"), EARLIEST))
     all_ticks = np.concatenate(ticks)
@@ -112,7 +105,7 @@ def _schema_faults(files: Sequence[Path], planned: pa.Schema) -> tuple[str, bool
     for path in files:
         schema = pq.read_schema(path)
         faults = faults or _differences(path.name, schema, planned)
-        readable = readable and not _differences(path.name, schema, CONTROL, others=True)
+        readable = readable and not _differences(path.name, schema, schemas.CONTROL, others=True)
     return faults, readable
 
 
@@ -157,14 +150,14 @@ def rows_at(files: Sequence[Path], places: Sequence[int], kind: str | None = Non
 # keys. Where this leaves a doubt, `shared_keys` finds the rows that share a key, which takes longer.
 
 
-def distinct_keys(files: Sequence[Path], fields: Sequence[Field], key: Sequence[str]) -> bool:
+def distinct_keys(files: Sequence[Path], fields: Sequence[ops.Field], key: Sequence[str]) -> bool:
     """Whether all rows of a stream certainly have different keys; NULL equals NULL. False is also "unknown": two
     digests are equal, the key has a float (digests know two zeros), a file cannot be read or is not as planned, or it
     has more rows than KEY_DIGESTS."""
-    if any(field.type is Type.FLOAT for field in fields if field.name in key):
+    if any(field.type is ex.Type.FLOAT for field in fields if field.name in key):
         return False
     try:
-        if _schema_faults(files, result_schema(fields))[0]:
+        if _schema_faults(files, properties.result_schema(fields))[0]:
             return False
         if sum(pq.read_metadata(path).num_rows for path in files) > KEY_DIGESTS:
             return False
@@ -180,7 +173,7 @@ def _key_columns(files: Sequence[Path], key: Sequence[str]) -> Iterator[pa.Recor
     for path in files:
         with pq.ParquetFile(path) as file:
             for batch in file.iter_batches(columns=[*key, "_kind"]):
-                is_row = pc.equal(batch.column("_kind"), ROW)
+                is_row = pc.equal(batch.column("_kind"), schemas.ROW)
                 # Most files have rows only, and to copy them costs more than their digests.
                 yield (batch if pc.all(is_row).as_py() else batch.filter(is_row)).select(list(key))
 
@@ -190,7 +183,7 @@ MEGABYTES = 256
 
 
 def shared_keys(
-    files: Sequence[Path], fields: Sequence[Field], key: Sequence[str], most: int, folder: Path
+    files: Sequence[Path], fields: Sequence[ops.Field], key: Sequence[str], most: int, folder: Path
 ) -> tuple[int, BrokenRows]:
     """Finds the rows of a stream, of at least one file, that share their unique key; NULL equals NULL. Returns the
     number of such keys, that of their rows, and the first `most` rows by key; LakeError if a file cannot be read."""
@@ -198,12 +191,12 @@ def shared_keys(
 
     paths, names = ", ".join(quote(str(path)) for path in files), [f'"{name}"' for name in key]
     same = " AND ".join(f"mine.{name} IS NOT DISTINCT FROM shared.{name}" for name in names)
-    order = ", ".join(f"mine.{name} NULLS FIRST" for name in (*names, LAST))
-    schema = pa.schema([*published_schema(fields), *CONTROL])
+    order = ", ".join(f"mine.{name} NULLS FIRST" for name in (*names, schemas.LAST))
+    schema = pa.schema([*properties.published_schema(fields), *schemas.CONTROL])
     columns = ", ".join(f'mine."{name}"' for name in schema.names)
     try:
         with duckdb.connect(config={"memory_limit": f"{MEGABYTES}MiB", "temp_directory": str(folder)}) as database:
-            database.execute(f"CREATE VIEW mine AS FROM read_parquet([{paths}]) WHERE _kind = '{ROW}'")
+            database.execute(f"CREATE VIEW mine AS FROM read_parquet([{paths}]) WHERE _kind = '{schemas.ROW}'")
             database.execute(
                 f"CREATE TEMP TABLE shared AS SELECT {', '.join(names)}, count(*) AS _rows FROM mine "
                 "GROUP BY ALL HAVING _rows > 1"
@@ -212,7 +205,7 @@ def shared_keys(
             found = database.sql(f"SELECT {columns} FROM mine SEMI JOIN shared ON {same} ORDER BY {order} LIMIT {most}")
             return keys, BrokenRows(total, found.to_arrow_table().cast(schema).to_pylist())
     except (OSError, duckdb.Error, pa.ArrowException) as error:
-        raise LakeError(f"a stream cannot be read: {error}", "run the high stage again") from error
+        raise errors.LakeError(f"a stream cannot be read: {error}", "run the high stage again") from error
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -281,7 +274,7 @@ NOTHING = "nothing is asked of its rows"
 class RuleResult:
     """The result of one expectation over the rows of a query."""
 
-    rule: CustomExpectation | None  # the expectation; None for a query without a suite
+    rule: suites.CustomExpectation | None  # the expectation; None for a query without a suite
     kept: bool = True  # whether it holds, as Great Expectations says
     values: int = 0  # rows that have a value; for an expectation about all rows together, their number
     # rows that break the expectation, with the first as examples
@@ -322,9 +315,9 @@ class RuleResult:
 def check_rows(
     files: Sequence[Path],
     schema: pa.Schema,
-    suite: Sequence[CustomExpectation],
-    limits: SuiteLimits,
-    ask: Callable[[dict[str, Any]], Answers] | None = None,
+    suite: Sequence[suites.CustomExpectation],
+    limits: config.SuiteLimits,
+    ask: Callable[[dict[str, Any]], processes.Answers] | None = None,
 ) -> list[RuleResult]:
     """Judges the rows of a stream over an interval."""
     if not suite:
@@ -335,18 +328,18 @@ def check_rows(
         "schema": schema.serialize().to_pybytes().hex(),
         "entries": [each.entry() for each in suite],
         "megabytes": limits.megabytes,
-        "seconds": limits.time / SECOND,
+        "seconds": limits.time / instants.SECOND,
     }
     answers: dict[int, dict[str, Any]] = {}
     why = ""
     try:
         for answer in (ask or judge.request)(request):
             answers[answer["number"]] = answer
-    except EndedError as error:
-        late = f"the suite took longer than [suites] time = {format_duration(limits.time)}"
+    except processes.EndedError as error:
+        late = f"the suite took longer than [suites] time = {instants.format_duration(limits.time)}"
         why = late if error.alarm else f"the process that judges rows ended: {error}"
     positions = sorted({place for answer in answers.values() for place in answer["places"]})
-    found = ({name: row[name] for name in schema.names} for row in rows_at(files, positions, ROW))
+    found = ({name: row[name] for name in schema.names} for row in rows_at(files, positions, schemas.ROW))
     rows = dict(zip(positions, found, strict=True))
     results = []
     for number, rule in enumerate(suite):

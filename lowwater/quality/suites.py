@@ -14,9 +14,8 @@ from typing import Any, NoReturn
 
 import pyarrow as pa
 
-from lowwater.caches import cache_folder
+from lowwater import caches, extras
 from lowwater.errors import ConfigError, nearest
-from lowwater.extras import absent
 from lowwater.lake.tables import quote, safe_name
 from lowwater.limits import SUITE_BYTES
 from lowwater.plan.operators import Field
@@ -235,19 +234,19 @@ def _expectation(where: str, entry: Any, schema: pa.Schema, code: bool) -> Custo
 
 def _check(path: PurePath, suite: Sequence[CustomExpectation], schema: pa.Schema) -> None:
     """Checks that Great Expectations can judge a suite over these columns, once for each version of both."""
-    if not suite or absent("quality"):
+    if not suite or extras.absent("quality"):
         return  # without the packages no interval is audited
     entries = [each.entry() for each in suite]
     known = [version("great-expectations"), version("lowwater"), str(schema), json.dumps(entries, sort_keys=True)]
     digest = sha256("\n".join(known).encode()).hexdigest()
     with suppress(ConfigError, OSError):  # a machine may have no place for notes to other processes
-        if (cache_folder() / "suites" / digest).exists():
+        if (caches.cache_folder() / "suites" / digest).exists():
             return
     from lowwater_expectations.judging import check_written
 
     check_written(path, entries, schema)
     with suppress(ConfigError, OSError):
-        note = cache_folder() / "suites" / digest
+        note = caches.cache_folder() / "suites" / digest
         note.parent.mkdir(exist_ok=True)
         note.touch()
 

@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from lowwater.plan.operators import ROWS
-from lowwater.plan.temporal import END_OF_TIME
+from lowwater.plan import operators as ops, temporal
 from lowwater.stream.operators import LEAST, MOST, Life, Promise, Row, StreamOperator
 from lowwater.stream.records import Record, SourceOperator
 from lowwater.stream.values import Value, Values
@@ -150,10 +149,10 @@ class Clock:
         end = self._span.end
         latest = max((link.seen for link in self._links.values() if link.seen is not None), default=None)
         closing = 0 if latest is None else self._after(latest)
-        if end < END_OF_TIME:
+        if end < temporal.END_OF_TIME:
             self._advance(end - 1)
             closing = max(closing, end)
-        elif self._life.over == END_OF_TIME and latest is not None:
+        elif self._life.over == temporal.END_OF_TIME and latest is not None:
             self._life.over = latest + 1
         if self._span.carried and self._life.over > end:
             self._promise(closing, [(link, end - self._behind(link)) for link in self._links.values()])
@@ -161,9 +160,9 @@ class Clock:
         self.tick = closing
         for link in self._links.values():
             for feed in link.feeds:
-                for origin in (*feed.attributes, *([ROWS] if feed.numbered else [])):
+                for origin in (*feed.attributes, *([ops.ROWS] if feed.numbered else [])):
                     feed.source.receive(feed.port, Promise(MOST, origin, (), self._life.over - 1))
-        self._promise(closing, [(link, END_OF_TIME) for link in self._links.values()])
+        self._promise(closing, [(link, temporal.END_OF_TIME) for link in self._links.values()])
 
     def state(self) -> Any:
         return [self.numbers, {name: (link.records, link.highest) for name, link in self._links.items()}]
@@ -189,7 +188,7 @@ class Clock:
                 slack = link.disorder.attributes.get(origin, 0)
                 source.receive(feed.port, Promise(highest - slack, origin, (), record.arrival))
         if feed.numbered:
-            source.announce(Promise(number + 1, ROWS, (), record.arrival))
+            source.announce(Promise(number + 1, ops.ROWS, (), record.arrival))
 
     def _violates(self, feed: SourcePort, link: Link, record: Record, values: Values) -> bool:
         """Whether a record is late in an attribute that counts, or has no value of it (SEMANTICS T2, T8).
@@ -232,7 +231,7 @@ class Clock:
 
     def _due(self) -> int:
         """The next tick at which a promise releases a row; earlier ticks only move the clock (T4)."""
-        next_tick = END_OF_TIME
+        next_tick = temporal.END_OF_TIME
         for operator, skews in self._holders:
             for port, promise in operator.due():
                 if promise <= self._span.end:
@@ -242,7 +241,7 @@ class Clock:
 
     def _promise(self, tick: int, promises: Iterable[tuple[Link, int]]) -> None:
         self._done = self.tick = tick
-        capped = [(link, i if i == END_OF_TIME else min(i, self._span.end)) for link, i in promises]
+        capped = [(link, i if i == temporal.END_OF_TIME else min(i, self._span.end)) for link, i in promises]
         for link, instant in capped:
             for feed in link.feeds:
                 feed.source.receive(feed.port, Promise(instant))

@@ -12,21 +12,13 @@ from typing import Any, ClassVar, Protocol
 
 import pyarrow as pa
 
-from lowwater.catalog.expr import columns_of
-from lowwater.catalog.schemas import THINNED_BY
-from lowwater.catalog.state_json import read_state, write_state
+from lowwater.catalog import expr as ex, schemas, state_json
 from lowwater.errors import ConfigError, LawError
-from lowwater.plan import operators as ops
-from lowwater.plan.operators import Node
-from lowwater.plan.properties import ROW, by_arrival, carried_state
-from lowwater.plan.temporal import END_OF_TIME
+from lowwater.plan import operators as ops, properties, temporal
 from lowwater.reference.clock import PERIODIC, POLICIES, Clock, Disorder, Link, RecordSelection, SourcePort
-from lowwater.stream import maps
-from lowwater.stream.groups import EpochOperator, GroupOperator, RunningOperator, SamplingOperator
+from lowwater.stream import groups, maps, records
 from lowwater.stream.joins import FilterJoinOperator, JoinOperator, WatchJoinOperator
-from lowwater.stream.maps import PlaceOperator, UnionOperator
 from lowwater.stream.operators import Life, Promise, Row, StreamOperator, names_of
-from lowwater.stream.records import PacketSamplings, SourceCount, SourceOperator, merge
 from lowwater.stream.values import Value, Values
 
 
@@ -46,7 +38,7 @@ class Operators:
         named: query/kind/number -> operator, in the order of creation.
     """
 
-    HOLDING: ClassVar[tuple[type[StreamOperator], ...]] = (GroupOperator, JoinOperator, EpochOperator)
+    HOLDING: ClassVar[tuple[type[StreamOperator], ...]] = (groups.GroupOperator, JoinOperator, groups.EpochOperator)
     """Operators that keep rows until a promise."""
 
     def __init__(
@@ -54,7 +46,7 @@ class Operators:
         owned: range,
         read_from: Mapping[str, int],
         life: Life,
-        packet_samplings: PacketSamplings = MappingProxyType({}),
+        packet_samplings: records.PacketSamplings = MappingProxyType({}),
     ) -> None:
         self._samplings = packet_samplings
         self._owned, self._read_from, self._life = owned, read_from, life
@@ -62,7 +54,7 @@ class Operators:
         self._nodes: dict[StreamOperator, ops.Source] = {}
         self._below: dict[StreamOperator, list[frozenset[str]]] = {}
         self.origins: set[str] = set()
-        self.sources: list[SourceOperator] = []
+        self.sources: list[records.SourceOperator] = []
         self.columns: dict[str, list[str]] = {}
         self.fed: dict[str, StreamOperator] = {}
         self.named: dict[str, StreamOperator] = {}
@@ -120,7 +112,7 @@ class Operators:
             return below
         if child.query == node.query and has_places(child):
             return below
-        place = self.add(node.query, PlaceOperator(child.fields, below))
+        place = self.add(node.query, maps.PlaceOperator(child.fields, below))
         self.connect(place, [below])
         return place
 
@@ -136,19 +128,19 @@ class Operators:
             ports = len(node.lfta.links) if node.lfta.whole else 1
             return self.fed.setdefault(node.lfta.name, StreamOperator(ports))
         if isinstance(node, ops.Union):
-            return UnionOperator(len(inputs), has_places(node))
+            return maps.UnionOperator(len(inputs), has_places(node))
         if type(node) in maps.OPERATORS:
             return maps.OPERATORS[type(node)](node, inputs[0])
         if type(node) not in OPERATORS:
             raise TypeError(f"the reference engine has no operator for {type(node).__name__}")
         return OPERATORS[type(node)](node, inputs, self._life)
 
-    def _source(self, node: ops.Source) -> SourceOperator:
+    def _source(self, node: ops.Source) -> records.SourceOperator:
         name = f"{node.query}.{node.alias}"
         packet_samplings = [self._samplings.get((name, link)) for link in node.links]
-        source_columns = list(dict.fromkeys([*names_of(node.fields), *columns_of(node.member)]))
-        names = list(dict.fromkeys([*source_columns, *(THINNED_BY if any(packet_samplings) else ())]))
-        source = SourceOperator(node, names, self._read_from[name], self._owned, packet_samplings)
+        source_columns = list(dict.fromkeys([*names_of(node.fields), *ex.columns_of(node.member)]))
+        names = list(dict.fromkeys([*source_columns, *(schemas.THINNED_BY if any(packet_samplings) else ())]))
+        source = records.SourceOperator(node, names, self._read_from[name], self._owned, packet_samplings)
         self.sources.append(source)
         self._nodes[source] = node
         self._below[source] = [frozenset([link]) for link in node.links]
@@ -156,14 +148,14 @@ class Operators:
             columns = self.columns.setdefault(link, [])
             # The columns that sampling hashes are read only where a link samples.
             read = names if thinning else source_columns
-            columns.extend(name for name in read if name != ROW and name not in columns)
+            columns.extend(name for name in read if name != properties.ROW and name not in columns)
         return source
 
     def _feeds(self, link: str) -> list[SourcePort]:
         columns = self.columns[link]
         feeds = []
         for source, node in self._nodes.items():
-            assert isinstance(source, SourceOperator)
+            assert isinstance(source, records.SourceOperator)
             if link in node.links:
                 # The number of the record comes after the columns.
                 places = [columns.index(name) if name in columns else len(columns) for name in source.names]
@@ -174,15 +166,15 @@ class Operators:
                 }
                 judged = not attributes or bool(self.origins & {"", ops.ROWS})
                 port = node.links.index(link)
-                numbered = ROW in source.names
+                numbered = properties.ROW in source.names
                 feeds.append(SourcePort(source, port, _picker(places), attributes, bool(node.group), numbered, judged))
         return feeds
 
 
 OPERATORS: dict[type[ops.Node], Callable[[Any, Sequence[StreamOperator], Life], StreamOperator]] = {
-    ops.Group: lambda node, inputs, life: GroupOperator(node, inputs[0], life),
-    ops.Running: lambda node, inputs, life: RunningOperator(node, inputs[0], life),
-    ops.Sampling: lambda node, inputs, life: SamplingOperator(node, inputs[0], life),
+    ops.Group: lambda node, inputs, life: groups.GroupOperator(node, inputs[0], life),
+    ops.Running: lambda node, inputs, life: groups.RunningOperator(node, inputs[0], life),
+    ops.Sampling: lambda node, inputs, life: groups.SamplingOperator(node, inputs[0], life),
     ops.Join: lambda node, inputs, life: JoinOperator(node, life),
     ops.FilterJoin: lambda node, inputs, life: FilterJoinOperator(node, life),
     ops.WatchJoin: lambda node, inputs, life: WatchJoinOperator(node),
@@ -232,7 +224,7 @@ class Experiment(Protocol):
         owned: range,
         read_from: Mapping[str, int],
         life: Life,
-        packet_samplings: PacketSamplings,
+        packet_samplings: records.PacketSamplings,
         by_arrival: bool,
     ) -> Operators:
         """Returns operators for a plan, as `Operators` does."""
@@ -266,13 +258,13 @@ class ReferenceResult:
     lasts: list[int] = field(default_factory=list)
     ticks: list[int] = field(default_factory=list)
     punctuation: list[tuple[int, int]] = field(default_factory=list)
-    counts: list[SourceCount] = field(default_factory=list)
+    counts: list[records.SourceCount] = field(default_factory=list)
     state: str | None = None
     observed: list[Any] = field(default_factory=list)
 
 
 def evaluate(
-    node: Node,
+    node: ops.Node,
     packets: Mapping[str, Iterable[pa.RecordBatch]],
     links: Mapping[str, int | Disorder],
     start: int,
@@ -281,9 +273,9 @@ def evaluate(
     period: int,
     policy: str = PERIODIC,
     state: str | None = None,
-    over: int = END_OF_TIME,
+    over: int = temporal.END_OF_TIME,
     experiment: Experiment | None = None,
-    packet_samplings: PacketSamplings = MappingProxyType({}),
+    packet_samplings: records.PacketSamplings = MappingProxyType({}),
 ) -> ReferenceResult:
     """Evaluates a query; returns the rows whose last instant lies in [start, end) (SEMANTICS I1).
 
@@ -313,8 +305,8 @@ def evaluate(
     if period <= 0:
         raise ConfigError(f"the heartbeat period is {period} ns", "give a duration above 0")
     disorder = {name: Disorder(lateness) if isinstance(lateness, int) else lateness for name, lateness in links.items()}
-    carries = bool(carried_state(node))
-    span = RecordSelection(start, end, state is not None, by_arrival(node), carries)
+    carries = bool(properties.carried_state(node))
+    span = RecordSelection(start, end, state is not None, properties.by_arrival(node), carries)
     late = max((link_disorder.longest for link_disorder in disorder.values()), default=0) if span.by_arrival else 0
     life = Life(over, late)
     owned = range(start, end)
@@ -328,15 +320,15 @@ def evaluate(
     top.connect(sink, 0)
     observed = experiment.observe(plan, clock) if experiment is not None else []
     if state is not None:
-        _restore(read_state(state), start, plan, clock, sink)
-    for record in merge(packets, plan.columns):
+        _restore(state_json.read_state(state), start, plan, clock, sink)
+    for record in records.merge(packets, plan.columns):
         clock.record(record)
     clock.close()
     sink.result.counts = [count for source in plan.sources for count in source.counts]
     sink.result.observed = observed
     if carries:
         operators = {name: operator.state() for name, operator in plan.named.items()}
-        sink.result.state = write_state([end, operators, clock.state(), sink.later])
+        sink.result.state = state_json.write_state([end, operators, clock.state(), sink.later])
     return sink.result
 
 

@@ -12,9 +12,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lowwater import errors, instants
 from lowwater.config import Config
-from lowwater.errors import LawError
-from lowwater.instants import format_instant
 from lowwater.lake.layout import HEARTBEATS, OUTCOMES
 from lowwater.lake.ledgers.captures import Capture
 from lowwater.low import LinkResult
@@ -88,7 +87,7 @@ class Accounts:
             named = sum(counts[name] for name in OUTCOMES)
             if counts["sane"] != named:
                 sane = f"{counts['sane']} sane records"
-                raise LawError(f"LFTA {lfta} on {link}: {sane}, but its outcomes add up to {named}")
+                raise errors.LawError(f"LFTA {lfta} on {link}: {sane}, but its outcomes add up to {named}")
 
     def check_captures(self, captures: Mapping[str, Sequence[Capture]]) -> None:
         """Checks a run over whole captures against the ledger, and adds the malformed records of the ledger.
@@ -100,7 +99,7 @@ class Accounts:
             if packets != counts.sane + counts.violating + counts.duplicates:
                 dropped = f", {counts.duplicates} duplicates" if counts.duplicates else ""
                 known = f"{counts.sane} sane and {counts.violating} violating{dropped}"
-                raise LawError(f"link {name}: {packets} records, {known}")
+                raise errors.LawError(f"link {name}: {packets} records, {known}")
 
 
 def lfta_counts(accounts: Accounts, names: set[str]) -> dict[str, dict[str, dict[str, int]]]:
@@ -123,7 +122,7 @@ def link_summary(
 ) -> dict[str, Any]:
     """The entry of a link in the summary. `latest`: largest lateness of its records, ns."""
     skew = config.link(name).skew
-    cut = {row.path: format_instant(row.covers_to) for row in captures if not row.ended_cleanly}
+    cut = {row.path: instants.format_instant(row.covers_to) for row in captures if not row.ended_cleanly}
     shared = {"captures": [row.path for row in captures], "cut": cut, "skew_ns": skew}
     if name not in accounts.links:  # no query reads the link: its records are only counted
         malformed = sum(row.malformed for row in captures)

@@ -9,16 +9,13 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from lowwater.catalog.expr import Call, Column, Expr, Param, StateCall, columns_of, walk
-from lowwater.catalog.protocols import LOG_KINDS
+from lowwater.catalog import expr as ex, protocols
 from lowwater.catalog.schemas import FRAME, HEAD, KEPT, PAYLOAD, SAMPLING_RATE, UNNAMED, stored
 from lowwater.config import Config, Link, Replay, section_of
 from lowwater.errors import QueryError, UnsupportedError, raise_all, sort_errors
 from lowwater.low import needed_columns
-from lowwater.plan import operators as ops
+from lowwater.plan import operators as ops, properties, queryset
 from lowwater.plan.operators import walk as walk_plan
-from lowwater.plan.properties import copies, lftas_as_read
-from lowwater.plan.queryset import Plan, QueryPlan
 from lowwater.plan.text import Note
 
 # `run` and `replay` check before they start, so that no run fails midway; `check` and `explain` print the same as
@@ -31,7 +28,7 @@ Finding = tuple[Note, str]
 """What is wrong with a query, and a hint."""
 
 
-def _refuse(plan: Plan, findings: Iterable[Finding]) -> None:
+def _refuse(plan: queryset.Plan, findings: Iterable[Finding]) -> None:
     """Raises QueryError for a finding, with query and place; QueryErrors for several."""
     files = {query.name: query.file for query in (*plan.queries, *plan.internal)}
     raise_all(
@@ -48,21 +45,21 @@ def _as_notes(findings: Iterable[Finding]) -> tuple[Note, ...]:
     return tuple(replace(note, text=f"{note.text}; {hint}") for note, hint in findings)
 
 
-def require_affordable(plan: Plan, most: int) -> None:
+def require_affordable(plan: queryset.Plan, most: int) -> None:
     """Raises QueryError if an operator makes more than a number of rows from one row, QueryErrors for several."""
     _refuse(plan, _exceeding(plan, most))
 
 
-def cost_notes(plan: Plan, most: int = MOST_COPIES) -> tuple[Note, ...]:
+def cost_notes(plan: queryset.Plan, most: int = MOST_COPIES) -> tuple[Note, ...]:
     """The findings of `require_affordable` as notes."""
     return _as_notes(_exceeding(plan, most))
 
 
-def _exceeding(plan: Plan, most: int) -> Iterator[Finding]:
+def _exceeding(plan: queryset.Plan, most: int) -> Iterator[Finding]:
     """Yields each operator above the limit once: a note about its factor, and a hint."""
     reported: set[tuple[str, ops.Place]] = set()
     for query in plan.queries:
-        for node, factor, total in copies(query.logical):
+        for node, factor, total in properties.copies(query.logical):
             if total > most and (node.query, factor.place) not in reported:
                 reported.add((node.query, factor.place))
                 with_windows = f", {total:,} with the windows below" if total > factor.times else ""
@@ -100,7 +97,7 @@ class Missing:
         return f"{self.what} {'has' if self.valueless else 'is'} {self.why}"
 
 
-def require_lowered(plan: Plan, engine: str = "") -> None:
+def require_lowered(plan: queryset.Plan, engine: str = "") -> None:
     """Checks that an engine runs every operator and expression of a plan.
     Raises UnsupportedError if the engine does not run a construct; the error has its query and place, QueryError if a
     parameter has no value, and QueryErrors if the plan has several of these mistakes."""
@@ -111,7 +108,7 @@ def require_lowered(plan: Plan, engine: str = "") -> None:
     raise_all(sort_errors(refused))
 
 
-def not_run(plan: Plan) -> tuple[Note, ...]:
+def not_run(plan: queryset.Plan) -> tuple[Note, ...]:
     """Returns the unsupported constructs of a plan as notes, without parameters: they may get a value later."""
     every = [missing for _, missing in _missing(plan) if not missing.valueless]
     every.sort(key=lambda missing: missing.place)
@@ -121,7 +118,7 @@ def not_run(plan: Plan) -> tuple[Note, ...]:
     )
 
 
-def _missing(plan: Plan, engine: str = "") -> list[tuple[str, Missing]]:
+def _missing(plan: queryset.Plan, engine: str = "") -> list[tuple[str, Missing]]:
     """Returns (file, missing construct) pairs, without duplicates."""
     files = {owner.name: owner.file for owner in (*plan.queries, *plan.internal)}
     first: dict[tuple[str, str, ops.Place], tuple[str, Missing]] = {}
@@ -132,7 +129,7 @@ def _missing(plan: Plan, engine: str = "") -> list[tuple[str, Missing]]:
     return list(first.values())
 
 
-def _of_reference(query: QueryPlan) -> Iterator[Missing]:
+def _of_reference(query: queryset.QueryPlan) -> Iterator[Missing]:
     """Yields the constructs that no engine runs; the reference engine runs every operator."""
     for node in walk_plan(query.logical):
         if isinstance(node, ops.Source):
@@ -140,7 +137,7 @@ def _of_reference(query: QueryPlan) -> Iterator[Missing]:
         yield from _in_node(node)
 
 
-def _of_query(query: QueryPlan) -> Iterator[Missing]:
+def _of_query(query: queryset.QueryPlan) -> Iterator[Missing]:
     for node in walk_plan(query.high):
         if isinstance(node, ops.LftaInput):
             yield from _in_lfta(node.query, node.lfta)
@@ -151,7 +148,7 @@ def _of_query(query: QueryPlan) -> Iterator[Missing]:
 def _unreadable(query: str, source: ops.Source | ops.Lfta) -> Iterator[Missing]:
     """Yields the protocol of a source whose records no reader gives."""
     what = f"protocol {source.protocol} of {source.kind} records"
-    if source.kind not in ("pcap", "csv", *LOG_KINDS):
+    if source.kind not in ("pcap", "csv", *protocols.LOG_KINDS):
         yield Missing(query, what, NOT_RUN, source.place, "packets run, and records of csv, JSON lines and parquet")
     elif source.layout is not None and source.layout.refused:
         hint = "declare an increasing field of the record, such as: uint time get_csv_uint_pos1 (increasing);"
@@ -177,11 +174,11 @@ def _in_node(node: ops.Node) -> Iterator[Missing]:
         yield from _in_expr(node.query, expr)
 
 
-def _in_expr(query: str, expr: Expr) -> Iterator[Missing]:
-    for part in walk(expr):
-        if isinstance(part, Call | StateCall) and part.function.value is None:
+def _in_expr(query: str, expr: ex.Expr) -> Iterator[Missing]:
+    for part in ex.walk(expr):
+        if isinstance(part, ex.Call | ex.StateCall) and part.function.value is None:
             yield Missing(query, f"the function {part.function.name}", _NO_PYTHON, part.place)
-        elif isinstance(part, Param):
+        elif isinstance(part, ex.Param):
             yield Missing(query, f"${part.name}", _NO_VALUE, part.place, f"give --param {part.name}=VALUE")
 
 
@@ -193,19 +190,19 @@ Rates = Mapping[str, frozenset[ops.Source]]
 _NONE: frozenset[ops.Source] = frozenset()
 
 
-def require_marked(plan: Plan, config: Config) -> None:
+def require_marked(plan: queryset.Plan, config: Config) -> None:
     """Checks that published rows carry the sampling rate of every source that sheds load.
     Raises QueryError if the rows of a query do not carry it; QueryErrors for several sources."""
     _refuse(plan, _unmarked(plan, config, allowed=False))
 
 
-def estimate_notes(plan: Plan, config: Config) -> tuple[Note, ...]:
+def estimate_notes(plan: queryset.Plan, config: Config) -> tuple[Note, ...]:
     """The findings of `require_marked` as notes, and those that the settings allow."""
     allowed = (note for note, _ in _unmarked(plan, config, allowed=True))
     return (*_as_notes(_unmarked(plan, config, allowed=False)), *allowed)
 
 
-def _unmarked(plan: Plan, config: Config, allowed: bool) -> Iterator[Finding]:
+def _unmarked(plan: queryset.Plan, config: Config, allowed: bool) -> Iterator[Finding]:
     """Yields each output query with a source whose packets are shed and whose rate no column carries, and a hint."""
     links = {
         name for name, link in config.links.items() if link.shed is not None and link.unmarked_estimates == allowed
@@ -278,8 +275,8 @@ def _rates(node: ops.Node, below: list[Rates]) -> Rates:
     return inputs
 
 
-def _of(rates: Rates, *exprs: Expr) -> frozenset[ops.Source]:
-    return _NONE.union(*(rates.get(name, _NONE) for name in columns_of(*exprs)))
+def _of(rates: Rates, *exprs: ex.Expr) -> frozenset[ops.Source]:
+    return _NONE.union(*(rates.get(name, _NONE) for name in ex.columns_of(*exprs)))
 
 
 # Where a link does not keep a column, every value is NULL (`docs/packets.md`), which would otherwise look like a
@@ -314,7 +311,7 @@ def setting_lines(link: Link, columns: Collection[str]) -> list[str]:
     return [*lines, *([f"applications = {json.dumps(sorted({*link.applications, *added}))}"] if added else [])]
 
 
-def lines_to_add(plans: Iterable[Plan], config: Config) -> dict[str, list[str]]:
+def lines_to_add(plans: Iterable[queryset.Plan], config: Config) -> dict[str, list[str]]:
     """Link in the settings -> the lines by which it keeps all columns that queries read; without links that do."""
     read: dict[str, set[str]] = defaultdict(set)
     for lfta in (lfta for plan in plans for lfta in plan.read_lftas):
@@ -325,27 +322,27 @@ def lines_to_add(plans: Iterable[Plan], config: Config) -> dict[str, list[str]]:
     return {link: added for link, added in lines.items() if added}
 
 
-def require_kept(plan: Plan, config: Config) -> None:
+def require_kept(plan: queryset.Plan, config: Config) -> None:
     """Checks that every link keeps the columns that queries read of it.
     Raises QueryError if a link does not keep a column; QueryErrors for several."""
     _refuse(plan, _unkept(plan, config))
 
 
-def unkept_notes(plan: Plan, config: Config) -> tuple[Note, ...]:
+def unkept_notes(plan: queryset.Plan, config: Config) -> tuple[Note, ...]:
     """The findings of `require_kept` as notes."""
     return _as_notes(_unkept(plan, config))
 
 
-def _unkept(plan: Plan, config: Config) -> Iterator[Finding]:
+def _unkept(plan: queryset.Plan, config: Config) -> Iterator[Finding]:
     for query in plan.queries:
         yield from _unkept_of(query, config)
 
 
-def _unkept_of(query: QueryPlan, config: Config) -> Iterator[Finding]:
+def _unkept_of(query: queryset.QueryPlan, config: Config) -> Iterator[Finding]:
     """Yields a note, and a hint, for each setting that links of a query lack."""
     found: dict[tuple[str, ...], dict[str, str]] = {}
     places: dict[tuple[str, ...], tuple[int, int]] = {}
-    for lfta in lftas_as_read([query.high]):
+    for lfta in properties.lftas_as_read([query.high]):
         for link in lfta.links:
             settings = None if link == ops.ANY_LINK else config.link(link)
             if settings is None or settings.kind != "pcap":
@@ -373,7 +370,7 @@ def _section(config: Config, link: str) -> str:
     return link if link in config.links else link.partition("/")[0]
 
 
-def _expressions(lfta: ops.Lfta) -> list[Expr]:
+def _expressions(lfta: ops.Lfta) -> list[ex.Expr]:
     items = [item.expr for item in lfta.keys]
     partials = [partial.argument for partial in lfta.partials]
     return [expr for expr in (lfta.member, lfta.predicate, *items, *partials) if expr is not None]
@@ -384,11 +381,11 @@ def _named(lfta: ops.Lfta, line: str) -> set[str]:
     if line.startswith(SAMPLED):
         return {"digest for sampling"}
     kept = [FRAME] if line.startswith(PAYLOAD) else [name for name in KEPT.names if name not in UNNAMED]
-    columns = [node.name for expr in _expressions(lfta) for node in walk(expr) if isinstance(node, Column)]
+    columns = [node.name for expr in _expressions(lfta) for node in ex.walk(expr) if isinstance(node, ex.Column)]
     return {name for name in columns if set(stored([name])).intersection(kept)}
 
 
 def _place(lfta: ops.Lfta, columns: Collection[str]) -> tuple[int, int]:
     """The first place at which one of some columns is read; that of the source if no expression has one."""
-    nodes = (node for expr in _expressions(lfta) for node in walk(expr) if isinstance(node, Column))
+    nodes = (node for expr in _expressions(lfta) for node in ex.walk(expr) if isinstance(node, ex.Column))
     return next((node.place for node in nodes if node.name in columns and node.place != (0, 0)), lfta.place)

@@ -17,65 +17,29 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from lowwater import __version__
-from lowwater.documents import stored_object
-from lowwater.errors import AuditError, AwayError, BusyError, LakeError, LowwaterError, OwnerError
+from lowwater import __version__, documents, errors
 from lowwater.high.operators import StoredState
 from lowwater.high.runner import Runner
 from lowwater.instants import format_instant
-from lowwater.lake.layout import result_schema, row_schema, stream_schema
-from lowwater.lake.ledgers.intervals import HELD, WARNED, consented
-from lowwater.lake.ledgers.runs import (
-    AUDIT,
-    DONE,
-    FAILED,
-    HIGH,
-    LOW,
-    PROVISIONAL,
-    PUBLISH,
-    ROLLED_BACK,
-    ReplayRow,
-    interval_replays,
-    keep_untold,
-    last_published,
-    record_heartbeats,
-    record_replays,
-    record_violations,
-    tell_untold,
-)
-from lowwater.lake.locks import folder_of_run, handed_over, run_attempt
-from lowwater.lake.results.pins import publishing
+from lowwater.lake import layout, locks, upkeep
+from lowwater.lake.ledgers import intervals, runs
+from lowwater.lake.results import pins, streams
 from lowwater.lake.results.publish import check_unchanged, publish
 from lowwater.lake.results.published import damage_of
-from lowwater.lake.results.streams import (
-    fingerprint,
-    keep_state,
-    kept_state,
-    other_states,
-    state_folder,
-    stream_bytes,
-    stream_files,
-    stream_parts,
-    write_stream,
-)
+from lowwater.lake.results.streams import fingerprint
 from lowwater.lake.tables import check_owner, fence_off
-from lowwater.lake.upkeep import tidy_ledgers
-from lowwater.plan.operators import Lfta
-from lowwater.plan.properties import hands_over
-from lowwater.plan.queryset import QueryPlan
-from lowwater.quality import judge
+from lowwater.plan import operators as ops, properties, queryset
+from lowwater.quality import judge, suites
 from lowwater.quality.streams import WrittenStream
-from lowwater.quality.suites import checks_of, suite_digest
 from lowwater.replay.accounts import Accounts, heartbeat_rows
 from lowwater.replay.job import IntervalInputs, Job
 from lowwater.replay.progress import Progress
 from lowwater.replay.stages.audit import LinkScans, audit
 from lowwater.replay.stages.engines import high_stage, low_stage
 from lowwater.replay.stages.runners import runner_of, task_account
-from lowwater.storage import paths
-from lowwater.storage.failures import outages
+from lowwater.storage import failures, paths
 
-STAGES = (LOW, HIGH, AUDIT, PUBLISH)
+STAGES = (runs.LOW, runs.HIGH, runs.AUDIT, runs.PUBLISH)
 
 AGAIN_OR_LIFT = "roll it back again with `lowwater rollback`, or lift the roll back with --lift"
 
@@ -115,12 +79,12 @@ def replay(
     job.prepare()
     runner = runner or runner_of("lowwater replay", job.config, progress)
     stages = (stage,) if stage else STAGES[:-1] if hold else STAGES
-    outcomes, failed = list[Outcome](), list[LowwaterError]()
+    outcomes, failed = list[Outcome](), list[errors.LowwaterError]()
     for at, until in [(start, end)] if ask else job.intervals(start, end):
         try:
             outcomes.append(run_interval(job, at, until, progress, runner, stages, ask))
-        except LowwaterError as error:
-            if stage != AUDIT or isinstance(error, BusyError | AwayError | OwnerError):
+        except errors.LowwaterError as error:
+            if stage != runs.AUDIT or isinstance(error, errors.BusyError | errors.AwayError | errors.OwnerError):
                 raise
             failed.append(error)
     if failed:
@@ -149,24 +113,26 @@ def run_interval(
         if plan.published:
             return _confirm(attempt, plan)
         outcome = Outcome(start, end, plan.state, plan.reason, {}, False, plan.digests)
-        if {LOW, HIGH, AUDIT} & set(plan.stages):
+        if {runs.LOW, runs.HIGH, runs.AUDIT} & set(plan.stages):
             runner.begin()
-        if AUDIT in plan.stages:
+        if runs.AUDIT in plan.stages:
             judge.begin()
         for stage in plan.stages:
-            if stage == PUBLISH and plan.ask and job.approval and outcome.verdict == WARNED:
-                outcome = replace(outcome, state=HELD, reason=_how_to_approve(attempt))
+            if stage == runs.PUBLISH and plan.ask and job.approval and outcome.verdict == intervals.WARNED:
+                outcome = replace(outcome, state=intervals.HELD, reason=_how_to_approve(attempt))
                 break
-            if stage == AUDIT:
+            if stage == runs.AUDIT:
                 evaluated()
             attempt.journal.begin(stage)
-            if AUDIT in plan.stages and stage in (HIGH, AUDIT):
+            if runs.AUDIT in plan.stages and stage in (runs.HIGH, runs.AUDIT):
                 # The first query of a session waits for a second or two, on one core.
                 attempt.scans.begin(plan.inputs.to_scan, job.plan.links)
             with progress.stage(stage, f"{job.query_set} {format_instant(start)}"):
-                outcome = {LOW: _low, HIGH: _high, AUDIT: _audit, PUBLISH: _publish}[stage](attempt, plan, outcome)
+                outcome = {runs.LOW: _low, runs.HIGH: _high, runs.AUDIT: _audit, runs.PUBLISH: _publish}[stage](
+                    attempt, plan, outcome
+                )
             attempt.journal.took()
-        tidy_ledgers(job.lake.root, job.lake.run_ledgers(), job.lake.all_measures())
+        upkeep.tidy_ledgers(job.lake.root, job.lake.run_ledgers(), job.lake.all_measures())
         return outcome
 
 
@@ -193,39 +159,39 @@ class _Journal:
     def took(self) -> None:
         self.seconds[self.stage] = round(time.monotonic() - self.begun, 3)
 
-    def rows(self) -> list[ReplayRow]:
+    def rows(self) -> list[runs.ReplayRow]:
         """The ledger rows of the interval, oldest first."""
-        rows = interval_replays(self.job.lake, self.job.query_set, self.start, self.end)
+        rows = runs.interval_replays(self.job.lake, self.job.query_set, self.start, self.end)
         return [row for row in rows if (row.interval_start, row.interval_end) == (self.start, self.end)]
 
-    def last(self, query: str) -> ReplayRow | None:
+    def last(self, query: str) -> runs.ReplayRow | None:
         """The publication of the visible rows of a query."""
-        return last_published(self.job.lake, self.job.query_set, query, self.start, self.end)
+        return runs.last_published(self.job.lake, self.job.query_set, query, self.start, self.end)
 
     def damage(self, query: str) -> str:
         """Why the table of a query does not have the rows that were published; empty if it has them."""
         return damage_of(self.job.lake, self.job.query_set, query, self.start, self.end)
 
-    def require(self, stage: str, query: str, digest: str) -> ReplayRow:
+    def require(self, stage: str, query: str, digest: str) -> runs.ReplayRow:
         """Returns the newest row of an earlier stage, which ran on these inputs."""
         # A failure is recorded for the whole query set.
         rows = [row for row in self.rows() if row.stage == stage and row.query in (query, "")]
-        if not rows or rows[-1].state == FAILED or rows[-1].digest != digest:
-            cause = "failed" if rows and rows[-1].state == FAILED else "has not run"
+        if not rows or rows[-1].state == runs.FAILED or rows[-1].digest != digest:
+            cause = "failed" if rows and rows[-1].state == runs.FAILED else "has not run"
             message = f"interval {format_instant(self.start)}: stage {stage} {cause}"
-            raise LakeError(message, f"run `lowwater replay` with --stage {stage}")
+            raise errors.LakeError(message, f"run `lowwater replay` with --stage {stage}")
         return rows[-1]
 
     def now(self) -> int:
         """The time of a new row, ns: later than all rows about instants of the interval, since the newest one counts,
         and another machine that wrote one may have a clock that is ahead."""
         if not self.latest:  # the range is locked: nobody else adds rows meanwhile
-            rows = interval_replays(self.job.lake, self.job.query_set, self.start, self.end)
+            rows = runs.interval_replays(self.job.lake, self.job.query_set, self.start, self.end)
             self.latest = max((row.finished_at for row in rows), default=0)
         self.latest = max(time.time_ns(), self.latest + 1)
         return self.latest
 
-    def row(self, query: str, digest: str, rows: int | None, accounting: dict[str, Any], **more: Any) -> ReplayRow:
+    def row(self, query: str, digest: str, rows: int | None, accounting: dict[str, Any], **more: Any) -> runs.ReplayRow:
         """A row about a query, or the whole set, at the stage at work; `more` are further fields of the row."""
         replay, texts = self.job.config.replay, "".join(each.text for each in self.job.plan.queries)
         queries = sha256(texts.encode()).hexdigest()[:16]
@@ -233,33 +199,33 @@ class _Journal:
         settings = json.dumps({**beat, "release": __version__, "queries": queries})
         about = self.job.query_set, query, self.start, self.end, self.stage, more.pop("state", "done"), self.now()
         kept = {"timings": json.dumps(self.seconds), "accounting": json.dumps(accounting), "settings": settings}
-        return ReplayRow(*about, digest=digest, rows=rows, **{"reason": "", **kept, **more})
+        return runs.ReplayRow(*about, digest=digest, rows=rows, **{"reason": "", **kept, **more})
 
-    def write(self, *rows: ReplayRow) -> None:
-        record_replays(self.job.lake, [*rows])
+    def write(self, *rows: runs.ReplayRow) -> None:
+        runs.record_replays(self.job.lake, [*rows])
 
-    def failed(self, error: LowwaterError) -> None:
+    def failed(self, error: errors.LowwaterError) -> None:
         """Writes a failure. What went wrong first is what is said, also where that fails."""
         self.told, lake = True, self.job.lake
         try:
-            with outages():
+            with failures.outages():
                 self.write(self._failure(error))
-            with suppress(LowwaterError):
-                tidy_ledgers(lake.root, lake.run_ledgers(), lake.all_measures())
-        except AwayError:
+            with suppress(errors.LowwaterError):
+                upkeep.tidy_ledgers(lake.root, lake.run_ledgers(), lake.all_measures())
+        except errors.AwayError:
             self.keep(error)
-        except LowwaterError:
+        except errors.LowwaterError:
             pass  # its lease is lost: another run tells
 
-    def keep(self, error: LowwaterError) -> None:
+    def keep(self, error: errors.LowwaterError) -> None:
         self.latest = max(self.latest, time.time_ns())  # the ledger cannot be read either
-        keep_untold(self.job.lake, self._failure(error))
+        runs.keep_untold(self.job.lake, self._failure(error))
 
-    def _failure(self, error: LowwaterError) -> ReplayRow:
+    def _failure(self, error: errors.LowwaterError) -> runs.ReplayRow:
         """The row of a failure: what it was tried on, and whether the same inputs would repeat it."""
-        account = error.accounting if isinstance(error, AuditError) else {}
+        account = error.accounting if isinstance(error, errors.AuditError) else {}
         account = {**account, "tried": self.job.attempted(self.tried), "repeats": error.repeats}
-        return self.row("", "", None, account, state=FAILED, reason=error.message)
+        return self.row("", "", None, account, state=runs.FAILED, reason=error.message)
 
 
 @dataclass(frozen=True)
@@ -283,21 +249,21 @@ def _attempt(job: Job, start: int, end: int, progress: Progress, runner: Runner,
     journal, lake = _Journal(job, start, end, stage), job.lake
     try:
         with (
-            outages(),
-            run_attempt(lake, job.query_set, start, end, _written(job)) as (folder, fence),
-            handed_over(lake, folder_of_run(lake, job.query_set, start, end), runner.far) as shared,
+            failures.outages(),
+            locks.run_attempt(lake, job.query_set, start, end, _written(job)) as (folder, fence),
+            locks.handed_over(lake, locks.folder_of_run(lake, job.query_set, start, end), runner.far) as shared,
             LinkScans(runner.tasks("audit")) as scans,
         ):
             journal.job = replace(job, lake=replace(lake, fence=fence))
             try:
-                with outages():
+                with failures.outages():
                     yield _Attempt(journal.job, start, end, progress, runner, journal, folder, shared, scans)
-            except (BusyError, OwnerError):
+            except (errors.BusyError, errors.OwnerError):
                 raise  # says nothing about this interval: another run, or another query set, is at it
-            except LowwaterError as error:
+            except errors.LowwaterError as error:
                 journal.failed(error)
                 raise
-    except AwayError as error:
+    except errors.AwayError as error:
         if not journal.told:
             journal.keep(error)
         raise
@@ -309,7 +275,7 @@ def _written(job: Job) -> list[PurePath]:
     return [*tables, *lftas, *job.lake.run_ledgers()]
 
 
-def lfta_folder(lfta: Lfta) -> str:
+def lfta_folder(lfta: ops.Lfta) -> str:
     """The folder of an LFTA's rows; it contains a hash of the columns, so a changed query gets a new folder."""
     columns = ",".join(f"{f.name}:{f.type}" for f in lfta.fields)
     return f"{lfta.name}-{sha256(columns.encode()).hexdigest()[:8]}"
@@ -336,7 +302,7 @@ def _plan(attempt: _Attempt, stages: tuple[str, ...], ask: bool) -> _Plan:
     job, journal = attempt.job, attempt.journal
     # A run whose lease was taken over, and is only slow and not dead, writes nothing more.
     fence_off(_written(job), job.lake.fence)
-    tell_untold(job.lake)
+    runs.tell_untold(job.lake)
     for query in job.plan.queries:  # before any work: another set's table is no matter of inputs
         check_owner(job.lake.stream(query.name), job.query_set)
         check_owner(job.lake.table(query.name), job.query_set)
@@ -351,8 +317,8 @@ def _plan(attempt: _Attempt, stages: tuple[str, ...], ask: bool) -> _Plan:
     if alone and (outrun := _outrun(journal, stages[0], digests)):
         attempt.progress.say(f"  its inputs have changed since stage {outrun}: it begins again")
         stages, ask = STAGES[: STAGES.index(stages[0]) + 1], True  # consent was for another audit
-    elif not alone and ask and consented(journal.rows(), digests):
-        stages, ask = (PUBLISH,), False
+    elif not alone and ask and intervals.consented(journal.rows(), digests):
+        stages, ask = (runs.PUBLISH,), False
     return _Plan(inputs, digests, state, reason, stages, ask, published)
 
 
@@ -361,13 +327,15 @@ def _is_published(journal: _Journal, digests: dict[str, str]) -> bool:
     Raises LakeError if the rows of a roll back are damaged: a run would publish what a person has refused."""
     publications = [journal.last(query) for query in digests]
     mine = [row for row in journal.rows() if row.query in ("", *digests)]
-    whole = (not mine or mine[-1].state != FAILED) and all(
+    whole = (not mine or mine[-1].state != runs.FAILED) and all(
         last is not None and last.digest == digests[last.query] for last in publications
     )
     for last in publications:
         if last is not None and (why := journal.damage(last.query)):
-            if last.state == ROLLED_BACK and last.digest == digests[last.query]:
-                raise LakeError(f"query {last.query}: {ROLLED_BACK}, and damaged since: {why}", AGAIN_OR_LIFT)
+            if last.state == runs.ROLLED_BACK and last.digest == digests[last.query]:
+                raise errors.LakeError(
+                    f"query {last.query}: {runs.ROLLED_BACK}, and damaged since: {why}", AGAIN_OR_LIFT
+                )
             whole = False
     return whole
 
@@ -375,9 +343,9 @@ def _is_published(journal: _Journal, digests: dict[str, str]) -> bool:
 def _outrun(journal: _Journal, stage: str, digests: dict[str, str]) -> str:
     """The first stage before one that ran on other inputs: settings, queries or captures have changed since; empty if
     none did."""
-    newest = {(row.stage, row.query): row for row in journal.rows() if row.state != FAILED}
+    newest = {(row.stage, row.query): row for row in journal.rows() if row.state != runs.FAILED}
     for earlier in STAGES[: STAGES.index(stage)]:
-        present = {"": _joined(digests)} if earlier == LOW else digests
+        present = {"": _joined(digests)} if earlier == runs.LOW else digests
         ran = [newest.get((earlier, query)) for query in present]
         if any(row is not None and row.digest != present[row.query] for row in ran):
             return earlier
@@ -393,18 +361,18 @@ def _confirm(attempt: _Attempt, plan: _Plan) -> Outcome:
     once what was missing is read or set aside."""
     journal, audited = attempt.journal, _Audited()
     rows, state, reason = {}, plan.state, plan.reason
-    journal.begin(PUBLISH)
+    journal.begin(runs.PUBLISH)
     for query, digest in plan.digests.items():
         last = journal.last(query)
         assert last is not None
         rows[query] = last.rows or 0
-        if last.state == ROLLED_BACK:  # stands for these inputs, until somebody lifts it
-            state, reason = ROLLED_BACK, last.reason
-        elif last.state != plan.state and not (last.state == DONE and plan.state == PROVISIONAL):
+        if last.state == runs.ROLLED_BACK:  # stands for these inputs, until somebody lifts it
+            state, reason = runs.ROLLED_BACK, last.reason
+        elif last.state != plan.state and not (last.state == runs.DONE and plan.state == runs.PROVISIONAL):
             now = {"state": plan.state, "reason": plan.reason, "publication": last.publication}
-            journal.write(journal.row(query, digest, last.rows, stored_object(last.accounting), **now))
+            journal.write(journal.row(query, digest, last.rows, documents.stored_object(last.accounting), **now))
     for row in journal.rows():
-        if row.stage == AUDIT and row.query in plan.digests:
+        if row.stage == runs.AUDIT and row.query in plan.digests:
             audited = _Audited.of(row)
     bounds = attempt.start, attempt.end
     return Outcome(*bounds, state, reason, rows, False, plan.digests, audited.verdict, audited.report)
@@ -431,37 +399,37 @@ def _low(attempt: _Attempt, plan: _Plan, outcome: Outcome) -> Outcome:
     accounts = Accounts()
     for each in (outcome.result for outcome in result.outcomes):
         accounts.add(each)
-        record_violations(job.lake, each.link, job.config.link(each.link).skew, start, end, each.violations)
+        runs.record_violations(job.lake, each.link, job.config.link(each.link).skew, start, end, each.violations)
     accounts.check()
     beats = [heartbeat_rows(outcome.result, start, end) for outcome in result.outcomes]
-    record_heartbeats(job.lake, job.query_set, start, end, pa.concat_tables(beats))
+    runs.record_heartbeats(job.lake, job.query_set, start, end, pa.concat_tables(beats))
     rows, stored = {}, 0
     for lfta in job.plan.lftas:
         files = [[*map(paths.lake_path, names)] for (name, _), names in result.files.items() if name == lfta.name]
         table = job.lake.lfta(job.query_set, lfta_folder(lfta))
-        write_stream(table, stream_schema(lfta.fields), start, end, files, job.query_set, job.lake.fence)
-        stored += stream_bytes(table, start, end)
+        streams.write_stream(table, layout.stream_schema(lfta.fields), start, end, files, job.query_set, job.lake.fence)
+        stored += streams.stream_bytes(table, start, end)
         rows[lfta.name] = sum(accounts.counts(lfta.name, link)["rows_out"] for link in lfta.links)
     journal.took()
     counts = accounts.lftas.values()
     promises = {name: sum(each[name] for each in counts) for name in ("punctuations", "spared")}
     account = {"promises": promises, "stored": stored, **task_account(tasks)}
     journal.write(journal.row("", _joined(plan.digests), sum(rows.values()), account))
-    return replace(outcome, state=LOW, rows=rows)
+    return replace(outcome, state=runs.LOW, rows=rows)
 
 
 def _high(attempt: _Attempt, plan: _Plan, outcome: Outcome) -> Outcome:
     """The streams of LFTAs to those of queries, with the states for the interval after."""
     job, journal, folder, bounds = attempt.job, attempt.journal, attempt.folder / "high", (attempt.start, attempt.end)
-    journal.require(LOW, "", _joined(plan.digests))
+    journal.require(runs.LOW, "", _joined(plan.digests))
     files = {}
     for lfta in job.plan.lftas:
-        parts = stream_parts(job.lake.lfta(job.query_set, lfta_folder(lfta)), *bounds)
+        parts = streams.stream_parts(job.lake.lfta(job.query_set, lfta_folder(lfta)), *bounds)
         # One part a link, in the order of the links: the low stage writes them so.
         for link, part in zip(sorted(lfta.links), parts, strict=True):
             files[lfta.name, link] = [str(path) for path in part]
     settings = {"tick": job.config.replay.tick}
-    states = {query: StoredState(kept_state(path), str(path)) for query, path in plan.inputs.held().items()}
+    states = {query: StoredState(streams.kept_state(path), str(path)) for query, path in plan.inputs.held().items()}
     rows = folder if attempt.shared is None else attempt.shared / "high"
     results = high_stage(attempt.runner, plan.inputs, files, rows, settings, states, published=True)
     journal.took()
@@ -469,35 +437,37 @@ def _high(attempt: _Attempt, plan: _Plan, outcome: Outcome) -> Outcome:
     for query in job.plan.queries:
         result, stream, digest = results[query.name], job.lake.stream(query.name), plan.digests[query.name]
         row_files = [paths.lake_path(path) for path in result.files]
-        write_stream(stream, result_schema(query.high.fields), *bounds, row_files, job.query_set, job.lake.fence)
+        streams.write_stream(
+            stream, layout.result_schema(query.high.fields), *bounds, row_files, job.query_set, job.lake.fence
+        )
         accounting = {
             "operators": [asdict(operator) for operator in result.operators],
-            "fingerprint": fingerprint(stream_files(stream, *bounds)),
+            "fingerprint": fingerprint(streams.stream_files(stream, *bounds)),
             "seconds": round(result.seconds, 3),
-            "stored": stream_bytes(stream, *bounds),
+            "stored": streams.stream_bytes(stream, *bounds),
         }
         if result.states:
-            keep_state(result.states, folder / f"state-{query.name}", _state(attempt, query.name, digest))
+            streams.keep_state(result.states, folder / f"state-{query.name}", _state(attempt, query.name, digest))
         made.append(journal.row(query.name, digest, result.rows, accounting))
     journal.write(*made)
-    return replace(outcome, state=HIGH, rows={name: result.rows for name, result in results.items()})
+    return replace(outcome, state=runs.HIGH, rows={name: result.rows for name, result in results.items()})
 
 
 def _audit(attempt: _Attempt, plan: _Plan, outcome: Outcome) -> Outcome:
     """Tests the streams of queries; a failure is an error, and nothing of the interval is published (Q1)."""
     journal, written = attempt.journal, {}
     for query, digest in plan.digests.items():
-        row = journal.require(HIGH, query, digest)
-        written[query] = WrittenStream(row.rows or 0, stored_object(row.accounting).get("fingerprint", ""))
+        row = journal.require(runs.HIGH, query, digest)
+        written[query] = WrittenStream(row.rows or 0, documents.stored_object(row.accounting).get("fingerprint", ""))
     verdict = audit(attempt.job, plan.inputs, written, attempt.scans, attempt.folder / "audit")
     journal.took()
     made = []
     for query, count in verdict.rows.items():
         judged = {"verdict": verdict.verdict, "report": verdict.report, "fingerprint": verdict.fingerprints[query]}
-        judged["suite"] = suite_digest(attempt.job.suites.get(query, ()))
+        judged["suite"] = suites.suite_digest(attempt.job.suites.get(query, ()))
         made.append(journal.row(query, plan.digests[query], count, {**verdict.accounting, **judged}))
     journal.write(*made)
-    return replace(outcome, state=AUDIT, rows=verdict.rows, verdict=verdict.verdict, report=verdict.report)
+    return replace(outcome, state=runs.AUDIT, rows=verdict.rows, verdict=verdict.verdict, report=verdict.report)
 
 
 class _Audited(NamedTuple):
@@ -508,30 +478,30 @@ class _Audited(NamedTuple):
     fingerprint: str = ""
 
     @classmethod
-    def of(cls, row: ReplayRow) -> _Audited:
-        account = stored_object(row.accounting)
+    def of(cls, row: runs.ReplayRow) -> _Audited:
+        account = documents.stored_object(row.accounting)
         return cls(*(str(account.get(name, "")) for name in cls._fields))
 
 
 def _publish(attempt: _Attempt, plan: _Plan, outcome: Outcome) -> Outcome:
     """The audited rows become visible in `tables/`, in place of those of the same interval."""
     job, journal, bounds = attempt.job, attempt.journal, (attempt.start, attempt.end)
-    audits = {name: _Audited.of(journal.require(AUDIT, name, digest)) for name, digest in plan.digests.items()}
+    audits = {name: _Audited.of(journal.require(runs.AUDIT, name, digest)) for name, digest in plan.digests.items()}
     for name, audited in audits.items():  # all of them first, so that one that changed holds back the others
         last = journal.last(name)
         if last is None or last.digest != plan.digests[name] or journal.damage(name):
             check_unchanged(job.lake, name, *bounds, audited.fingerprint)
     # Captures that have come since the run began are for the next one: these rows are made without them.
     state, reason = plan.inputs.state(plan.inputs.require())
-    rows, made, committed = {}, list[ReplayRow](), False
+    rows, made, committed = {}, list[runs.ReplayRow](), False
     # A run that lost its lease must not remove those of a later one.
-    handing = [query.name for query in job.plan.queries if hands_over(query.high)]
-    old_states = [each for name in handing for each in other_states(_state(attempt, name, plan.digests[name]))]
+    handing = [query.name for query in job.plan.queries if properties.hands_over(query.high)]
+    old_states = [each for name in handing for each in streams.other_states(_state(attempt, name, plan.digests[name]))]
     about, names = (job.lake, job.query_set), [query.name for query in job.plan.queries]
-    with publishing(*about, names) as act:
+    with pins.publishing(*about, names) as act:
         for query in job.plan.queries:
             fields, digest, print_ = query.high.fields, plan.digests[query.name], audits[query.name].fingerprint
-            checks = checks_of(job.suites.get(query.name, ()), row_schema(fields))
+            checks = suites.checks_of(job.suites.get(query.name, ()), layout.row_schema(fields))
             publication = publish(*about, query.name, fields, *bounds, digest, print_, act, _words(query), checks)
             rows[query.name] = publication.rows
             last = journal.last(query.name)
@@ -554,10 +524,10 @@ def _publish(attempt: _Attempt, plan: _Plan, outcome: Outcome) -> Outcome:
 def _state(attempt: _Attempt, query: str, digest: str) -> PurePath:
     """The folder of the state that a query leaves for the interval after."""
     job = attempt.job
-    return state_folder(job.lake, job.query_set, query, attempt.start, attempt.end, digest)
+    return streams.state_folder(job.lake, job.query_set, query, attempt.start, attempt.end, digest)
 
 
-def _words(query: QueryPlan) -> dict[str, str]:
+def _words(query: queryset.QueryPlan) -> dict[str, str]:
     """Properties that tell other tools what a published table holds."""
     texts = [text for label, text in query.parts if label.startswith("query ")]  # not the values of parameters
     return {"lowwater.query": "\n\n".join(texts), "lowwater.key": ", ".join(query.key or ())}

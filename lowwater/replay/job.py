@@ -12,52 +12,30 @@ from pathlib import Path, PurePath
 from types import MappingProxyType
 from typing import Any
 
-from lowwater import __version__
+from lowwater import __version__, documents, link_names
 from lowwater.capture.content.retention import ContentOptions
 from lowwater.catalog.watchlists import watchlist_digest
 from lowwater.config import LONGEST_SKEW, Config, Link, load_config, section_of
-from lowwater.documents import FILE_NAME
 from lowwater.errors import ConfigError, LakeError, nearest
 from lowwater.extras import absent
 from lowwater.instants import format_duration, format_instant
-from lowwater.lake.ingestion.record_options import planned_options, planned_skews, record_options
-from lowwater.lake.ingestion.replacement import version_of
-from lowwater.lake.layout import Lake, lake_to_read, make_ledgers, row_schema
+from lowwater.lake import layout, query_sets, run_inputs
+from lowwater.lake.ingestion import record_options, replacement
+from lowwater.lake.ledgers import runs
 from lowwater.lake.ledgers.captures import Capture, Captures, ingested_links, interface_links, read_captures
 from lowwater.lake.ledgers.coverage import Gap, at_edge, check, gap_error, gap_texts, unsettled
 from lowwater.lake.ledgers.missing import ABSENT, KnownMissing, Missing, absent_texts, fields_read, missing_texts
-from lowwater.lake.ledgers.runs import (
-    DONE,
-    INCOMPLETE,
-    PROVISIONAL,
-    Publications,
-    ReplayRow,
-    last_published,
-    published_until,
-)
-from lowwater.lake.query_sets import last_look, store_chained
 from lowwater.lake.results.streams import FORM, state_folder
-from lowwater.lake.run_inputs import OLDER, InputSummary, inputs_digest, inputs_summary, link_inputs, outdated
-from lowwater.link_names import family_of
+from lowwater.lake.run_inputs import outdated
 from lowwater.low import Policy
 from lowwater.low.settings import Flush, LowSettings
+from lowwater.plan import operators as ops, queryset, temporal
 from lowwater.plan.context import Links
-from lowwater.plan.operators import WatchJoin, walk
 from lowwater.plan.properties import hands_over
-from lowwater.plan.queryset import Plan, QueryPlan, plan_files
-from lowwater.plan.temporal import END_OF_TIME
 from lowwater.quality.suites import Suites, read_suites, suite_digest
-from lowwater.replay.checks import (
-    content_of,
-    optional_columns,
-    require_affordable,
-    require_kept,
-    require_lowered,
-    require_marked,
-)
+from lowwater.replay import checks, tuning
 from lowwater.replay.names import config_links, set_context
 from lowwater.replay.stages.inputs import LowInputs
-from lowwater.replay.tuning import Tuning, recommended, shortest_period
 from lowwater.storage import paths
 
 # Changes that are tried before they are published: other query files, other skews.
@@ -109,10 +87,10 @@ class TrialChanges:
 class Job:
     """A query set over a lake."""
 
-    lake: Lake
+    lake: layout.Lake
     config: Config
     query_set: str  # name of the set, owner of its tables (S3)
-    plan: Plan
+    plan: queryset.Plan
     length: int  # length of an interval, ns
     suites: Suites = field(default_factory=dict)  # output query -> custom expectations about its rows
     # whether an interval runs that captures cover only from the first or to the last record of a link (T6)
@@ -128,28 +106,28 @@ class Job:
         protocol than the lake keeps, LakeError if there is no such lake, and QueryError if a query is wrong, or reads a
         column that a link does not keep."""
         config = load_config(root)
-        lake = lake_to_read(root)
+        lake = layout.lake_to_read(root)
         files = query_files(config, query_set, queries)
         links = lake_links(config, lake)
         if changes is not None:
             config, files = changes.config(config, links.names or ()), changes.files_of(files)
-        plan = plan_files(files, links, context=set_context(config, query_set))
-        require_lowered(plan)
-        require_affordable(plan, config.replay.copies)
-        require_marked(plan, config)
-        require_kept(plan, config)
+        plan = queryset.plan_files(files, links, context=set_context(config, query_set))
+        checks.require_lowered(plan)
+        checks.require_affordable(plan, config.replay.copies)
+        checks.require_marked(plan, config)
+        checks.require_kept(plan, config)
         _require_protocols(config, plan)
-        schemas = {query.name: row_schema(query.high.fields) for query in plan.queries}
+        schemas = {query.name: layout.row_schema(query.high.fields) for query in plan.queries}
         suites = read_suites(root, query_set, schemas, config.suites.code == "allowed")
         # Within the patience its links may still report: nobody is told that it cannot start.
-        passed = max(0, last_look(root, query_set).at - config.replay.patience)
+        passed = max(0, query_sets.last_look(root, query_set).at - config.replay.patience)
         return Job(lake, config, query_set, plan, config.length(query_set), suites, files=tuple(files), passed=passed)
 
     def prepare(self) -> None:
         """Makes what the lake lacks for a run, and stores for DAG files whether the set is chained.
         Raises LakeError if the lake cannot be written."""
-        make_ledgers(self.lake)
-        store_chained(self.lake.root, self.query_set, self.chained)
+        layout.make_ledgers(self.lake)
+        query_sets.store_chained(self.lake.root, self.query_set, self.chained)
 
     def intervals(self, start: int, end: int) -> list[tuple[int, int]]:
         """The intervals of [start, end), ns, aligned to the epoch (I3); raises as `require_bounds`."""
@@ -181,11 +159,11 @@ class Job:
         """Whether a person must approve what the schedule publishes, where the audit warns."""
         return self.config.asks(self.query_set)
 
-    def tunings(self) -> dict[str, Tuning]:
+    def tunings(self) -> dict[str, tuning.Tuning]:
         """The recommendations of the last runs for the LFTAs, if the settings turn tuning on."""
-        return recommended(self.lake, self.plan, self.config)[1] if self.config.replay.tuned else {}
+        return tuning.recommended(self.lake, self.plan, self.config)[1] if self.config.replay.tuned else {}
 
-    def low_settings(self, tunings: Mapping[str, Tuning] = MappingProxyType({})) -> LowSettings:
+    def low_settings(self, tunings: Mapping[str, tuning.Tuning] = MappingProxyType({})) -> LowSettings:
         """The settings of the kernels; the skew is set for each link later."""
         replay, section = self.config.replay, self.config.query_sets.get(self.query_set)
         beat = section.heartbeat if section and section.heartbeat is not None else replay.heartbeat
@@ -198,7 +176,7 @@ class Job:
         )
         if not isinstance(beat, int):
             return replace(settings, policy=Policy(beat))
-        return replace(settings, period=shortest_period(tunings) or beat)
+        return replace(settings, period=tuning.shortest_period(tunings) or beat)
 
     def attempted(self, digests: Mapping[str, str]) -> str:
         """A digest of all that an attempt at an interval may have failed for, given the digests of its inputs. Suites,
@@ -232,7 +210,7 @@ class Job:
         end: int,
         captures: Mapping[str, Sequence[Capture]],
         known: KnownMissing | None = None,
-        past: Publications | None = None,
+        past: runs.Publications | None = None,
     ) -> IntervalInputs:
         """The inputs of an interval as they are now. For many intervals `known` is what `known_missing` has said of
         them, and `past` what was published; None to ask the ledgers for this one."""
@@ -266,16 +244,19 @@ class Job:
 
 def _with_records(links: Sequence[str], loud: Collection[str]) -> list[str]:
     """The links with records, and those of which no interface has any."""
-    heard = {family_of(link) for link in links if link in loud}
-    silent = {family_of(link) for link in links} - heard
+    heard = {link_names.family_of(link) for link in links if link in loud}
+    silent = {link_names.family_of(link) for link in links} - heard
     return sorted({*(link for link in links if link in loud), *silent})
 
 
-def _require_protocols(config: Config, plan: Plan) -> None:
+def _require_protocols(config: Config, plan: queryset.Plan) -> None:
     """Checks that queries read the records of links by the protocols by which ingest reads them."""
     for link in plan.links:
-        planned_skews(config, plan, link)  # its errors come before anything starts
-        stored, planned = record_options(config, link), planned_options(config, plan, link)
+        record_options.planned_skews(config, plan, link)  # its errors come before anything starts
+        stored, planned = (
+            record_options.record_options(config, link),
+            record_options.planned_options(config, plan, link),
+        )
         if stored is not None and planned is not None and str(stored) != str(planned):
             raise ConfigError(
                 f"the PROTOCOL block {planned.layout.protocol} of a query has other fields than that of link {link} in "
@@ -284,13 +265,13 @@ def _require_protocols(config: Config, plan: Plan) -> None:
             )
 
 
-def lake_links(config: Config, lake: Lake) -> Links:
+def lake_links(config: Config, lake: layout.Lake) -> Links:
     """The links that queries over a lake may name: configured ones, otherwise ingested ones, and their interfaces
     (T1)."""
     ingested = ingested_links(lake)
     standing = interface_links(ingested)
     chosen = set(config.links) or {*ingested, *standing}
-    chosen |= {link for link in ingested if family_of(link) in chosen}
+    chosen |= {link for link in ingested if link_names.family_of(link) in chosen}
     links = config_links(config, sorted(chosen))
     return replace(links, interfaces=standing)
 
@@ -305,7 +286,7 @@ def query_files(config: Config, query_set: str, folder: Path) -> list[Path]:
                 raise ConfigError(
                     f"the query file {file} is not there",
                     "put it there, as after a move of the lake, or write where it lies now: files = [...] in "
-                    f"{section_of(query_set, of='query_sets')} of {FILE_NAME}",
+                    f"{section_of(query_set, of='query_sets')} of {documents.FILE_NAME}",
                 )
         return files
     path = folder / f"{query_set}.gsql"
@@ -323,26 +304,26 @@ class IntervalInputs(LowInputs):
     length: int  # length of the intervals of the set, ns; a stretch without records is a multiple of it
     through_end: bool  # whether a gap before the first capture of a link, or after its last, is accepted
     known: KnownMissing = field(compare=False, repr=False)  # no row and no digest depends on it
-    past: Publications | None = field(compare=False, repr=False)  # what is published; None to read the ledger
+    past: runs.Publications | None = field(compare=False, repr=False)  # what is published; None to read the ledger
 
-    def takes_up(self, query: QueryPlan) -> bool:
+    def takes_up(self, query: queryset.QueryPlan) -> bool:
         """Whether a query continues the state of the interval before (I4)."""
         return hands_over(query.high) and self.start > self.chain_start(query)
 
-    def before(self, query: QueryPlan) -> str | None:
+    def before(self, query: queryset.QueryPlan) -> str | None:
         """The digest of the publication whose state a query continues (I4); "" for none, None where it is missing."""
         if not self.takes_up(query):
             return ""
         last = self._last(query)
         return last.digest if last is not None else None
 
-    def _last(self, query: QueryPlan) -> ReplayRow | None:
+    def _last(self, query: queryset.QueryPlan) -> runs.ReplayRow | None:
         """The publication up to the begin of the interval; None if there is none."""
         if self.past is not None:
             return self.past.until(query.name, self.start)
-        return published_until(self.lake, self.query_set, query.name, self.start)
+        return runs.published_until(self.lake, self.query_set, query.name, self.start)
 
-    def chain_start(self, query: QueryPlan) -> int:
+    def chain_start(self, query: queryset.QueryPlan) -> int:
         """The start of a query's chain, ns: the setting, otherwise the first coverage of its links. As long as there is
         none, no interval has a state to continue: each is a start (I4)."""
         section = self.config.query_sets.get(self.query_set)
@@ -362,64 +343,64 @@ class IntervalInputs(LowInputs):
                 folders[query.name] = state_folder(self.lake, self.query_set, query.name, *bounds, last.digest)
         return folders
 
-    def digest(self, query: QueryPlan) -> str:
+    def digest(self, query: queryset.QueryPlan) -> str:
         """The digest of a query's inputs (S1)."""
         now = self._digest(query)
-        if self.past is None and all(self._digest(query, older) == now for older in OLDER):
+        if self.past is None and all(self._digest(query, older) == now for older in run_inputs.OLDER):
             return now
         # What an older version published from the same inputs is not stale.
         last = self.publication(query)
         if last is None or last.digest == now:
             return now
-        return last.digest if any(self._digest(query, older) == last.digest for older in OLDER) else now
+        return last.digest if any(self._digest(query, older) == last.digest for older in run_inputs.OLDER) else now
 
-    def _digest(self, query: QueryPlan, older: int = 0) -> str:
+    def _digest(self, query: queryset.QueryPlan, older: int = 0) -> str:
         links = self._links(query, older)
         loud = {entry["link"] for entry in links if entry["captures"]}
         sources = {f"links of {lfta.name}": " ".join(_with_records(lfta.links, loud)) for lfta in query.lftas}
-        return inputs_digest(query.text, {**sources, **self._named(query)}, links)
+        return run_inputs.inputs_digest(query.text, {**sources, **self._named(query)}, links)
 
-    def publication(self, query: QueryPlan) -> ReplayRow | None:
+    def publication(self, query: queryset.QueryPlan) -> runs.ReplayRow | None:
         """The publication of the visible rows of a query; None if there is none, or several made them."""
         if self.past is not None:
             return self.past.last(query.name, self.start, self.end)
-        return last_published(self.lake, self.query_set, query.name, self.start, self.end)
+        return runs.last_published(self.lake, self.query_set, query.name, self.start, self.end)
 
-    def published(self, query: QueryPlan) -> bool:
+    def published(self, query: queryset.QueryPlan) -> bool:
         """Whether the newest publication of a query has these inputs."""
         last = self.publication(query)
         return last is not None and last.digest == self.digest(query)
 
-    def lost(self, query: QueryPlan) -> str:
+    def lost(self, query: queryset.QueryPlan) -> str:
         """Why a published interval must run again: its state is missing; empty otherwise."""
         if not hands_over(query.high):
             return ""
         folder = state_folder(self.lake, self.query_set, query.name, self.start, self.end, self.digest(query))
         return "" if paths.has_folder(folder) else "the state that it left is not in the lake"
 
-    def summary(self, query: QueryPlan) -> InputSummary:
+    def summary(self, query: queryset.QueryPlan) -> run_inputs.InputSummary:
         """What the ledger keeps of the inputs of a query, to say later how they changed."""
-        return inputs_summary([*query.parts, *self._named(query).items()], self._links(query))
+        return run_inputs.inputs_summary([*query.parts, *self._named(query).items()], self._links(query))
 
-    def _links(self, query: QueryPlan, older: int = 0) -> list[dict[str, Any]]:
+    def _links(self, query: queryset.QueryPlan, older: int = 0) -> list[dict[str, Any]]:
         """The inputs of the links of a query. An interface without records in the read range adds nothing, so that one
         that some capture declares later leaves the intervals before as they are."""
         inputs = [
-            link_inputs(link, self.captures.get(link, ()), self.config.link(link), start, self.end, older)
+            run_inputs.link_inputs(link, self.captures.get(link, ()), self.config.link(link), start, self.end, older)
             for link, start in self.link_starts([query]).items()
         ]
         told = [entry for entry in inputs if entry["captures"]]
-        heard = {family_of(entry["link"]) for entry in told}
+        heard = {link_names.family_of(entry["link"]) for entry in told}
         for entry in (entry for entry in inputs if not entry["captures"]):
-            family = family_of(entry["link"])
+            family = link_names.family_of(entry["link"])
             named = entry if family in heard else {**entry, "link": family}
-            if all(family_of(each["link"]) != family or each["gaps"] != entry["gaps"] for each in told):
+            if all(link_names.family_of(each["link"]) != family or each["gaps"] != entry["gaps"] for each in told):
                 told.append(named)
         return told
 
-    def _named(self, query: QueryPlan) -> dict[str, str]:
+    def _named(self, query: queryset.QueryPlan) -> dict[str, str]:
         """Further inputs of a query, by name: watch lists, the format of states, the earlier state."""
-        lists = (node for node in walk(query.high) if isinstance(node, WatchJoin))
+        lists = (node for node in ops.walk(query.high) if isinstance(node, ops.WatchJoin))
         inputs = {f"watch list {node.watchlist}": watchlist_digest(node.file) for node in lists}
         if hands_over(query.high):  # of another form no state is read, so the intervals that left it are stale
             inputs["the form of states"] = str(FORM)
@@ -428,10 +409,10 @@ class IntervalInputs(LowInputs):
         before = self.before(query)
         return inputs if before == "" else {**inputs, "the state of the interval before": before or "missing"}
 
-    def _coverage_over(self, query: QueryPlan) -> str:
+    def _coverage_over(self, query: queryset.QueryPlan) -> str:
         """The end of the life of the last link of a query, where coverage has ended it before the interval's end (T5);
         empty where a link goes on, or the settings say when it ends."""
-        over = max((self.ends.get(link, END_OF_TIME) for link in query.links), default=END_OF_TIME)
+        over = max((self.ends.get(link, temporal.END_OF_TIME) for link in query.links), default=temporal.END_OF_TIME)
         declared = {self.config.link(link).until for link in query.links}
         return "" if over >= self.end or over in declared else format_instant(over)
 
@@ -500,9 +481,11 @@ class IntervalInputs(LowInputs):
         """The reasons why captures must be ingested again before the interval can run."""
         reasons = []
         for link, start in self.link_starts(self.plan.queries).items():
-            settings, records = self.config.link(link), planned_options(self.config, self.plan, link)
-            content = content_of(optional_columns([lfta for lfta in self.plan.read_lftas if link in lfta.links]))
-            version = version_of(records or ContentOptions())
+            settings, records = self.config.link(link), record_options.planned_options(self.config, self.plan, link)
+            content = checks.content_of(
+                checks.optional_columns([lfta for lfta in self.plan.read_lftas if link in lfta.links])
+            )
+            version = replacement.version_of(records or ContentOptions())
             captures = self.captures.get(link, ())
             reasons += outdated(captures, settings, version, start, self.end, records, content)
         return reasons
@@ -516,17 +499,17 @@ class IntervalInputs(LowInputs):
     def _absent_folders(self, gaps: Sequence[Gap]) -> list[str]:
         """Names the folders that are not there for files that would go on behind the last capture of a link."""
         ends = {gap.link: Captures.of(self.captures.get(gap.link, ())).end for gap in gaps}
-        open_links = sorted({family_of(gap.link) for gap in gaps if gap.until > (ends[gap.link] or 0)})
+        open_links = sorted({link_names.family_of(gap.link) for gap in gaps if gap.until > (ends[gap.link] or 0)})
         absent = self.known.absent_folders if open_links else {}
         return [f"link {link!r}: {absent[link]}" for link in open_links if link in absent]
 
     def state(self, excluded: Sequence[Gap]) -> tuple[str, str]:
         """The state of a publication now, and its reason: done, provisional or incomplete (T6)."""
         if reasons := [*gap_texts(excluded, self.captures, self.why_needed), *missing_texts(self.missing())]:
-            return INCOMPLETE, "; ".join(reasons)
+            return runs.INCOMPLETE, "; ".join(reasons)
         if reason := self.open():
-            return PROVISIONAL, reason
-        return DONE, ""
+            return runs.PROVISIONAL, reason
+        return runs.DONE, ""
 
     def open(self) -> str:
         """Says which links have not reported to the end of the interval and their skew; empty where all have (T6)."""

@@ -10,30 +10,23 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from lowwater.caches import cache_folder, make_folder, remove_folder
+from lowwater import caches, errors, instants, limits, terminal
+from lowwater.capture import digests, inspect, interpretation
 from lowwater.capture.content import applications
 from lowwater.capture.content.hello import hello_columns
-from lowwater.capture.digests import row_digests
 from lowwater.capture.formats import capture_file
 from lowwater.capture.headers.links import LAYERS
 from lowwater.capture.headers.packet import UNKNOWN_LINK
-from lowwater.capture.inspect import inspect
-from lowwater.capture.interpretation import compiling
-from lowwater.capture.tables.reader import inspect_records
-from lowwater.capture.tables.sniffing import sniff
+from lowwater.capture.tables import reader, sniffing
 from lowwater.catalog.time import Skews
 from lowwater.config import Config, Link
-from lowwater.errors import LowwaterError
-from lowwater.instants import HOUR
 from lowwater.lake.files.sample import propose_protocol
 from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.captures import read_captures
 from lowwater.lake.packets import PacketFiles, packet_files
-from lowwater.limits import COMPILE_WAIT
 from lowwater.quality.links import scan_link
 from lowwater.storage.locks import hold_file
-from lowwater.terminal import say
 
 # `make setup` runs `python -m lowwater.replay.kernels`, and `lowwater doctor --prepare` does the same. Otherwise
 # `capture.interpretation` runs it for one kind of link, beside the first process that reads more than some of it.
@@ -54,7 +47,7 @@ def compile_kernels(folder: Path, link: int | None = None) -> None:
     """Reads a small capture of each kind of link and format, through `inspect`, `ingest` and the audit, and a table.
     Raises LowwaterError if the folder cannot be written. `link`: the only link type whose captures are read, by
     `inspect` and `ingest` alone; None for all."""
-    with compiling():
+    with interpretation.compiling():
         _read_captures(folder, link)
 
 
@@ -66,21 +59,21 @@ def _read_captures(folder: Path, link: int | None) -> None:
         try:
             path.write_bytes(content)
         except OSError as error:
-            raise LowwaterError(f"{path} cannot be written: {error.strerror}", "make room on the disk") from None
-        inspect(path, Link().jump, Link().skew)
-        ingest(lake, name, [path], Config(), (0, HOUR))
+            raise errors.LowwaterError(f"{path} cannot be written: {error.strerror}", "make room on the disk") from None
+        inspect.inspect(path, Link().jump, Link().skew)
+        ingest(lake, name, [path], Config(), (0, instants.HOUR))
         if link is not None or name == f"link{capture_file.ETHERNET}":
-            ingest(lake, f"kept_{name}", [path], Config(links={f"kept_{name}": kept}), (0, HOUR))
+            ingest(lake, f"kept_{name}", [path], Config(links={f"kept_{name}": kept}), (0, instants.HOUR))
     hello_columns(np.zeros(100, np.uint8), np.zeros(1, np.int64), np.full(1, 100), "t")
     if link is not None:
         return
     table = folder / "records.csv"
     table.write_bytes(RECORDS)
-    inspect_records(table, propose_protocol(sniff(table), "records").options, Link().jump, Link().skew)
+    reader.inspect_records(table, propose_protocol(sniffing.sniff(table), "records").options, Link().jump, Link().skew)
     name = f"link{UNKNOWN_LINK}"
-    read = packet_files(PacketFiles.of(lake), name, read_captures(lake, [name])[name], Link(), 0, 0, HOUR)
+    read = packet_files(PacketFiles.of(lake), name, read_captures(lake, [name])[name], Link(), 0, 0, instants.HOUR)
     scan_link(read, Skews(0))
-    row_digests([pa.array(["text"])], 1)
+    digests.row_digests([pa.array(["text"])], 1)
 
 
 def _captures(link: int | None) -> Iterator[tuple[str, bytes]]:
@@ -103,20 +96,20 @@ def _records(second: int) -> bytes:
 
 def main() -> None:
     """Entry of `python -m lowwater.replay.kernels`; with a link type it compiles what captures of that need."""
-    work = make_folder("lowwater-kernels-")
+    work = caches.make_folder("lowwater-kernels-")
     link = int(sys.argv[1]) if len(sys.argv) > 1 else None
     try:
         if link is None:
             compile_kernels(work)
         else:  # beside a command: several of them begin this at once
             os.nice(5)
-            with hold_file(cache_folder() / f"kernels-{link}.lock", wait=COMPILE_WAIT):
+            with hold_file(caches.cache_folder() / f"kernels-{link}.lock", wait=limits.COMPILE_WAIT):
                 compile_kernels(work, link)
-    except LowwaterError as error:
+    except errors.LowwaterError as error:
         # Only time is lost: the first reader of such a capture compiles.
-        say(f"the kernels are not compiled, the first capture of a kind waits: {error}", err=True)
+        terminal.say(f"the kernels are not compiled, the first capture of a kind waits: {error}", err=True)
     finally:
-        remove_folder(work)
+        caches.remove_folder(work)
 
 
 if __name__ == "__main__":

@@ -25,6 +25,7 @@ import pyarrow.csv as pcsv
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from lowwater import errors, limits
 from lowwater.capture.content.retention import EVERYTHING, ContentOptions, has_times_of_file, resolution_of
 from lowwater.capture.formats import capture_file
 from lowwater.capture.reader import digest, read
@@ -36,18 +37,7 @@ from lowwater.catalog.schemas import FRAME, READABLE, stored
 from lowwater.catalog.time import is_late, link_skews
 from lowwater.catalog.values import format_ip, ip_from_words, pack_ip, parse_mac
 from lowwater.config import Config, section_of
-from lowwater.errors import (
-    ConfigError,
-    LakeError,
-    LowwaterError,
-    QueryError,
-    QueryErrors,
-    UnsupportedError,
-    nearest,
-    raise_all,
-)
-from lowwater.gsql.nodes import Select
-from lowwater.gsql.parser import parse
+from lowwater.gsql import nodes as syntax, parser
 from lowwater.instants import SECOND
 from lowwater.lake.ingestion.record_options import record_options
 from lowwater.lake.layout import Lake
@@ -55,10 +45,9 @@ from lowwater.lake.ledgers.captures import Capture, Captures, ingested_links, re
 from lowwater.lake.ledgers.files import file_of
 from lowwater.lake.packets import LinkRead, PacketFile, PacketFiles, packet_files, read_packets
 from lowwater.lake.run_inputs import outdated
-from lowwater.limits import EXPORT_BATCH_BYTES, GROUP_ROWS, ROW_PACKETS
 from lowwater.low.predicate import Predicate
+from lowwater.plan import definitions, properties, temporal
 from lowwater.plan.context import Context, Links
-from lowwater.plan.definitions import make_context
 from lowwater.plan.operators import (
     Field,
     Group,
@@ -72,9 +61,7 @@ from lowwater.plan.operators import (
     substitute,
     with_columns,
 )
-from lowwater.plan.properties import unique_key
 from lowwater.plan.queryset import QueryPlan, plan_texts
-from lowwater.plan.temporal import END_OF_TIME
 from lowwater.replay.row_files import spreadsheet_rows
 from lowwater.storage.paths import local
 
@@ -91,34 +78,40 @@ def read_predicate(
     there is no such protocol."""
     protocols = PROTOCOLS if context is None else context.protocols
     if protocol not in protocols:
-        raise ConfigError(f"--protocol {protocol}: there is no such protocol", nearest(protocol, protocols))
+        raise errors.ConfigError(
+            f"--protocol {protocol}: there is no such protocol", errors.nearest(protocol, protocols)
+        )
     if text is None:
         return Predicate(protocols[protocol].member, None)
     source = text.replace("\r\n", "\n").replace("\r", "\n")
     query = QUERY_START.format(protocol)
     try:
-        statements = parse(query + source).statements
-        plain = parse(query.removesuffix("WHERE\n")).statements
-        if [replace(each, where=None) for each in statements if isinstance(each, Select)] != [*plain]:
-            raise QueryError("more than one condition", "write one expression, for example: srcPort = 53", "", 2, 1)
+        statements = parser.parse(query + source).statements
+        plain = parser.parse(query.removesuffix("WHERE\n")).statements
+        if [replace(each, where=None) for each in statements if isinstance(each, syntax.Select)] != [*plain]:
+            raise errors.QueryError(
+                "more than one condition", "write one expression, for example: srcPort = 53", "", 2, 1
+            )
         links = Links(("packets",), kinds={} if kind == "pcap" else {"packets": kind})
         plan = plan_texts([("export", query + source)], links, context=context)
-    except QueryError as error:
-        raise_all([_in_text(cause, source) for cause in (error.errors if isinstance(error, QueryErrors) else (error,))])
+    except errors.QueryError as error:
+        errors.raise_all(
+            [_in_text(cause, source) for cause in (error.errors if isinstance(error, errors.QueryErrors) else (error,))]
+        )
     node = plan.queries[0].logical
     assert isinstance(node, Map) and isinstance(node.input, Source)
     for expr in ex.walk(node.predicate) if node.predicate else ():
         if isinstance(expr, ex.StateCall) or (isinstance(expr, ex.Call) and expr.function.value is None):
             line, column = expr.place
             message = f"{expr.function.name} cannot be computed for one packet"
-            raise UnsupportedError(message, "", OPTION, line - 1, column, source)
+            raise errors.UnsupportedError(message, "", OPTION, line - 1, column, source)
     return Predicate(node.input.member, node.predicate)
 
 
 OPTION = "--where"
 
 
-def _in_text(error: QueryError, source: str) -> QueryError:
+def _in_text(error: errors.QueryError, source: str) -> errors.QueryError:
     """Moves an error to its place in the clause: the query has one more line before it."""
     line, column = (error.line - 1, error.column) if error.line > 1 else (1, 1)
     hint = re.sub(r"(?<= at )\d+(?=:\d)", lambda match: str(int(match[0]) - 1), error.hint)
@@ -147,7 +140,7 @@ class CaptureFrames:
         # Which packets have a time depends on these; which time does not matter.
         untimed = 0 if has_times_of_file(self._kept) else None
         content = ContentOptions(EVERYTHING, untimed=untimed, resolution=resolution_of(self._kept))
-        yield from read(self._path, END_OF_TIME, sha256="-", content=content, columns=["position", FRAME])
+        yield from read(self._path, temporal.END_OF_TIME, sha256="-", content=content, columns=["position", FRAME])
 
     def frame(self, position: int) -> bytes:
         """Returns the captured bytes of a packet; positions must be asked for nearly in order.
@@ -156,7 +149,7 @@ class CaptureFrames:
             batch = next(self._batches, None)
             if batch is None:
                 hint = "ingest the capture again"
-                raise LakeError(f"{self._path}: has no record {position}, which the lake has", hint)
+                raise errors.LakeError(f"{self._path}: has no record {position}, which the lake has", hint)
             found = pc.is_in(batch.column("position"), pa.array(self._positions))
             chosen = batch.filter(found)
             numbers, frames = (chosen.column(name).to_pylist() for name in ("position", FRAME))
@@ -175,14 +168,14 @@ def frame_sources(
     them."""
     chosen = [capture for capture in captures if capture.capture in wanted]
     if any(capture.key for capture in chosen):
-        raise LakeError(
+        raise errors.LakeError(
             f"link {link!r}: its addresses are anonymised, so the bytes of its capture files are not given out",
             "leave `anonymise` out and ingest the captures again, if the addresses may be seen",
         )
     gone = [text for capture in chosen if (text := _fault(capture, file_of(capture)))]
     if gone:
         more = f", and {len(gone) - NAMED} more" if len(gone) > NAMED else ""
-        raise LakeError(
+        raise errors.LakeError(
             f"link {link!r}: the lake kept no bytes of the frames, and their files cannot be read: "
             f"{', '.join(gone[:NAMED])}{more}",
             "bring the files back to their places, or set `payload` and ingest them again",
@@ -199,7 +192,7 @@ def _fault(capture: Capture, path: Path) -> str:
         if not path.is_file():
             return f"{path} (is gone)"
         return "" if digest(path) == capture.file_digest else f"{path} (has changed)"
-    except (OSError, LowwaterError):
+    except (OSError, errors.LowwaterError):
         return f"{path} (cannot be read)"
 
 
@@ -252,18 +245,20 @@ def exported_links(lake: Lake, config: Config, names: Sequence[str]) -> list[str
     are several links, and one has other records."""
     ingested = ingested_links(lake)
     if not ingested:
-        raise LakeError(f"{lake.root}: the lake has no captures", "take some in with `lowwater ingest`")
+        raise errors.LakeError(f"{lake.root}: the lake has no captures", "take some in with `lowwater ingest`")
     packets = [link for link in ingested if config.link(link).kind == "pcap"]
     selected: list[str] = []
     for link in (link for name in names for link in config.sets.get(name, (name,))):
         matches = standing_for(link, ingested)
         if not matches:
-            raise ConfigError(f"--link: link {link!r} has no captures in the lake", nearest(link, ingested))
+            raise errors.ConfigError(
+                f"--link: link {link!r} has no captures in the lake", errors.nearest(link, ingested)
+            )
         selected += matches
     chosen = list(dict.fromkeys(selected or packets or ingested))
     others = [link for link in chosen if link not in packets]
     if others and len(chosen) > 1:
-        raise ConfigError(
+        raise errors.ConfigError(
             f"--link: link {others[0]!r} has {config.link(others[0]).kind} records, and they are exported alone",
             f"name one of them: --link {others[0]}",
         )
@@ -276,7 +271,7 @@ def select(
     links: Sequence[str],
     predicate: Predicate,
     start: int = 0,
-    end: int = END_OF_TIME,
+    end: int = temporal.END_OF_TIME,
     progress: Callable[[int], None] = lambda packets: None,
     admitted: Admitted | None = None,
 ) -> Selection:
@@ -332,7 +327,7 @@ def _survey(selection: Selection, link: str, capture: str, link_type: str, batch
     selection.snaplen = max(selection.snaplen, pc.max(lengths).as_py())
     if (link, link_type) not in selection.interfaces:
         if not _numbered(link_type):
-            raise LakeError(
+            raise errors.LakeError(
                 f"link {link!r}: the link type of some of its packets is not known: {link_type}",
                 "make each interface of its captures a link of its own, and ingest them again",
             )
@@ -343,7 +338,7 @@ def require_frames(batch: pa.RecordBatch, link: str, packets: str) -> None:
     """Refuses packets whose captured bytes are not stored.
     Raises LakeError if a packet has captured bytes, and the lake none of them."""
     if pc.any(_absent(batch)).as_py():
-        raise LakeError(
+        raise errors.LakeError(
             f"link {link!r}: the lake stores no bytes of the frames {packets}",
             f"set `payload` in {section_of(link.partition('/')[0])} to the bytes of each payload to keep, and ingest "
             "its captures again",
@@ -371,7 +366,7 @@ def _selected(
                 if chosen.num_rows:
                     yield file.capture, feed.link_types[file.capture], chosen
         except OSError as error:
-            raise LakeError(
+            raise errors.LakeError(
                 f"{file.path}: packets of link {read.link!r} cannot be read: {error.strerror or error}",
                 "if the capture was ingested anew meanwhile, export again",
             ) from error
@@ -411,7 +406,7 @@ def _meets(group: pq.RowGroupMetaData, names: list[str], low: int, high: int) ->
 def _rows_at_once(group: pq.RowGroupMetaData, names: list[str]) -> int:
     """The number of rows whose frames take about 32 MiB."""
     size = int(group.column(names.index(FRAME)).total_uncompressed_size) if FRAME in names else 0
-    return max(256, min(65_536, EXPORT_BATCH_BYTES * int(group.num_rows) // max(size, 1)))
+    return max(256, min(65_536, limits.EXPORT_BATCH_BYTES * int(group.num_rows) // max(size, 1)))
 
 
 def write_selection(selection: Selection, form: str, write: Callable[[bytes], object]) -> None:
@@ -421,7 +416,7 @@ def write_selection(selection: Selection, form: str, write: Callable[[bytes], ob
     if form == "pcapng":
         for kind, number in numbers.items():
             if number >= capture_file.PCAPNG_LINK_TYPES:
-                raise ConfigError(f"a pcapng cannot say the link type {kind}", "give --format pcap")
+                raise errors.ConfigError(f"a pcapng cannot say the link type {kind}", "give --format pcap")
         interfaces = [capture_file.WrittenInterface(link, numbers[kind]) for link, kind in selection.interfaces]
         write(capture_file.pcapng_header(interfaces, selection.snaplen))
         for _, _, interface, stamp, wire, frame in _merged(selection):
@@ -437,9 +432,9 @@ def write_selection(selection: Selection, form: str, write: Callable[[bytes], ob
 def _check_pcap(selection: Selection) -> None:
     if len(selection.link_types) > 1:
         kinds = ", ".join(sorted(f"{link} has {kind}" for link, kind in selection.interfaces))
-        raise ConfigError(f"a pcap has one link type, and {kinds}", "give --format pcapng, or one --link")
+        raise errors.ConfigError(f"a pcap has one link type, and {kinds}", "give --format pcapng, or one --link")
     if selection.latest >= capture_file.PCAP_SECONDS * SECOND:
-        raise ConfigError("a pcap cannot say the time of packets after 2106", "give --format pcapng")
+        raise errors.ConfigError("a pcap cannot say the time of packets after 2106", "give --format pcapng")
 
 
 def _numbered(link_type: str) -> bool:
@@ -503,7 +498,7 @@ class RecordSelection:
         captures = read_captures(self.lake, [self.link])[self.link]
         late = outdated(captures, settings, READER_VERSION, self.start, self.end, self.options)
         if late:
-            raise LakeError(late[0].removesuffix(": ingest it again"), "ingest it again")
+            raise errors.LakeError(late[0].removesuffix(": ingest it again"), "ingest it again")
         parts = [part for field in layout.fields for part in stored_parts(field.stored)]
         columns = list(dict.fromkeys([*parts, *(name for name in self.predicate.columns if name != "timestamp")]))
         read = read_packets(self.lake, self.link, captures, settings, self.start, self.start, self.end, columns)
@@ -523,7 +518,7 @@ def select_records(lake: Lake, config: Config, link: str, where: str | None, sta
     """
     options = record_options(config, link)
     assert options is not None, "the caller asks for links of records"
-    context = make_context(Links(), [*config.link_schemas])
+    context = definitions.make_context(Links(), [*config.link_schemas])
     predicate = read_predicate(where, options.layout.protocol, context, options.kind)
     return RecordSelection(lake, config, link, options, predicate, start, end)
 
@@ -559,7 +554,7 @@ def _writer(schema: pa.Schema, form: str, out: IO[bytes]) -> tuple[Callable[[pa.
         return csv.write_batch, csv.close
     if form == "parquet":
         parquet = pq.ParquetWriter(out, schema, compression="zstd")
-        return lambda batch: parquet.write_batch(batch, row_group_size=GROUP_ROWS), parquet.close
+        return lambda batch: parquet.write_batch(batch, row_group_size=limits.GROUP_ROWS), parquet.close
     return lambda batch: out.writelines(_json_lines(batch)), lambda: None
 
 
@@ -640,14 +635,14 @@ def row_packets(query: QueryPlan, row: Mapping[str, Any]) -> RowPackets:
     node = query.logical
     missing = [item.name for item in node.fields if item.name not in row]
     if missing:
-        raise LakeError(f"the row of {query.name} lacks the columns {', '.join(missing)}", "give every column")
+        raise errors.LakeError(f"the row of {query.name} lacks the columns {', '.join(missing)}", "give every column")
     for part in _chain(node):
         inner = isinstance(part, Join) and part.kind is JoinKind.INNER
         if not (inner or isinstance(part, Source | Map | Group | Union)):
             raise _refused(query, f"it has a {part.label}, whose packets a row does not tell")
     usable = _from_keys(node)
     grouped = any(isinstance(part, Group) for part in _chain(node))
-    key = unique_key(node)
+    key = properties.unique_key(node)
     if grouped and (key is None or not set(key) <= usable):
         raise _refused(query, "its columns do not carry the whole GROUP BY, so several groups may give the same row")
     chosen = [item for item in node.fields if item.name in usable]
@@ -795,13 +790,13 @@ def _equals(query: QueryPlan, item: Field, value: Any) -> ex.Expr:
         elif item.type is ex.Type.STRING:
             value = str(value)
     except (ValueError, TypeError, OverflowError):
-        raise LakeError(f"{value!r:.80} is no value of column {item.name}", f"its type is {item.type}") from None
+        raise errors.LakeError(f"{value!r:.80} is no value of column {item.name}", f"its type is {item.type}") from None
     return ex.Binary(ex.Type.BOOL, "=", column, ex.Const(item.type, value, f"row_{item.name}"))
 
 
 def _span(fields: Sequence[Field], row: Mapping[str, Any]) -> tuple[int, int]:
     """Returns the range of timestamps (ns) in which packets of the row lie; empty without a column of the clock."""
-    start, end = 0, END_OF_TIME
+    start, end = 0, temporal.END_OF_TIME
     clocks = [item for item in fields if item.temporal and not item.temporal.origin and row[item.name] is not None]
     for item in clocks:
         clock = item.temporal
@@ -812,8 +807,8 @@ def _span(fields: Sequence[Field], row: Mapping[str, Any]) -> tuple[int, int]:
     return (start, end) if clocks else (0, 0)
 
 
-def _refused(query: QueryPlan, why: str) -> LakeError:
-    return LakeError(f"the packets of a row of {query.name} are not known: {why}", BY_HAND)
+def _refused(query: QueryPlan, why: str) -> errors.LakeError:
+    return errors.LakeError(f"the packets of a row of {query.name} are not known: {why}", BY_HAND)
 
 
 @dataclass
@@ -851,7 +846,7 @@ def _find_link(
     settings = config.link(link)
     if settings.shed is not None or settings.duplicates != "keep":
         why = "sheds load" if settings.shed is not None else "looks for copies of packets"
-        raise LakeError(f"link {link!r} {why}: which packets a row counted is not stored", BY_HAND)
+        raise errors.LakeError(f"link {link!r} {why}: which packets a row counted is not stored", BY_HAND)
     predicate, skews = condition.predicate, link_skews(config, link)
     test = predicate.test(link)
     columns = dict.fromkeys([*predicate.columns, *stored(list(SHOWN)), *skews.columns])
@@ -866,8 +861,8 @@ def _find_link(
         if not rows.num_rows:
             continue
         result.count += rows.num_rows
-        if result.count > ROW_PACKETS:
-            raise LakeError(f"the row counted more than {ROW_PACKETS:,} packets", BY_HAND)
+        if result.count > limits.ROW_PACKETS:
+            raise errors.LakeError(f"the row counted more than {limits.ROW_PACKETS:,} packets", BY_HAND)
         result.links[link] = result.links.get(link, 0) + rows.num_rows
         capture = str(rows.column("capture")[0].as_py())
         result.admitted.setdefault((link, capture), []).append(rows.column("position").to_numpy())

@@ -14,23 +14,18 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from lowwater import errors, instants, processes
 from lowwater.columns.addresses import published
 from lowwater.config import Config, load_config
-from lowwater.errors import LakeError, LowwaterError
-from lowwater.instants import SECOND
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.captures import Captures, read_captures
 from lowwater.lake.packets import PacketFiles, packet_files
 from lowwater.low import Policy
+from lowwater.plan import operators as ops, temporal
 from lowwater.plan.context import Context
-from lowwater.plan.operators import Field
 from lowwater.plan.queryset import Plan, plan_texts
-from lowwater.plan.temporal import END_OF_TIME
-from lowwater.processes import EndedError, Process, serve
-from lowwater.replay.checks import require_affordable, require_lowered
-from lowwater.replay.job import lake_links
+from lowwater.replay import checks, job, row_files
 from lowwater.replay.names import set_context
-from lowwater.replay.row_files import csv_values
 from lowwater.replay.stages.engines import reference_stage
 from lowwater.replay.stages.inputs import LowInputs
 from lowwater.storage import paths
@@ -46,7 +41,7 @@ FILE = "/dev/null/query.gsql"
 
 def preview_context(lake: Lake, config: Config, query_set: str, links: Iterable[str]) -> Context:
     """Returns the names that a tried query may use, with those of a query set; empty for none."""
-    every, allowed = lake_links(config, lake), set(links)
+    every, allowed = job.lake_links(config, lake), set(links)
     known = every.names if every.names is not None else ()
     names = tuple(name for name in known if name in allowed or allowed & set(every.interfaces.get(name, ())))
     sets = {name: members for name, members in every.sets.items() if set(members) <= {*names}}
@@ -109,15 +104,15 @@ def preview_text(request: PreviewRequest, most: int = MOST_PACKETS) -> Preview:
     config = load_config(lake.root)
     context = preview_context(lake, config, request.query_set, request.links)
     plan = plan_texts([(FILE, request.text)], context.links, None, context)
-    require_lowered(plan, "reference")
-    require_affordable(plan, config.replay.copies)
+    checks.require_lowered(plan, "reference")
+    checks.require_affordable(plan, config.replay.copies)
     captures = read_captures(lake, plan.links)
     end, count = _bounded(lake, config, plan, captures, request, most)
     # The range is the life of the links, so every group comes out; captures after it need not be opened.
     alone = _living(config, plan.links, request.start, end)
     begun = {link: Captures(row for row in rows if (row.smallest or 0) < end) for link, rows in captures.items()}
-    inputs = LowInputs(lake, plan, alone, request.start, END_OF_TIME, begun, dict.fromkeys(plan.links, end))
-    outcome = reference_stage(inputs, SECOND, Policy.PERIODIC)
+    inputs = LowInputs(lake, plan, alone, request.start, temporal.END_OF_TIME, begun, dict.fromkeys(plan.links, end))
+    outcome = reference_stage(inputs, instants.SECOND, Policy.PERIODIC)
     late = sum(scan.violations.num_rows for scan in outcome.scans)
     tried = tuple(_tried(query.name, outcome.rows[query.name], query.logical.fields) for query in plan.queries)
     return Preview(request.start, end, end < request.end, count, late, tried)
@@ -150,19 +145,19 @@ def _bounded(
     every = np.sort(np.concatenate(stamps)) if stamps else np.empty(0, np.int64)
     if not len(every):
         hint = "choose another hour or another link"
-        raise LakeError(f"no packets of {', '.join(plan.links)} lie in the range", hint)
+        raise errors.LakeError(f"no packets of {', '.join(plan.links)} lie in the range", hint)
     if len(every) <= most:
         return request.end, len(every)
     limit = int(every[most])
-    whole = limit // SECOND * SECOND
+    whole = limit // instants.SECOND * instants.SECOND
     end = whole if whole > request.start else max(limit, request.start + 1)
     return end, int(np.searchsorted(every, end))
 
 
-def _tried(name: str, rows: pa.Table, fields: Sequence[Field]) -> TriedQuery:
+def _tried(name: str, rows: pa.Table, fields: Sequence[ops.Field]) -> TriedQuery:
     columns = tuple(each.name for each in fields)
     first = rows.slice(0, MOST_ROWS)
-    shown = [csv_values(published(first.column(each.name).combine_chunks(), each.type)) for each in fields]
+    shown = [row_files.csv_values(published(first.column(each.name).combine_chunks(), each.type)) for each in fields]
     values = zip(*shown, strict=True)
     return TriedQuery(name, columns, tuple(tuple(_text(value) for value in row) for row in values), rows.num_rows)
 
@@ -203,18 +198,18 @@ def run_preview(request: PreviewRequest, limits: Limits | None = None) -> Previe
     """Tries a query text in a process of its own.
     Raises LowwaterError if the text, the range or the lake is wrong, or the preview exceeds a bound."""
     bounds = limits or Limits()
-    child = Process(__name__, bounds.megabytes, "://" in request.lake)
+    child = processes.Process(__name__, bounds.megabytes, "://" in request.lake)
     asked = {"request": asdict(request), "cpu": bounds.seconds, "megabytes": bounds.megabytes}
     try:
         (document,) = child.ask({**asked, "seconds": 2 * bounds.seconds}, bounds.seconds)  # should this one be gone
-    except EndedError as ended:
+    except processes.EndedError as ended:
         said = str(ended) if str(ended).startswith("it took ") else "it ended without a result"
         hint = "choose a shorter range, or make the query smaller"
-        raise LowwaterError(f"the preview was ended: {said}", hint) from None
+        raise errors.LowwaterError(f"the preview was ended: {said}", hint) from None
     finally:
         child.end()
     if "error" in document:
-        raise LowwaterError(document["error"], document["hint"])
+        raise errors.LowwaterError(document["error"], document["hint"])
     return _from_json(document["preview"])
 
 
@@ -226,11 +221,11 @@ def _answers(asked: dict[str, Any]) -> Iterator[dict[str, Any]]:
     try:
         request = PreviewRequest(**{**asked["request"], "links": tuple(asked["request"]["links"])})
         yield {"preview": asdict(preview_text(request))}
-    except LowwaterError as error:
+    except errors.LowwaterError as error:
         yield {"error": error.message, "hint": error.hint}
     except MemoryError:
         yield {"error": "the preview needs more memory than it may have", "hint": "choose a shorter range"}
 
 
 if __name__ == "__main__":
-    serve(_answers)
+    processes.serve(_answers)

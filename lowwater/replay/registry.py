@@ -20,10 +20,9 @@ from lowwater.lake.results.published import Range, TableState, commit_digest, da
 from lowwater.lake.results.published_rows import of_query
 from lowwater.lake.results.subscription import consumers_of
 from lowwater.lake.tables import lake_errors, open_table, plain_type, safe_name
+from lowwater.plan import operators as ops, queryset
 from lowwater.plan.explain.describe import columns_info
 from lowwater.plan.explain.model import Progress
-from lowwater.plan.operators import Field
-from lowwater.plan.queryset import QueryPlan
 from lowwater.replay.job import Job
 from lowwater.replay.schedule.links import jobs
 from lowwater.storage import paths
@@ -186,11 +185,13 @@ def _published(state: TableState, rows: Sequence[ReplayRow], damaged: Mapping[Ra
 
 
 def _planned(
-    lake: Lake, job: Job, query: QueryPlan, stored: StreamInfo | None, ends: Mapping[str, int | None]
+    lake: Lake, job: Job, query: queryset.QueryPlan, stored: StreamInfo | None, ends: Mapping[str, int | None]
 ) -> StreamInfo:
-    from lowwater.plan.properties import published_schema
+    from lowwater.plan import properties
 
-    columns = tuple(StreamColumn(field.name, str(field.type)) for field in published_schema(query.high.fields))
+    columns = tuple(
+        StreamColumn(field.name, str(field.type)) for field in properties.published_schema(query.high.fields)
+    )
     base = stored or StreamInfo(query.name, job.query_set, columns)
     below = tuple(label.removeprefix("query ") for label, _ in query.parts if label.startswith("query "))
     readers = [
@@ -211,7 +212,7 @@ def _planned(
     )
 
 
-def _temporal(columns: Sequence[StreamColumn], fields: Sequence[Field]) -> tuple[StreamColumn, ...]:
+def _temporal(columns: Sequence[StreamColumn], fields: Sequence[ops.Field]) -> tuple[StreamColumn, ...]:
     """Adds the temporal properties of a plan to the columns of a table."""
     progress = {column.name: column.progress for column in columns_info(fields) if column.progress}
     return tuple(

@@ -19,38 +19,31 @@ import pyarrow.compute as pc
 import pyarrow.dataset as pads
 import pyarrow.parquet as pq
 
-from lowwater.caches import make_folder, remove_folder
+from lowwater import caches, errors, limits, link_names, threads
 from lowwater.catalog.schemas import FRAME, HEAD, PUNCTUATION, ROW
 from lowwater.catalog.time import ticks_up_to
 from lowwater.config import Config
-from lowwater.errors import ConfigError, LowwaterError, PartialError, error_of_query
 from lowwater.high.operators import StoredState
 from lowwater.high.process import InProcess
 from lowwater.high.runner import Runner
 from lowwater.instants import HOUR, SECOND, format_duration
-from lowwater.lake.ingestion.batch import IngestResult
+from lowwater.lake.ingestion import batch, record_options
 from lowwater.lake.ingestion.ingest import ingest
-from lowwater.lake.ingestion.record_options import planned_options, planned_skews
 from lowwater.lake.layout import MALFORMED, VIOLATIONS, Lake, open_lake
 from lowwater.lake.ledgers.captures import Capture, Captures, ingested_links, interface_links, read_captures
 from lowwater.lake.ledgers.missing import absent_texts, fields_read, record_ranges
 from lowwater.lake.packets import PacketFiles, read_packets
 from lowwater.lake.tables import read_rows
-from lowwater.limits import RUN_INTERVALS
-from lowwater.link_names import family_of
 from lowwater.low import LowSettings, Policy
+from lowwater.plan import operators as ops, properties
 from lowwater.plan.bind import queries as reserved
-from lowwater.plan.operators import Field
-from lowwater.plan.properties import reached, stream_schema, value_schema
 from lowwater.plan.queryset import Plan, QueryPlan, source_links
 from lowwater.plan.temporal import END_OF_TIME
+from lowwater.replay import checks, row_files
 from lowwater.replay.accounts import Accounts, largest_lateness, lfta_counts, link_summary
-from lowwater.replay.checks import REFERENCE, applications_of, optional_columns, unkept_notes
 from lowwater.replay.progress import Progress
-from lowwater.replay.row_files import write_csv, write_rows
 from lowwater.replay.stages.engines import LowResult, high_stage, low_stage, reference_stage
 from lowwater.replay.stages.inputs import LowInputs, last_instant
-from lowwater.threads import TaskMap
 
 # Malformed records of links that are no packets: file, line, offset and reason.
 
@@ -178,7 +171,9 @@ class RunResults:
     latest: dict[str, int] = field(default_factory=dict)  # link -> largest lateness of its packets, ns
     # malformed records of the links whose records are no packets; None without such links
     malformed: pa.Table | None = None
-    failures: dict[str, LowwaterError] = field(default_factory=dict)  # query -> its error; these queries have no result
+    failures: dict[str, errors.LowwaterError] = field(
+        default_factory=dict
+    )  # query -> its error; these queries have no result
 
 
 def run(request: RunRequest, progress: Progress, runner: Runner | None = None) -> dict[str, Any]:
@@ -191,12 +186,12 @@ def run(request: RunRequest, progress: Progress, runner: Runner | None = None) -
     try:
         request.out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise LowwaterError(f"--out {request.out} cannot be made: {error.strerror}") from None
-    folder = make_folder("lowwater-run-")
+        raise errors.LowwaterError(f"--out {request.out} cannot be made: {error.strerror}") from None
+    folder = caches.make_folder("lowwater-run-")
     try:
         lake = open_lake(folder / "lake")
         given = request.config.replay
-        runner = None if request.engine == REFERENCE else runner or InProcess(given.threads, given.bytes)
+        runner = None if request.engine == checks.REFERENCE else runner or InProcess(given.threads, given.bytes)
         if runner is not None:
             runner.begin()
         captures, notes = _ingest(request, lake, progress)
@@ -209,19 +204,19 @@ def run(request: RunRequest, progress: Progress, runner: Runner | None = None) -
                 request.out.rmdir()
         raise
     finally:
-        remove_folder(folder)
+        caches.remove_folder(folder)
     kept = _keeping_what_is_read(request, request.plan.links)
-    found.notes.update({f"note: query {note.query}: {note}": None for note in unkept_notes(request.plan, kept)})
+    found.notes.update({f"note: query {note.query}: {note}": None for note in checks.unkept_notes(request.plan, kept)})
     for link, rows in captures.items():
         fields = fields_read(request.plan.lftas, link)
         found.notes.update({f"note: {line}": None for line in absent_texts(link, rows, fields, 0, END_OF_TIME)})
     for note in found.notes:
         progress.say(note)
-    engine = REFERENCE if runner is None else runner.name
+    engine = checks.REFERENCE if runner is None else runner.name
     summary = _write(request, found, captures, engine, progress)
     if found.failures:
         hint = f"the results of the other queries are in {request.out}"
-        raise PartialError(_told(found), "; ".join([*_hints(found), hint]), summary)
+        raise errors.PartialError(_told(found), "; ".join([*_hints(found), hint]), summary)
     return summary
 
 
@@ -240,17 +235,17 @@ def _require_captures(request: RunRequest) -> None:
     if missing:
         options = " ".join(f"--capture {name}=FILE" for name in missing)
         message = f"no capture of {', '.join(missing)}, which a query reads"
-        raise ConfigError(message, f"give {options}, or name other links in FROM")
+        raise errors.ConfigError(message, f"give {options}, or name other links in FROM")
 
 
 def _ingest(request: RunRequest, lake: Lake, progress: Progress) -> tuple[dict[str, Captures], list[str]]:
     """Ingests the captures. Returns them, and the doubts about their times."""
     links = sorted({link for link, _ in request.captures})
     config = _keeping_what_is_read(request, links)
-    tables = {link: planned_options(config, request.plan, link) for link in links}
+    tables = {link: record_options.planned_options(config, request.plan, link) for link in links}
     notes: list[str] = []
     for link in links:
-        planned_skews(config, request.plan, link)  # its errors come before anything starts
+        record_options.planned_skews(config, request.plan, link)  # its errors come before anything starts
     count = len(request.captures)
     with progress.stage("ingest", f"of {count} capture{'s' if count > 1 else ''}") as tell:
         for link in links:
@@ -263,7 +258,7 @@ def _ingest(request: RunRequest, lake: Lake, progress: Progress) -> tuple[dict[s
     return read_captures(lake, ingested_links(lake)), notes
 
 
-def _refuse_same_content(link: str, ingested: Sequence[IngestResult]) -> None:
+def _refuse_same_content(link: str, ingested: Sequence[batch.IngestResult]) -> None:
     """Refuses two files of a link with the same packets: they are one capture (T1)."""
     paths: dict[str, Path] = {}
     for ingested_file in ingested:
@@ -272,19 +267,19 @@ def _refuse_same_content(link: str, ingested: Sequence[IngestResult]) -> None:
             if first != ingested_file.path:
                 name = f"--capture {link}={ingested_file.path}"
                 message = f"{name}: has the same records as {first}, and a link reads a capture once"
-                raise ConfigError(message, "leave one of them out, or give it to another link")
+                raise errors.ConfigError(message, "leave one of them out, or give it to another link")
 
 
 def _keeping_what_is_read(request: RunRequest, links: Sequence[str]) -> Config:
     """Extends the settings so that every column that queries read is stored: the lake is temporary. A link keeps its
     own payload setting, and an anonymised link stores no more."""
-    read = optional_columns(request.plan.lftas)
+    read = checks.optional_columns(request.plan.lftas)
     sections = dict(request.config.links)
     for name in links:
         link = request.config.link(name)
         if read and link.kind == "pcap" and link.anonymise is None:
             payload = "all" if link.payload is None and FRAME in read else link.payload
-            applications = tuple(sorted({*link.applications, *applications_of(read)}))
+            applications = tuple(sorted({*link.applications, *checks.applications_of(read)}))
             retained = {"payload": payload, "applications": applications, "sampling": link.sampling or HEAD in read}
             sections[name] = link.model_copy(update=retained)
     return request.config.model_copy(update={"links": sections}) if read else request.config
@@ -299,7 +294,7 @@ def _planned_anew(request: RunRequest, captures: Mapping[str, Sequence[Capture]]
     if missing:
         readers = ", ".join(query.name for query in request.plan.queries if not captures.keys() >= set(query.links))
         message = f"query {readers}: no capture has {', '.join(missing)}, which it reads"
-        raise ConfigError(message, f"there are: {', '.join(captures)}; name one of them in FROM")
+        raise errors.ConfigError(message, f"there are: {', '.join(captures)}; name one of them in FROM")
     return request
 
 
@@ -318,11 +313,11 @@ def _intervals(request: RunRequest, lake: Lake, captures: dict[str, Captures]) -
         return []
     spans = _spans(request, ranges)
     chosen = _numbers(spans, length)
-    if (number := _count(chosen)) > RUN_INTERVALS:
+    if (number := _count(chosen)) > limits.RUN_INTERVALS:
         longer = (each for each in _lengths() if each > length)
-        first = next(each for each in longer if _count(_numbers(spans, each)) <= RUN_INTERVALS)
-        raise ConfigError(
-            f"--interval {format_duration(length)} makes {number:,} intervals, more than {RUN_INTERVALS:,}",
+        first = next(each for each in longer if _count(_numbers(spans, each)) <= limits.RUN_INTERVALS)
+        raise errors.ConfigError(
+            f"--interval {format_duration(length)} makes {number:,} intervals, more than {limits.RUN_INTERVALS:,}",
             f"write --interval {format_duration(first)} or a longer one",
         )
     return [(at * length, (at + 1) * length) for lo, hi in chosen for at in range(lo, hi + 1)]
@@ -358,7 +353,7 @@ def _spans(request: RunRequest, ranges: Sequence[tuple[int, int]]) -> list[tuple
     spans: set[tuple[int, int]] = set()
     for query in request.plan.queries:
         for first, latest in dict.fromkeys(ranges):
-            ranges_reached = None if request.traces else reached(query.logical, first, latest)
+            ranges_reached = None if request.traces else properties.reached(query.logical, first, latest)
             if ranges_reached is None:
                 earliest, last = min(lo for lo, _ in ranges), max(hi for _, hi in ranges)
                 return [(earliest, max(last_instant(request.config, query, last) for query in request.plan.queries))]
@@ -368,7 +363,11 @@ def _spans(request: RunRequest, ranges: Sequence[tuple[int, int]]) -> list[tuple
 
 def _end(link: str, captures: Mapping[str, Captures]) -> int:
     """The first instant after the end of a link, ns: outside its files, of any interface, it has no packets (T5)."""
-    own = (rows.numbers("largest", -1) for name, rows in captures.items() if family_of(name) == family_of(link))
+    own = (
+        rows.numbers("largest", -1)
+        for name, rows in captures.items()
+        if link_names.family_of(name) == link_names.family_of(link)
+    )
     return int(max((largest.max(initial=-1) for largest in own), default=-1)) + 1
 
 
@@ -411,7 +410,7 @@ def run_intervals(
 
 
 def _low(
-    request: RunRequest, inputs: LowInputs, folder: Path, tasks: TaskMap, progress: Progress, found: RunResults
+    request: RunRequest, inputs: LowInputs, folder: Path, tasks: threads.TaskMap, progress: Progress, found: RunResults
 ) -> tuple[LowInputs, LowResult]:
     """Runs the low stage. One kernel runs all queries of a link, so where it fails each is tried alone. Returns the
     inputs without the queries that it cannot run, too."""
@@ -429,7 +428,7 @@ def _low(
             try:
                 attempt(inputs.plan.only(query.name), folder / str(number))
             except Exception as error:  # noqa: BLE001 - whatever a query does is its own failure
-                found.failures.setdefault(query.name, error_of_query(query.name, error))
+                found.failures.setdefault(query.name, errors.error_of_query(query.name, error))
                 failed.add(query.name)
         if not failed:
             raise
@@ -478,7 +477,7 @@ def _account(request: RunRequest, plan: Plan, lake: Lake, captures: dict[str, Ca
 def _require_a_result(found: RunResults) -> None:
     if found.failures.keys() == found.rows.keys() and found.failures:
         first, *others = found.failures.values()
-        raise LowwaterError(_told(found), "; ".join(_hints(found))) if others else first
+        raise errors.LowwaterError(_told(found), "; ".join(_hints(found))) if others else first
 
 
 def _add_reference(request: RunRequest, inputs: LowInputs, found: RunResults) -> None:
@@ -501,10 +500,10 @@ def _violations(link: str, rows: pa.Table, config: Config) -> pa.Table:
     return named.append_column("skew", pa.array([skew] * count, pa.int64()))
 
 
-def rows_of_files(files: Sequence[str], fields: Sequence[Field]) -> pa.Table:
+def rows_of_files(files: Sequence[str], fields: Sequence[ops.Field]) -> pa.Table:
     """Reads the data rows of stream files, with `_last` and `_tick`."""
     names = [f.name for f in fields]
-    schema = stream_schema(fields)
+    schema = properties.stream_schema(fields)
     tables = [pq.ParquetFile(path).read().select(schema.names).cast(schema) for path in files]
     table = pa.concat_tables(tables) if tables else schema.empty_table()
     return table.filter(pc.equal(table.column("_kind"), ROW)).select([*names, "_last", "_tick"])
@@ -513,11 +512,11 @@ def rows_of_files(files: Sequence[str], fields: Sequence[Field]) -> pa.Table:
 def _write_query(request: RunRequest, found: RunResults, query: QueryPlan, file: Path) -> dict[str, Any]:
     """Writes the rows of a query. Returns its entry in the summary."""
     fields = query.high.fields
-    schema = value_schema(fields)
+    schema = properties.value_schema(fields)
     parts = [table.select(schema.names).cast(schema) for table in found.rows[query.name]]
     rows = pa.concat_tables(parts) if parts else schema.empty_table()
     with _whole(file) as part:
-        write_rows(rows, fields, part, request.form, request.spreadsheet, request.instants)
+        row_files.write_rows(rows, fields, part, request.form, request.spreadsheet, request.instants)
     sources = {lfta.name for lfta in query.lftas} | set(source_links(query.logical))
     return {
         "file": file.name,
@@ -538,7 +537,7 @@ def _write(
                 try:
                     queries[query.name] = _write_query(request, found, query, file)
                 except Exception as error:  # noqa: BLE001 - whatever a query does is its own failure
-                    found.failures[query.name] = error_of_query(query.name, error)
+                    found.failures[query.name] = errors.error_of_query(query.name, error)
             if query.name in found.failures:
                 file.unlink(missing_ok=True)  # of an earlier run
                 queries[query.name] = {"error": found.failures[query.name].message}
@@ -551,7 +550,7 @@ def _write(
             tables[reserved.HEARTBEATS] = pa.concat_tables([TRACES.empty_table(), *found.traces])
         for name, rows in tables.items():
             with _whole(request.out / f"{name}.csv") as file:
-                write_csv(rows, file, request.spreadsheet)
+                row_files.write_csv(rows, file, request.spreadsheet)
     links = {
         name: link_summary(request.config, found.accounts, captures[name], name, found.latest.get(name, 0))
         for name in sorted(captures)

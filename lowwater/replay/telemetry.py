@@ -25,29 +25,16 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 import lowwater
+from lowwater import documents, hosts, terminal
 from lowwater.catalog.schemas import PUNCTUATION
-from lowwater.documents import stored_object
 from lowwater.errors import LakeError, LowwaterError
-from lowwater.hosts import is_known, known_names
 from lowwater.instants import SECOND, format_instant
 from lowwater.lake.layout import OUTCOMES, Lake, lake_to_read
+from lowwater.lake.ledgers import intervals, runs
 from lowwater.lake.ledgers.captures import ingested_links, read_captures
 from lowwater.lake.ledgers.files import told_files
-from lowwater.lake.ledgers.intervals import DAMAGED
-from lowwater.lake.ledgers.runs import (
-    AUDIT,
-    FAILED,
-    HIGH,
-    LOW,
-    PUBLISH,
-    ReplayRow,
-    read_heartbeats,
-    read_metrics,
-    read_quality,
-    read_replays,
-)
-from lowwater.lake.results.published import all_damages
-from lowwater.lake.results.streams import stream_files, stream_parts
+from lowwater.lake.ledgers.runs import AUDIT, FAILED, HIGH, LOW, PUBLISH, ReplayRow, read_heartbeats, read_replays
+from lowwater.lake.results import published, streams
 from lowwater.limits import PUSH_SECONDS, SCRAPE_CONNECTIONS, SCRAPE_SECONDS
 from lowwater.replay.interval import lfta_folder
 from lowwater.replay.job import Job
@@ -55,7 +42,6 @@ from lowwater.replay.registry import StreamInfo, list_streams
 from lowwater.replay.schedule.links import jobs
 from lowwater.storage import paths
 from lowwater.storage.paths import local
-from lowwater.terminal import say
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan
@@ -171,7 +157,7 @@ App = Callable[[Mapping[str, Any], Callable[..., Any]], Any]
 class _Answer(ServerHandler):
     def log_exception(self, exc_info: Any) -> None:
         if not isinstance(exc_info[1], OSError):  # else the client is gone
-            say(f"error: {type(exc_info[1]).__name__}: {exc_info[1]}", err=True)
+            terminal.say(f"error: {type(exc_info[1]).__name__}: {exc_info[1]}", err=True)
 
 
 class _Request(WSGIRequestHandler):
@@ -272,7 +258,7 @@ def _guarded(app: App, names: frozenset[str] | None) -> App:
     turn = threading.Lock()
 
     def answer(environ: Mapping[str, Any], start_response: Callable[..., Any]) -> Any:
-        if not is_known(environ.get("HTTP_HOST", ""), names):
+        if not hosts.is_known(environ.get("HTTP_HOST", ""), names):
             start_response("421 Misdirected Request", PLAIN)
             return [b"This server has another name.\n"]
         if environ["REQUEST_METHOD"] != "GET":
@@ -308,7 +294,7 @@ class LakeCollector:
         except LowwaterError as error:
             if not self._lenient:
                 raise
-            say(f"error: {error}", err=True)
+            terminal.say(f"error: {error}", err=True)
             samples = [("lowwater_up", (), 0.0)]
         for name, labels, value in samples:
             families[name].add_metric(labels, value)
@@ -332,7 +318,7 @@ class LakeCollector:
             yield from _stream(info)
         replays = read_replays(lake)
         yield from _lftas(lake, replays)
-        yield from _runs(replays, all_damages(lake, replays))
+        yield from _runs(replays, published.all_damages(lake, replays))
         yield from _audits(lake)
         yield from _sets(planned, problems)
         yield "lowwater_collected_seconds", (), time.time()
@@ -353,7 +339,7 @@ def _links(lake: Lake) -> Iterator[Sample]:
 
 
 def _measures(lake: Lake) -> Iterator[Sample]:
-    rows = read_metrics(lake)
+    rows = runs.read_metrics(lake)
     measured = pc.is_in(rows["measure"], pa.array(sorted(MEASURES), pa.string()))
     rows = rows.filter(pc.and_(pc.equal(rows["kind"], "link"), measured))
     newest = {
@@ -407,11 +393,11 @@ def _runs(replays: list[ReplayRow], damaged: Mapping[tuple[str, str, int, int], 
     for row in replays:
         newest[row.query_set, row.interval_start, row.interval_end] = row
         finished[row.query_set] = max(row.finished_at, finished.get(row.query_set, 0))
-        seconds = stored_object(row.timings).get(row.stage)
+        seconds = documents.stored_object(row.timings).get(row.stage)
         if seconds is not None:
             stages[row.query_set, row.stage] = seconds
         if row.stage == LOW and row.state != FAILED:
-            account = stored_object(row.accounting)
+            account = documents.stored_object(row.accounting)
             if "tasks" in account:
                 spread[row.query_set] = sum(task["tries"] > 1 for task in account["tasks"])
     counts = Counter((key[0], _state(row, key in harmed)) for key, row in newest.items())
@@ -429,11 +415,11 @@ def _state(row: ReplayRow, damaged: bool) -> str:
         return FAILED
     if row.stage != PUBLISH:
         return "unpublished"
-    return DAMAGED if damaged else row.state
+    return intervals.DAMAGED if damaged else row.state
 
 
 def _audits(lake: Lake) -> Iterator[Sample]:
-    rows = read_quality(lake).select(["query_set", "interval_end", "severity", "success"]).to_pylist()
+    rows = runs.read_quality(lake).select(["query_set", "interval_end", "severity", "success"]).to_pylist()
     failed = Counter((row["query_set"], row["severity"]) for row in rows if not row["success"])
     last = {row["query_set"]: 0 for row in rows}
     for row in rows:
@@ -489,7 +475,7 @@ def serving(root: PurePath, queries: Path, host: str, port: int) -> Iterator[int
 
     app = make_wsgi_app(registry_of(root, queries, lenient=True))
     try:
-        server = Endpoint(host, port, app, known_names(host))
+        server = Endpoint(host, port, app, hosts.known_names(host))
     except OSError as error:
         hint = "name another port, or end the process that has it"
         raise LakeError(f"{host}:{port}: cannot listen: {error.strerror}", hint) from None
@@ -536,13 +522,13 @@ def interval_lags(job: Job, start: int, end: int) -> list[Lag]:
         skew = job.config.link(link).longest_skew
         lags.append(Lag("link", link, "", skew, skew, (skew,) * SAMPLES, 0))
     for lfta in job.plan.lftas:
-        parts = stream_parts(job.lake.lfta(job.query_set, lfta_folder(lfta)), start, end)
+        parts = streams.stream_parts(job.lake.lfta(job.query_set, lfta_folder(lfta)), start, end)
         for link, files in zip(sorted(lfta.links), parts, strict=False):
             before = job.config.link(link).longest_skew
             lags += _lag("LFTA", lfta.name, link, files, moments, before, start)
     for query in job.plan.queries:
         below = [lag.typical for lag in lags if lag.level == "LFTA" and lag.name in {lfta.name for lfta in query.lftas}]
-        files = stream_files(job.lake.stream(query.name), start, end)
+        files = streams.stream_files(job.lake.stream(query.name), start, end)
         lags += _lag("query", query.name, "", files, moments, max(below, default=0), start)
     return lags if any(lag.level != "link" for lag in lags) else []
 
@@ -619,15 +605,15 @@ def runs_since(lake: Lake, since: int) -> list[RunRows]:
     """Finds the runs that ended after an instant, in the order of their ends.
     Raises LakeError if the ledger cannot be read."""
     open_runs: dict[tuple[str, int, int], RunRows] = {}
-    runs: list[RunRows] = []
+    ran: list[RunRows] = []
     for row in read_replays(lake):
         key = row.query_set, row.interval_start, row.interval_end
         run = open_runs.get(key)
         if run is None or run.rows[-1].state == FAILED or ORDER[row.stage] < ORDER[run.rows[-1].stage]:
             run = open_runs[key] = RunRows(*key)
-            runs.append(run)
+            ran.append(run)
         run.rows.append(row)
-    return sorted((run for run in runs if run.finished > since), key=lambda run: run.finished)
+    return sorted((run for run in ran if run.finished > since), key=lambda run: run.finished)
 
 
 def spans_of(lake: Lake, run: RunRows, job: Job | None, newest: bool) -> list[Span]:
@@ -670,7 +656,7 @@ class _Maker:
     def stage(self, stage: str, rows: Sequence[ReplayRow]) -> Span:
         """Makes the span of a stage from its rows; a stage that failed before it was timed has no length."""
         end = max(row.finished_at for row in rows)
-        seconds = max(stored_object(row.timings).get(stage, 0.0) for row in rows)
+        seconds = max(documents.stored_object(row.timings).get(stage, 0.0) for row in rows)
         failed = next((row for row in rows if row.state == FAILED), None)
         counted = [row.rows for row in rows if row.rows is not None]
         attributes: dict[str, Value] = {"stage": stage, "state": rows[-1].state}
@@ -709,7 +695,7 @@ def _lfta_spans(lake: Lake, run: RunRows, maker: _Maker, stage: Span) -> Iterato
 
 def _query(row: ReplayRow, maker: _Maker, stage: Span) -> Iterator[Span]:
     """Yields the span of a query in the high stage, and its operators below it."""
-    account = stored_object(row.accounting)
+    account = documents.stored_object(row.accounting)
     length = round(float(account.get("seconds", 0.0)) * SECOND)
     bounds = max(stage.start, row.finished_at - length), row.finished_at
     facts: dict[str, Value] = {"query": row.query, "rows": row.rows or 0}
@@ -742,9 +728,9 @@ def traces_since(lake: Lake, planned: Iterable[Job], since: int) -> Iterator[tup
     """Yields the runs that ended after an instant with their spans.
     Raises LakeError if a ledger or a stream cannot be read."""
     by_name: Mapping[str, Job] = {job.query_set: job for job in planned}
-    runs = runs_since(lake, since)
-    newest: dict[tuple[str, int, int], Any] = {(run.query_set, run.start, run.end): run for run in runs}
-    for run in runs:
+    ran = runs_since(lake, since)
+    newest: dict[tuple[str, int, int], Any] = {(run.query_set, run.start, run.end): run for run in ran}
+    for run in ran:
         last = newest[run.query_set, run.start, run.end] is run
         yield run, spans_of(lake, run, by_name.get(run.query_set), last)
 

@@ -14,17 +14,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 
-from lowwater.documents import json_value, stored_object
+from lowwater import documents, instants, limits
 from lowwater.errors import LakeError, nearest
-from lowwater.instants import format_duration
-from lowwater.lake.layout import TRIAL, Lake, lake_to_read, open_lake, result_schema
+from lowwater.lake import layout, locks, tables
 from lowwater.lake.ledgers import runs
-from lowwater.lake.locks import run_attempt
 from lowwater.lake.results.exploring import RowQuery, TableDiff, compare, result_table
 from lowwater.lake.results.streams import keep_state, kept_state, state_folder, stream_files, write_stream
 from lowwater.lake.run_inputs import changes
-from lowwater.lake.tables import fence_off, open_table
-from lowwater.limits import STATE_BYTES
 from lowwater.plan.properties import hands_over, unique_key
 from lowwater.replay.interval import replay
 from lowwater.replay.job import Job, TrialChanges
@@ -45,7 +41,7 @@ class Trial:
     """A trial of changes to one query set."""
 
     name: str
-    lake: Lake
+    lake: layout.Lake
     query_set: str
     changes: TrialChanges
     job: Job  # the query set of the lake, as it is
@@ -86,7 +82,7 @@ class Trial:
         plan = next(each for each in self.tried.plan.queries if each.name == query)
         key = unique_key(plan.logical) or ()
         tried = result_table(self.tried.lake, query)
-        before = None if open_table(self.lake.table(query)) is None else result_table(self.lake, query)
+        before = None if tables.open_table(self.lake.table(query)) is None else result_table(self.lake, query)
         total = TableDiff(tuple(tried.columns.names), key)
         for start, end in bounds:
             if before is None:
@@ -114,7 +110,7 @@ class Trial:
             if name not in present:
                 lines.append(f"query {name} is not in the query set")
             elif last is not None and last.digest != inputs.digest(present[name]):
-                before = stored_object(last.accounting).get("inputs", {})
+                before = documents.stored_object(last.accounting).get("inputs", {})
                 lines += changes(before, inputs.summary(present[name]), captures)
         return list(dict.fromkeys(lines))
 
@@ -122,18 +118,18 @@ class Trial:
         """Publishes an interval of the trial: its rows are audited in the lake, and nothing is evaluated again.
         Raises BusyError if a run is at work on the interval, and LowwaterError if the audit holds the interval back, or
         the lake cannot be written."""
-        with run_attempt(self.lake, self.query_set, *bounds) as (folder, fence):
+        with locks.run_attempt(self.lake, self.query_set, *bounds) as (folder, fence):
             self._hand_over(replace(self.lake, fence=fence), bounds, folder)
         for stage in ("audit", runs.PUBLISH):
             outcome = replay(self.job, *bounds, stage, progress)[-1]
         return outcome.state
 
-    def _hand_over(self, lake: Lake, bounds: Bounds, folder: Path) -> None:
+    def _hand_over(self, lake: layout.Lake, bounds: Bounds, folder: Path) -> None:
         """Gives the lake what the low and the high stage of the trial have left, as if they had run there."""
         start, end = bounds
         mine, name = self.tried.lake, self.query_set
         streams = [lake.stream(query.name) for query in self.tried.plan.queries]
-        fence_off([*streams, *lake.run_ledgers()], lake.fence)
+        tables.fence_off([*streams, *lake.run_ledgers()], lake.fence)
         beats = runs.read_heartbeats(mine, name, start, end).drop_columns(["query_set"])
         runs.record_heartbeats(lake, name, start, end, beats)
         for link in self.tried.plan.links:
@@ -146,7 +142,7 @@ class Trial:
             for at, file in enumerate(stream_files(mine.stream(query.name), start, end)):
                 copies.append(folder / f"{query.name}-{at:05d}.parquet")
                 shutil.copyfile(paths.local(file), copies[-1])
-            schema = result_schema(query.high.fields)
+            schema = layout.result_schema(query.high.fields)
             write_stream(lake.stream(query.name), schema, start, end, copies, name, lake.fence)
             if hands_over(query.high):
                 digest = inputs.digest(query)
@@ -164,14 +160,14 @@ class Trial:
         runs.record_replays(lake, moved)
 
 
-def folder_of(lake: Lake, name: str) -> PurePath:
+def folder_of(lake: layout.Lake, name: str) -> PurePath:
     """Folder of a trial. Raises LakeError if no trial can have the name."""
     if not NAME.fullmatch(name):
         raise LakeError(f"{name!r} is no name of a trial", "use letters, digits, _ and -, at most 64")
     return lake.root / "tries" / name
 
 
-def trials(lake: Lake) -> list[str]:
+def trials(lake: layout.Lake) -> list[str]:
     """Lists the trials of a lake by name."""
     return [path.name for path in paths.folders(lake.root / "tries")]
 
@@ -182,7 +178,7 @@ def open_trial(
     """Opens a trial, and makes it if there are changes to try; None for the query set and changes of an existing one.
     Raises LakeError if there is no such trial, it tries something else, or it names files that the caller has not, and
     LowwaterError if the query set cannot be planned."""
-    lake = lake_to_read(root)
+    lake = layout.lake_to_read(root)
     folder = folder_of(lake, name)
     stored = _read(folder)
     if stored is None and (query_set is None or changes is None):
@@ -193,7 +189,7 @@ def open_trial(
         stored = query_set, changes
         Job.open(root, query_set, queries, changes)  # before anything is made
         paths.make_folders(folder)
-        paths.write(folder / TRIAL, _text(*stored).encode())
+        paths.write(folder / layout.TRIAL, _text(*stored).encode())
     elif changes and (query_set or stored[0], changes) != stored:
         raise LakeError(f"trial {name!r} tries other changes: {_words(*stored)}", "drop it, or take another name")
     elif not changes:
@@ -201,25 +197,25 @@ def open_trial(
     chosen, applied = stored
     job = Job.open(root, chosen, queries)
     changed = Job.open(root, chosen, queries, applied)
-    beside = open_lake(folder, shared=lake.root)
+    beside = layout.open_lake(folder, shared=lake.root)
     return Trial(name, lake, chosen, applied, job, replace(changed, lake=beside))
 
 
-def _require_given(lake: Lake, name: str, queries: Path, tried: TrialChanges) -> None:
+def _require_given(lake: layout.Lake, name: str, queries: Path, tried: TrialChanges) -> None:
     """Checks that a trial names files of its lake or of the folder of queries only: the lake may be of somebody else.
     Raises LakeError if it names another file, which the caller has to name."""
     inside = [Path(place).resolve() for place in (lake.root, queries) if not isinstance(place, ObjectPath)]
     for file in tried.files:
         if not any(file.resolve().is_relative_to(place) for place in inside):
             options = " ".join(f"--with {shlex.quote(str(each))}" for each in tried.files)
-            skews = "".join(f" --skew {link}={format_duration(skew)}" for link, skew in tried.skews.items())
+            skews = "".join(f" --skew {link}={instants.format_duration(skew)}" for link, skew in tried.skews.items())
             raise LakeError(
                 f"trial {name!r} names {file}, outside of the lake and of {queries}: nothing is read there",
                 f"if this trial is yours, name what it tries again: {options}{skews}",
             )
 
 
-def drop_trial(lake: Lake, name: str) -> None:
+def drop_trial(lake: layout.Lake, name: str) -> None:
     """Removes a trial and everything that it has of its own. Raises LakeError if there is no such trial."""
     folder = folder_of(lake, name)
     if _read(folder) is None:
@@ -227,7 +223,7 @@ def drop_trial(lake: Lake, name: str) -> None:
     paths.remove_tree(folder)
 
 
-def describe_trial(lake: Lake, name: str) -> str:
+def describe_trial(lake: layout.Lake, name: str) -> str:
     """Returns what a trial tries, in words."""
     stored = _read(folder_of(lake, name))
     return _words(*stored) if stored is not None else "its file trial.json is missing"
@@ -235,7 +231,7 @@ def describe_trial(lake: Lake, name: str) -> str:
 
 def _words(query_set: str, tried: TrialChanges) -> str:
     parts = [f"--with {file}" for file in tried.files]
-    parts += [f"--skew {link}={format_duration(skew)}" for link, skew in tried.skews.items()]
+    parts += [f"--skew {link}={instants.format_duration(skew)}" for link, skew in tried.skews.items()]
     return " ".join([f"query set {query_set}", *parts])
 
 
@@ -245,9 +241,9 @@ def _text(query_set: str, tried: TrialChanges) -> str:
 
 
 def _read(folder: PurePath) -> tuple[str, TrialChanges] | None:
-    file = folder / TRIAL
+    file = folder / layout.TRIAL
     try:
-        values = json_value(paths.read(file, STATE_BYTES))
+        values = documents.json_value(paths.read(file, limits.STATE_BYTES))
         skews = {str(link): int(skew) for link, skew in values["skews"].items()}
         files = tuple(Path(each) for each in values["files"])
         if any("\0" in str(file) for file in files):

@@ -15,9 +15,8 @@ from lowwater.lake.layout import OUTCOMES, Lake
 from lowwater.lake.ledgers.runs import read_statistics
 from lowwater.low.code.kernel import split_conjuncts
 from lowwater.low.runtime.statistics import shape
-from lowwater.plan.operators import Lfta
-from lowwater.plan.properties import choose_prefilters, cost, needed_granularity
-from lowwater.plan.queryset import Plan
+from lowwater.plan import operators as ops, properties, queryset
+from lowwater.plan.properties import cost
 
 # The statistics of the ledger `heartbeats`, added up for each LFTA.
 
@@ -96,7 +95,7 @@ def groups_of(occupied: int, slots: int) -> tuple[int, bool]:
     return round(math.log1p(-occupied / slots) / math.log1p(-1 / slots)) if occupied else 0, False
 
 
-def lfta_statistics(lake: Lake, lftas: Sequence[Lfta]) -> dict[str, LftaStatistics]:
+def lfta_statistics(lake: Lake, lftas: Sequence[ops.Lfta]) -> dict[str, LftaStatistics]:
     """LFTA -> statistics of the last runs with the table and period of the newest minute; without those that no run
     computed in their present form."""
     shapes = {lfta.name: shape(lfta) for lfta in lftas}
@@ -171,9 +170,9 @@ class Tuning:
     advice: tuple[Advice, ...] = ()
 
 
-def recommended(lake: Lake, plan: Plan, config: Config) -> tuple[dict[str, LftaStatistics], dict[str, Tuning]]:
+def recommended(lake: Lake, plan: queryset.Plan, config: Config) -> tuple[dict[str, LftaStatistics], dict[str, Tuning]]:
     """Reads the statistics of the last runs for the LFTAs of a plan, and the recommendations, both by LFTA."""
-    grains = needed_granularity(*(query.high for query in plan.queries))
+    grains = properties.needed_granularity(*(query.high for query in plan.queries))
     waits = {
         lfta.name: grains[lfta.name][0] + max((config.link(link).skew for link in lfta.links), default=0)
         for lfta in plan.lftas
@@ -183,11 +182,11 @@ def recommended(lake: Lake, plan: Plan, config: Config) -> tuple[dict[str, LftaS
 
 
 def tuning(
-    lftas: Sequence[Lfta], statistics: Mapping[str, LftaStatistics], waits: Mapping[str, int]
+    lftas: Sequence[ops.Lfta], statistics: Mapping[str, LftaStatistics], waits: Mapping[str, int]
 ) -> dict[str, Tuning]:
     """LFTA -> its recommendations, for LFTAs with statistics. `lftas`: all of their links, since they share the
     prefilter. `waits`: LFTA -> time that a row waits without heartbeats, ns: skew and rest of the epoch."""
-    bits = frozenset(chain.from_iterable(prefilter.bits for prefilter in choose_prefilters(lftas)))
+    bits = frozenset(chain.from_iterable(prefilter.bits for prefilter in properties.choose_prefilters(lftas)))
     return {
         lfta.name: _tuning(lfta, statistics[lfta.name], waits[lfta.name], bits)
         for lfta in lftas
@@ -195,7 +194,7 @@ def tuning(
     }
 
 
-def tuned_lftas(lftas: Sequence[Lfta], tunings: Mapping[str, Tuning]) -> tuple[Lfta, ...]:
+def tuned_lftas(lftas: Sequence[ops.Lfta], tunings: Mapping[str, Tuning]) -> tuple[ops.Lfta, ...]:
     """Applies the recommendations to LFTAs."""
     return tuple(
         replace(lfta, slots=tunings[lfta.name].slots, predicate=tunings[lfta.name].predicate)
@@ -210,7 +209,7 @@ def shortest_period(tunings: Mapping[str, Tuning]) -> int | None:
     return min((tuning_.period for tuning_ in tunings.values() if tuning_.period is not None), default=None)
 
 
-def _tuning(lfta: Lfta, statistics: LftaStatistics, wait: int, bits: frozenset[Expr]) -> Tuning:
+def _tuning(lfta: ops.Lfta, statistics: LftaStatistics, wait: int, bits: frozenset[Expr]) -> Tuning:
     parts = conjuncts(lfta.predicate)
     conjunct_facts = _conjuncts(parts, statistics, bits)
     order, ordering = _ordered(parts, conjunct_facts)

@@ -13,19 +13,13 @@ from pathlib import Path, PurePath
 from lowwater.documents import json_value, stored_object
 from lowwater.errors import LakeError, LowwaterError
 from lowwater.instants import format_instant, parse_instant
-from lowwater.lake.layout import Lake, lake_to_read
+from lowwater.lake import layout, locks, maintain, run_inputs, tables
 from lowwater.lake.ledgers import runs
 from lowwater.lake.ledgers.captures import Captures, read_captures
-from lowwater.lake.locks import run_attempt
-from lowwater.lake.maintain import UpkeepStep
+from lowwater.lake.results import pins, publish
 from lowwater.lake.results.exploring import TableDiff, compare, result_table
-from lowwater.lake.results.pins import publishing
-from lowwater.lake.results.publish import ROLLED_BACK_NOTE, fill_instants, mark, restore
 from lowwater.lake.results.published import Act, LogEntry, damage_of, read_entry
-from lowwater.lake.run_inputs import InputSummary, changes
-from lowwater.lake.tables import OWNER, check_owner, fence_off
-from lowwater.plan.properties import hands_over, unique_key
-from lowwater.plan.queryset import QueryPlan
+from lowwater.plan import properties, queryset
 from lowwater.replay.job import Job
 from lowwater.replay.schedule.links import jobs
 
@@ -78,7 +72,7 @@ class VersionChoice:
         except ValueError:
             raise ValueError(f"{text!r} is no version: write its number, an ISO 8601 instant, or {PREVIOUS}") from None
 
-    def find(self, lake: Lake, query: str, span: Range | None = None) -> int:
+    def find(self, lake: layout.Lake, query: str, span: Range | None = None) -> int:
         """Returns the number of the version; `span`: the interval whose versions count, None for all.
         Raises LakeError if there is no such version."""
         hint = f"`lowwater history {query}` lists the versions"
@@ -98,7 +92,7 @@ class VersionChoice:
 
 
 def published_versions(
-    lake: Lake, query: str, span: Range | None = None, most: int | None = None
+    lake: layout.Lake, query: str, span: Range | None = None, most: int | None = None
 ) -> list[PublishedVersion]:
     """Lists the versions of a published table whose rows differ, newest first: only of intervals that meet `span`, and
     at most `most` of them.
@@ -111,7 +105,7 @@ def published_versions(
     return [_described(entry, rows, captures) for entry in chosen]
 
 
-def _entries(lake: Lake, query: str) -> Iterator[LogEntry]:
+def _entries(lake: layout.Lake, query: str) -> Iterator[LogEntry]:
     """Yields the commits that changed rows, newest first, as far back as the log goes."""
     path: PurePath = lake.table(query)
     version = result_table(lake, query).newest
@@ -141,31 +135,31 @@ def _described(entry: LogEntry, rows: Sequence[runs.ReplayRow], captures: dict[s
     before = next((row for row in reversed(same) if now is not None and row.finished_at < now.finished_at), None)
     state, count = (now.state, now.rows) if now is not None else ("", None)
     what, why = PUBLISHED, tuple[str, ...]()
-    if ROLLED_BACK_NOTE in entry.told:
-        told = json_value(entry.told[ROLLED_BACK_NOTE])
+    if publish.ROLLED_BACK_NOTE in entry.told:
+        told = json_value(entry.told[publish.ROLLED_BACK_NOTE])
         what, why = runs.ROLLED_BACK, (f"to version {told['version']} by {told['by']}: {told['why']}",)
     elif now is not None and before is None:
         why = ("first publication",)
     elif now is not None and before is not None and _inputs(now):
-        why = tuple(changes(_inputs(before), _inputs(now), captures))
+        why = tuple(run_inputs.changes(_inputs(before), _inputs(now), captures))
     return PublishedVersion(entry.version, entry.at, what, of.start, of.end, state, count, why)
 
 
-def _publications(lake: Lake, query: str, span: Range | None = None) -> list[runs.ReplayRow]:
+def _publications(lake: layout.Lake, query: str, span: Range | None = None) -> list[runs.ReplayRow]:
     rows = runs.read_replays(lake, span=span, stage=runs.PUBLISH)
     return [row for row in rows if row.query == query and row.state != runs.FAILED]
 
 
-def _inputs(row: runs.ReplayRow) -> InputSummary:
+def _inputs(row: runs.ReplayRow) -> run_inputs.InputSummary:
     """The parts of the inputs of a publication; empty in rows of an older version."""
-    found: InputSummary = stored_object(row.accounting).get("inputs", {})
+    found: run_inputs.InputSummary = stored_object(row.accounting).get("inputs", {})
     return found
 
 
 # Bounds of a published interval, and the unique key of a query.
 
 
-def interval_of(lake: Lake, query: str, at: int) -> tuple[int, int]:
+def interval_of(lake: layout.Lake, query: str, at: int) -> tuple[int, int]:
     """Returns the newest published interval of a query that begins at an instant, [start, end), ns.
     Raises LakeError if no interval of the query that begins there was published."""
     rows = _publications(lake, query)
@@ -185,7 +179,7 @@ def key_of(root: PurePath, queries: Path, query: str) -> tuple[str, ...]:
     for job in jobs(root, queries):  # of one that cannot be planned whole rows are compared
         for plan in job.plan.queries:
             if plan.name == query:
-                return unique_key(plan.logical) or ()
+                return properties.unique_key(plan.logical) or ()
     return ()
 
 
@@ -199,7 +193,7 @@ class RollbackTarget:
     """A published interval of a query."""
 
     job: Job
-    query: QueryPlan
+    query: queryset.QueryPlan
     start: int
     end: int
 
@@ -207,14 +201,14 @@ class RollbackTarget:
     def find(root: PurePath, queries: Path, query: str, at: int) -> RollbackTarget:
         """Finds the newest published interval of a query that begins at an instant.
         Raises LakeError if there is no such query or interval, or its rows are the state of later intervals."""
-        lake = lake_to_read(root)
+        lake = layout.lake_to_read(root)
         table = result_table(lake, query).opened()
         start, end = interval_of(lake, query, at)
-        job = Job.open(root, table.metadata().configuration.get(OWNER) or "", queries)
+        job = Job.open(root, table.metadata().configuration.get(tables.OWNER) or "", queries)
         chosen = next((each for each in job.plan.queries if each.name == query), None)
         if chosen is None:
             raise LakeError(f"query set {job.query_set} has no query {query!r} any more", "add the query again")
-        if hands_over(chosen.high):
+        if properties.hands_over(chosen.high):
             raise LakeError(
                 f"query {query}: its intervals continue one another, so one alone cannot be rolled back",
                 "change the query or its settings, and run `lowwater backfill`",
@@ -224,7 +218,7 @@ class RollbackTarget:
     def compared(self, version: int) -> TableDiff:
         """Returns what a roll back to a version changes: rows added, gone and changed."""
         lake, name = self.job.lake, self.query.name
-        key = unique_key(self.query.logical) or ()
+        key = properties.unique_key(self.query.logical) or ()
         return compare(result_table(lake, name), result_table(lake, name, version), key, self.start, self.end)
 
     def roll_back(self, version: int, by: str, why: str) -> int:
@@ -238,8 +232,8 @@ class RollbackTarget:
             before = result_table(job.lake, query.name).version
             told = {"by": by, "why": why}
             about = job.lake, job.query_set, query.name, query.high.fields, target.start, target.end
-            with publishing(job.lake, job.query_set, [each.name for each in job.plan.queries]) as act:
-                made = restore(*about, version, told, act)
+            with pins.publishing(job.lake, job.query_set, [each.name for each in job.plan.queries]) as act:
+                made = publish.restore(*about, version, told, act)
                 target.mark_others(act)
             rolled_back = {"from": before, "to": version, **told}
             return replace(
@@ -260,7 +254,10 @@ class RollbackTarget:
             if query.name != self.query.name:
                 last = runs.last_published(lake, query_set, query.name, self.start, self.end)
                 if last is not None and not damage_of(lake, query_set, query.name, self.start, self.end):
-                    number, at = mark(lake, query.name, self.start, self.end, act), _after(lake, query_set, self)
+                    number, at = (
+                        publish.mark(lake, query.name, self.start, self.end, act),
+                        _after(lake, query_set, self),
+                    )
                     runs.record_replays(lake, [replace(last, finished_at=at, publication=number)])
 
     def lift(self, by: str, why: str) -> None:
@@ -281,11 +278,11 @@ class RollbackTarget:
     def _record(self, act: Callable[[RollbackTarget, runs.ReplayRow], runs.ReplayRow]) -> runs.ReplayRow:
         """Acts under the lock of the interval, and appends the row that says so."""
         query_set, name = self.job.query_set, self.query.name
-        with run_attempt(self.job.lake, query_set, self.start, self.end) as (_, fence):
+        with locks.run_attempt(self.job.lake, query_set, self.start, self.end) as (_, fence):
             lake = replace(self.job.lake, fence=fence)
             # The other tables of the set are marked, as what the former holder left them.
-            fence_off([*(lake.table(query.name) for query in self.job.plan.queries), lake.replays], fence)
-            check_owner(lake.table(name), query_set)
+            tables.fence_off([*(lake.table(query.name) for query in self.job.plan.queries), lake.replays], fence)
+            tables.check_owner(lake.table(name), query_set)
             last = runs.last_published(lake, query_set, name, self.start, self.end)
             if last is None:
                 raise LakeError(
@@ -300,7 +297,7 @@ class RollbackTarget:
             return row
 
 
-def _after(lake: Lake, query_set: str, target: RollbackTarget) -> int:
+def _after(lake: layout.Lake, query_set: str, target: RollbackTarget) -> int:
     """The time of a new row of the ledger, ns: later than all rows of the interval."""
     rows = runs.read_replays(lake, query_set, (target.start, target.end))
     return max(time.time_ns(), max((each.finished_at for each in rows), default=0) + 1)
@@ -311,7 +308,7 @@ def _after(lake: Lake, query_set: str, target: RollbackTarget) -> int:
 
 def take_over(
     root: PurePath, queries: Path, dry_run: bool = False, tell: Callable[[str, LowwaterError], None] | None = None
-) -> list[UpkeepStep]:
+) -> list[maintain.UpkeepStep]:
     """Gives published tables of older versions the columns of instants that new tables have. `tell`: called with each
     query set that cannot be planned and the error; its tables stay as they are.
     Raises LakeError if the lake cannot be read or written."""
@@ -319,8 +316,10 @@ def take_over(
     for job in jobs(root, queries, tell):
         for query in job.plan.queries:
             path = job.lake.table(query.name)
-            check_owner(path, job.query_set)
-            files, size = fill_instants(job.lake, query.name, query.high.fields, dry_run)
+            tables.check_owner(path, job.query_set)
+            files, size = publish.fill_instants(job.lake, query.name, query.high.fields, dry_run)
             if files:
-                steps.append(UpkeepStep("filled instants", path.relative_to(job.lake.root).as_posix(), files, size))
+                steps.append(
+                    maintain.UpkeepStep("filled instants", path.relative_to(job.lake.root).as_posix(), files, size)
+                )
     return steps

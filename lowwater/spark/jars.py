@@ -15,9 +15,7 @@ from typing import TYPE_CHECKING
 from urllib.error import HTTPError
 from urllib.request import build_opener
 
-from lowwater.caches import written_by_others
-from lowwater.errors import ConfigError, LowwaterError
-from lowwater.terminal import say
+from lowwater import caches, errors, terminal
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -50,11 +48,11 @@ def delta_jars() -> list[Path]:
     """
     jars = [jars_folder() / f"{name}-{VERSION}.jar" for name in NEEDED]
     if not all(jar.exists() for jar in jars):
-        raise ConfigError(
+        raise errors.ConfigError(
             f"the Delta jars are not in {jars_folder()}", "run `lowwater doctor --prepare` once, with network access"
         )
-    if written_by_others(jars_folder(), group=True):
-        raise ConfigError(
+    if caches.written_by_others(jars_folder(), group=True):
+        raise errors.ConfigError(
             f"the Delta jars in {jars_folder()} can be written by others, so they are not run",
             "give the folder and its files to your user or root, with a mode as 0755, or install again",
         )
@@ -73,7 +71,7 @@ def fetch_jars() -> list[Path]:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         hint = "install Lowwater into a virtual environment of your own"
-        raise LowwaterError(f"{folder} cannot be made: {error.strerror}", hint) from error
+        raise errors.LowwaterError(f"{folder} cannot be made: {error.strerror}", hint) from error
     for name, expected in NEEDED.items():
         jar = folder / f"{name}-{VERSION}.jar"
         there = jar.exists()
@@ -81,7 +79,7 @@ def fetch_jars() -> list[Path]:
         actual = hashlib.sha256(content).hexdigest()
         if actual != expected:
             jar.unlink(missing_ok=True)  # no session is to load it
-            raise LowwaterError(
+            raise errors.LowwaterError(
                 f"{jar}: is not the {name} that Lowwater was built with: sha256 {actual}, not {expected}",
                 "look at where it came from, then run `lowwater doctor --prepare`",
             )
@@ -98,7 +96,7 @@ def _downloaded(path: str) -> bytes:
     except (OSError, HTTPException, ValueError) as error:
         if isinstance(error, HTTPError):
             error.close()
-        raise LowwaterError(f"{address} cannot be fetched: {error}", MIRROR) from error
+        raise errors.LowwaterError(f"{address} cannot be fetched: {error}", MIRROR) from error
     return content
 
 
@@ -135,9 +133,9 @@ def main() -> None:
     """Entry of `python -m lowwater.spark.jars`."""
     try:
         for jar in fetch_jars():
-            say(str(jar))
-    except LowwaterError as error:
-        say(str(error), err=True)
+            terminal.say(str(jar))
+    except errors.LowwaterError as error:
+        terminal.say(str(error), err=True)
         sys.exit(1)
 
 

@@ -9,10 +9,8 @@ from uuid import uuid4
 
 from pyspark.errors import PySparkException
 
-from lowwater.errors import LowwaterError
-from lowwater.high.runner import Promises, Source
-from lowwater.high.streams import StoredStream
-from lowwater.limits import rows_within
+from lowwater import errors, limits
+from lowwater.high import runner, streams
 from lowwater.spark.punctuation import Punctuation
 from lowwater.spark.session import Sessions
 from lowwater.spark.tasks import SparkTasks, lost, translate
@@ -30,20 +28,20 @@ class OnSpark:
 
     def __init__(self, sessions: Sessions, memory: int = 0) -> None:
         self._sessions = sessions
-        self.most = rows_within(memory)
+        self.most = limits.rows_within(memory)
         self.far = not sessions.master.startswith("local")
 
     def begin(self) -> None:
         self._sessions.begin()
 
-    def broken(self, error: LowwaterError) -> bool:
+    def broken(self, error: errors.LowwaterError) -> bool:
         return self._sessions.broken(error)
 
     def tasks(self, what: str) -> SparkTasks:
         """Returns what runs tasks in workers; Spark's pages show what they are."""
         return SparkTasks(lambda: self._sessions.spark, what, self.far)
 
-    def promises(self, feeds: Mapping[Source, StoredStream]) -> Generator[Promises]:
+    def promises(self, feeds: Mapping[runner.Source, streams.StoredStream]) -> Generator[runner.Promises]:
         """Yields what a stream over the files reads."""
         sources = list(feeds)
         files = [(number, file) for number, source in enumerate(sources) for file in feeds[source].files]

@@ -21,10 +21,8 @@ from threading import Event
 from typing import TYPE_CHECKING
 
 import lowwater
-from lowwater.caches import make_folder, remove_folder
+from lowwater import caches, processes, terminal
 from lowwater.errors import LowwaterError
-from lowwater.processes import require_descriptors
-from lowwater.terminal import say
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -125,7 +123,7 @@ def answers(address: str, port: int) -> bool:
 def _start(home: Path, settings: dict[str, str]) -> SparkSession:
     from pyspark.sql import SparkSession
 
-    require_descriptors()
+    processes.require_descriptors()
     # Every process can read a command line, so settings are handed over in a file.
     file = home / "spark.conf"
     file.touch(0o600)
@@ -158,14 +156,14 @@ def main() -> None:
     given = parser.parse_args()
     if given.address not in (LOOPBACK, "localhost") and not os.environ.get(TOKEN):
         parser.error(f"--address {given.address}: who reaches it runs any code: set {TOKEN}, the token of its clients")
-    home = make_folder(HOME)
+    home = caches.make_folder(HOME)
     ended = Event()
     signal.signal(signal.SIGTERM, lambda *_: ended.set())
     try:
         session = _start(
             home, options(given.master, given.app, home, given.port, given.memory, given.level, given.address)
         )
-        say(f"sc://{given.address}:{given.port}")
+        terminal.say(f"sc://{given.address}:{given.port}")
         sys.stdout.flush()
         if given.attached:
             sys.stdin.read()
@@ -175,7 +173,7 @@ def main() -> None:
                     sys.exit(f"the Spark on {given.master} has ended")
             session.stop()  # its executors go before this process does
     finally:
-        remove_folder(home)
+        caches.remove_folder(home)
 
 
 if __name__ == "__main__":

@@ -24,8 +24,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.connect.client.retries import DefaultPolicy
 from pyspark.sql.connect.shell.progress import ProgressHandler, StageInfo
 
-from lowwater.caches import make_folder, remove_folder
-from lowwater.errors import AwayError, LowwaterError, SparkError
+from lowwater import caches, errors
 from lowwater.spark import tasks
 from lowwater.spark.server import TOKEN, free_port
 from lowwater.storage import failures
@@ -79,7 +78,7 @@ def build_session(app: str = "lowwater", master: str = "local[*]") -> SparkSessi
 
 def started(app: str, master: str) -> str:
     """Starts a server that ends with this process, its output in a file; returns its address."""
-    home, token, port = make_folder(_HOME), secrets.token_urlsafe(24), free_port()
+    home, token, port = caches.make_folder(_HOME), secrets.token_urlsafe(24), free_port()
     command = [sys.executable, "-P", "-m", "lowwater.spark.server", "--attached"]
     log = home / "spark.log"
     with log.open("w") as sink:
@@ -98,13 +97,13 @@ def started(app: str, master: str) -> str:
         except subprocess.TimeoutExpired:
             server.kill()
             server.wait()
-        remove_folder(home)
+        caches.remove_folder(home)
 
     if not said.readline():
         server.wait()
         tail = "\n".join(log.read_text(errors="replace").splitlines()[-12:])
-        remove_folder(home)
-        raise SparkError(f"Spark did not start: {tail}", "`lowwater doctor` looks for the cause")
+        caches.remove_folder(home)
+        raise errors.SparkError(f"Spark did not start: {tail}", "`lowwater doctor` looks for the cause")
     atexit.register(end)
     return f"sc://localhost:{port}/;token={token}"
 
@@ -130,7 +129,7 @@ def _connected(address: str, shown: str) -> SparkSession:
         session.client.set_retry_policies([DefaultPolicy(max_retries=6, max_backoff=10_000)])
         session.conf.set("spark.sql.session.timeZone", "UTC")
     except (OSError, PySparkException) as error:
-        raise AwayError(f"{shown} gives no answer: {tasks.cause_of(str(error))}", NO_ANSWER) from None
+        raise errors.AwayError(f"{shown} gives no answer: {tasks.cause_of(str(error))}", NO_ANSWER) from None
     warnings.filterwarnings("ignore", r"\[RETRIES_EXCEEDED\]")  # the error that follows says it
     tasks.name(session, shown)
     handler = _Done()
@@ -156,7 +155,7 @@ class Sessions:
         self._app, self._stage = app, stage
         self._building: Future[SparkSession] | None = None
         self._built: SparkSession | None = None
-        self._failures: WeakSet[LowwaterError] = WeakSet()
+        self._failures: WeakSet[errors.LowwaterError] = WeakSet()
         self._turn = Lock()
 
     def begin(self) -> None:
@@ -166,7 +165,7 @@ class Sessions:
             self._building = pool.submit(build_session, self._app, self.master)
             pool.shutdown(wait=False)
 
-    def broken(self, error: LowwaterError) -> bool:
+    def broken(self, error: errors.LowwaterError) -> bool:
         """Whether an error is the failure to start the session, which affects every interval."""
         return error in self._failures
 
@@ -180,7 +179,7 @@ class Sessions:
                 with self._stage("session"):
                     try:
                         self._built = self._waited()
-                    except LowwaterError as error:
+                    except errors.LowwaterError as error:
                         self._failures.add(error)
                         raise
             return self._built
@@ -192,7 +191,7 @@ class Sessions:
             return self._building.result(STARTS)
         except TimeoutError:
             words = f"the Spark session has not started within {STARTS:.0f} s"
-            raise SparkError(words, "look at the load of the machine") from None
-        except AwayError:  # whoever asks later may find it back
+            raise errors.SparkError(words, "look at the load of the machine") from None
+        except errors.AwayError:  # whoever asks later may find it back
             self._building = None
             raise

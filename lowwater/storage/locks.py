@@ -19,13 +19,10 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path, PurePath
 
-from lowwater.documents import json_value
-from lowwater.errors import LakeError
-from lowwater.storage import failures as progress
-from lowwater.storage import objects
+from lowwater import documents, errors
+from lowwater.storage import failures as progress, objects, untrusted
 from lowwater.storage.failures import StoreError
 from lowwater.storage.object_paths import ObjectPath
-from lowwater.storage.untrusted import require_folder
 
 # Process, machine and container, since two containers have a process 2 each.
 
@@ -194,7 +191,7 @@ def lock_of(folder: Path) -> Path:
 
 @contextmanager
 def _reading(path: Path) -> Iterator[int]:
-    require_folder(path.parent)
+    untrusted.require_folder(path.parent)
     handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:
         yield handle
@@ -206,7 +203,7 @@ def _open(path: Path) -> int:
     """Opens the file of a lock, or makes it. The number of the process is written into it, so it is never a link.
     Raises LakeError if it is a link or no plain file, or a folder above it is a link that leads out of the lake, and
     OSError if it cannot be made."""
-    require_folder(path.parent)
+    untrusted.require_folder(path.parent)
     try:
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
     except OSError as error:
@@ -219,8 +216,8 @@ def _open(path: Path) -> int:
     return handle
 
 
-def _no_lock(path: Path) -> LakeError:
-    return LakeError(f"{path}: is no plain file, so it cannot be a lock", "remove it; the next command makes it")
+def _no_lock(path: Path) -> errors.LakeError:
+    return errors.LakeError(f"{path}: is no plain file, so it cannot be a lock", "remove it; the next command makes it")
 
 
 def _free(handle: int, kind: int = fcntl.LOCK_EX) -> bool:
@@ -298,7 +295,7 @@ class Claims:
 
     @staticmethod
     def of(data: bytes) -> Claims:
-        values = json_value(data)
+        values = documents.json_value(data)
         return Claims(int(values["fence"]), tuple(Claim(**claim) for claim in values["claims"]))
 
     def meeting(self, first: int, end: int) -> list[Claim]:
@@ -509,7 +506,7 @@ def _read(path: ObjectPath) -> _Stored:
         return Claims.of(data), version
     except (ValueError, KeyError, TypeError) as error:
         hint = "another program wrote it; remove it once no process works on the lake"
-        raise LakeError(f"{path}: holds no claims on ranges", hint) from error
+        raise errors.LakeError(f"{path}: holds no claims on ranges", hint) from error
 
 
 # Either kind, by the path.

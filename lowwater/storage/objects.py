@@ -19,13 +19,10 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import SplitResult, urlsplit
 
-from lowwater.caches import make_folder
-from lowwater.limits import FILE_CACHE_BYTES, STORE_CONNECTIONS, STORE_FIRST_PATIENCE, STORE_PATIENCE, STORE_PIECE_BYTES
-from lowwater.processes import require_descriptors
+from lowwater import caches, limits, processes, terminal
 from lowwater.storage import failures
 from lowwater.storage.failures import ANSWER, KEYS, Door, StoreError, store_error
 from lowwater.storage.object_paths import ObjectPath
-from lowwater.terminal import say
 
 if TYPE_CHECKING:
     from socket import socket
@@ -294,9 +291,9 @@ def patience(seconds: float) -> Iterator[None]:
 
 
 def _most(path: ObjectPath) -> float:
-    most = float(os.environ.get("LOWWATER_STORE_PATIENCE") or STORE_PATIENCE)
+    most = float(os.environ.get("LOWWATER_STORE_PATIENCE") or limits.STORE_PATIENCE)
     if path.bucket not in _ANSWERED:
-        most = min(most, STORE_FIRST_PATIENCE)
+        most = min(most, limits.STORE_FIRST_PATIENCE)
     limit = _LIMIT.get()
     return most if limit is None else min(most, limit)
 
@@ -307,7 +304,7 @@ def _tell(path: ObjectPath, message: str, spent: float, most: float) -> None:
     if spent >= TELL / 2 and now - _said[0] >= TELL:
         _said[0] = now
         until = datetime.fromtimestamp(time.time() + most - spent).strftime("%H:%M:%S")
-        say(f"{path}: {message}; tried for {spent:.0f} s, going on until {until}", err=True)
+        terminal.say(f"{path}: {message}; tried for {spent:.0f} s, going on until {until}", err=True)
 
 
 def read(path: ObjectPath, most: int = -1) -> tuple[bytes, Version]:
@@ -352,7 +349,7 @@ def download(path: ObjectPath, target: Path) -> None:
                 try:
                     if size is None:
                         answer = obstore.get(store(path), path.key)
-                        size, pieces = answer.meta["size"], iter(answer.stream(min_chunk_size=STORE_PIECE_BYTES))
+                        size, pieces = answer.meta["size"], iter(answer.stream(min_chunk_size=limits.STORE_PIECE_BYTES))
                     elif pieces is None:
                         pieces = _pieces(store(path), path.key, file.tell(), size)
                     found = next(pieces, b"")
@@ -373,15 +370,15 @@ def download(path: ObjectPath, target: Path) -> None:
 def _pieces(of: ObjectStore, key: str, begin: int, size: int) -> Iterator[Any]:
     import obstore
 
-    for start in range(begin, size, STORE_PIECE_BYTES):
-        yield obstore.get_range(of, key, start=start, end=min(start + STORE_PIECE_BYTES, size))
+    for start in range(begin, size, limits.STORE_PIECE_BYTES):
+        yield obstore.get_range(of, key, start=start, end=min(start + limits.STORE_PIECE_BYTES, size))
 
 
 def upload(path: ObjectPath, source: Path) -> None:
     """Writes an object from a file, in the place of another."""
     import obstore
 
-    tried(path, lambda: obstore.put(store(path), path.key, source, chunk_size=STORE_PIECE_BYTES))
+    tried(path, lambda: obstore.put(store(path), path.key, source, chunk_size=limits.STORE_PIECE_BYTES))
 
 
 def write(path: ObjectPath, data: bytes) -> None:
@@ -518,10 +515,10 @@ def store(path: ObjectPath) -> ObjectStore:
 def _client(bucket: str, chosen: tuple[tuple[str, str], ...]) -> ObjectStore:
     from obstore.store import from_url
 
-    require_descriptors()
+    processes.require_descriptors()
     config = dict(chosen)
     client: Any = {"timeout": config.pop("timeout"), "connect_timeout": "5s"}
-    client |= {"pool_max_idle_per_host": str(STORE_CONNECTIONS), "pool_idle_timeout": "30s"}
+    client |= {"pool_max_idle_per_host": str(limits.STORE_CONNECTIONS), "pool_idle_timeout": "30s"}
     if config.pop("allow_http", ""):
         client["allow_http"] = True
     # `tried` sends every request again. The parts of a large file have no other chance.
@@ -592,7 +589,7 @@ class FileCache:
             self._used[target] = now, target.stat().st_size
             self._used.move_to_end(target)
             total = sum(size for _, size in self._used.values())
-            while total > FILE_CACHE_BYTES and next(iter(self._used.values()))[0] < now - LATELY:
+            while total > limits.FILE_CACHE_BYTES and next(iter(self._used.values()))[0] < now - LATELY:
                 old, (_, size) = self._used.popitem(last=False)
                 old.unlink(missing_ok=True)
                 total -= size
@@ -605,7 +602,7 @@ def file_cache() -> FileCache:
 
 @cache
 def _of_process(process: int) -> FileCache:
-    return FileCache(make_folder("lowwater-files-"))
+    return FileCache(caches.make_folder("lowwater-files-"))
 
 
 # What a command has seen of a store lately: it asks once, and takes what it saw as one snapshot. What others write

@@ -19,14 +19,12 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, NamedTuple
 
 from lowwater.limits import STORE_PIECE_BYTES, STORE_READS
-from lowwater.storage import objects
-from lowwater.storage.failures import LATER, StoreError
+from lowwater.storage import failures, objects, untrusted
 from lowwater.storage.object_paths import ObjectPath, parse
 from lowwater.storage.objects import file_cache
-from lowwater.storage.untrusted import open_file, require_folder, require_inside, require_modest
 
 if TYPE_CHECKING:
-    from lowwater.storage.locks import Fence
+    from lowwater.storage import locks
 
 OTHERS = stat.S_IRWXO | stat.S_IWGRP  # rights that no new file gives
 WHOLE = "_whole"  # name of the object that says that all others of a folder are there: a store shows them one by one
@@ -97,10 +95,10 @@ def require_writable(folder: PurePath) -> None:
 def local(path: PurePath) -> Path:
     """Returns a file of this machine with the content of a file of the lake.
     Raises OSError if there is no such file, or it cannot be read."""
-    require_inside(path)
+    untrusted.require_inside(path)
     found = file_cache().fetch(path) if isinstance(path, ObjectPath) else Path(path)
     if path.suffix == ".parquet":
-        require_modest(path, found)
+        untrusted.require_modest(path, found)
     return found
 
 
@@ -122,7 +120,7 @@ def draft(path: PurePath) -> Path:
 
     The folder of the draft exists. The name of a new file is used once, so that no reader sees a part of it.
     """
-    require_inside(path)
+    untrusted.require_inside(path)
     target = file_cache().file_of(path) if isinstance(path, ObjectPath) else Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
     return target
@@ -230,13 +228,13 @@ def read(path: PurePath, most: int = -1) -> bytes:
     """Reads a small file, or the first bytes of it. Raises OSError if it cannot be read."""
     if isinstance(path, ObjectPath):
         return objects.read(path, most)[0]
-    require_inside(path)
-    with open_file(path) as file:
+    untrusted.require_inside(path)
+    with untrusted.open_file(path) as file:
         return file.read(most)
 
 
 def write(
-    path: PurePath, data: bytes, scratch: Path | None = None, fence: Fence | None = None, new: bool = False
+    path: PurePath, data: bytes, scratch: Path | None = None, fence: locks.Fence | None = None, new: bool = False
 ) -> None:
     """Writes a small file, in the place of another. Readers see the old or the new one.
     Raises LostError if the lease is lost, and OSError if it cannot be written.
@@ -261,7 +259,7 @@ def write(
     os.replace(waiting, target)
 
 
-def revise(path: PurePath, change: Callable[[bytes | None], bytes | None], fence: Fence | None = None) -> None:
+def revise(path: PurePath, change: Callable[[bytes | None], bytes | None], fence: locks.Fence | None = None) -> None:
     """Replaces a small file, on which the caller has a lock if it is on a disk, by what a change makes of its content
     (None without a file), if that is another one. The change may run often: it is for exactly this content, so what
     others write meanwhile is not lost.
@@ -279,7 +277,7 @@ def revise(path: PurePath, change: Callable[[bytes | None], bytes | None], fence
         write(path, data)
 
 
-def _created(path: ObjectPath, data: bytes, fence: Fence) -> bool:
+def _created(path: ObjectPath, data: bytes, fence: locks.Fence) -> bool:
     """Writes an object under a lease, unless there is one of this name; returns whether it did."""
     fence.require()
     with suppress(objects.ChangedError):
@@ -288,11 +286,11 @@ def _created(path: ObjectPath, data: bytes, fence: Fence) -> bool:
     return False
 
 
-class ContestedError(StoreError):
+class ContestedError(failures.StoreError):
     """An object was changed by others each time it was to be replaced."""
 
 
-def _revise_object(path: ObjectPath, change: Callable[[bytes | None], bytes | None], fence: Fence | None) -> None:
+def _revise_object(path: ObjectPath, change: Callable[[bytes | None], bytes | None], fence: locks.Fence | None) -> None:
     """Replaces the version that was read, while a lease is held: a later holder has written another one."""
     for _ in range(FENCED):
         try:
@@ -309,7 +307,7 @@ def _revise_object(path: ObjectPath, change: Callable[[bytes | None], bytes | No
             return
         except objects.ChangedError:
             continue  # by a later holder, as `require` then says, or by the own request, whose answer was lost
-    raise ContestedError(f"{path}: others write it all the time", LATER)
+    raise ContestedError(f"{path}: others write it all the time", failures.LATER)
 
 
 def remove(*paths: PurePath) -> None:
@@ -319,7 +317,7 @@ def remove(*paths: PurePath) -> None:
             objects.delete([path])
             file_cache().drop(path)
         else:
-            require_folder(path.parent)  # a link itself may go
+            untrusted.require_folder(path.parent)  # a link itself may go
             Path(path).unlink(missing_ok=True)
 
 
@@ -329,7 +327,7 @@ def remove_tree(path: PurePath) -> None:
         objects.delete([path / WHOLE])  # first, so that no part of it counts as the whole
         objects.delete(objects.below(path))
     else:
-        require_inside(path)
+        untrusted.require_inside(path)
         shutil.rmtree(path, ignore_errors=True)
 
 
@@ -482,7 +480,7 @@ def copy_folders(root: ObjectPath, place: Path, names: Sequence[str]) -> None:
     for path, size, at in sorted(objects_there, key=lambda each: ("_delta_log" not in each.path.parts, each.path)):
         assert isinstance(path, ObjectPath)
         target = place / path.relative_to(root)
-        require_inside(target)
+        untrusted.require_inside(target)
         found.add(target)
         before = target.stat() if target.exists() else None
         if before is None or (before.st_size, before.st_mtime_ns) != (size, at):

@@ -233,15 +233,13 @@ class _Store:
         return f"{TIMES} objects"
 
     def _list_behind(self, clock: _Clock) -> str:
-        import obstore
-
         for name in ("behind/1", "behind/2", "behind/3"):
             objects.write(self._at(name), b"")
         folder, behind = f"{self._home.key}/behind/", f"{self._home.key}/behind/1"
 
         def ask() -> list[str]:
             with objects.store_errors():
-                pages = obstore.list(objects.store(self._home), prefix=folder, offset=behind)
+                pages = objects.store(self._home).list(prefix=folder, offset=behind)
                 return [entry["path"].rpartition("/")[2] for page in pages for entry in page]
 
         names = clock(ask)
@@ -305,8 +303,6 @@ class _Store:
         return "by the store"
 
     def _parts(self, clock: _Clock) -> str:
-        import obstore
-
         path, size = self._at("in parts"), PARTS * PART - 17
         with tempfile.NamedTemporaryFile() as file:
             file.write(os.urandom(PART) * PARTS)
@@ -315,7 +311,7 @@ class _Store:
 
             def put() -> None:
                 with objects.store_errors():
-                    obstore.put(objects.store(path), path.key, Path(file.name), chunk_size=PART)
+                    objects.store(path).put(path.key, Path(file.name), chunk_size=PART)
 
             clock(put)
             target = Path(f"{file.name}.back")

@@ -15,8 +15,7 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, BinaryIO
 from urllib.parse import unquote
 
-from lowwater import limits
-from lowwater.errors import LakeError
+from lowwater import errors, limits
 from lowwater.limits import PARQUET_FOOTER_BYTES, PARQUET_PAGE_BYTES
 from lowwater.storage.object_paths import ObjectPath
 
@@ -60,7 +59,7 @@ def require_folder(folder: PurePath) -> None:
     if lake is None or lake == above[0] or _below(_real(above[0]), _ROOTS[lake]):
         return
     link = next(place for place in reversed(above[: above.index(lake)]) if not _below(_real(place), _ROOTS[lake]))
-    raise LakeError(f"{link}: is a link that leads out of the lake, to {_real(link)}", REMEDY)
+    raise errors.LakeError(f"{link}: is a link that leads out of the lake, to {_real(link)}", REMEDY)
 
 
 # An honest lake has thousands of files in each folder, which is looked at once.
@@ -95,7 +94,7 @@ def require_names(folder: PurePath | str, names: Iterable[str]) -> None:
     Raises LakeError if one leads elsewhere."""
     for name in names:
         if _OUT.search(name) or ("%" in name and _OUT.search(unquote(name))):
-            raise LakeError(
+            raise errors.LakeError(
                 f"{folder}: its log names a file outside of the table: {name!a}",
                 "another program wrote this log, and nothing of it was read; restore the table, or do not use the lake",
             )
@@ -127,7 +126,7 @@ NEAR = 1 << 18
 HINT = "another program wrote this file: remove it and make it again, or do not use the lake"
 
 
-class UnreadableError(LakeError, OSError):
+class UnreadableError(errors.LakeError, OSError):
     """A parquet file that is damaged, or takes more memory than is given to it.
 
     It is an OSError too, for callers to whom any file that cannot be read is one that is not there.

@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property, partial
 from typing import Any, Protocol
 
-from lowwater.catalog.calls import CheckedAggregate
-from lowwater.catalog.expr import Column, Expr, Type
+from lowwater.catalog import calls, expr as ex
 from lowwater.catalog.functions import Native
 from lowwater.errors import ValueOverflowError
 from lowwater.plan.operators import Aggregate, Aggregation, Item
@@ -76,7 +75,7 @@ class Folded:
 class UserDefined:
     """The accumulator of an aggregate with four functions, which all groups share. State: that of the functions."""
 
-    def __init__(self, functions: CheckedAggregate, running: bool, constants: Values) -> None:
+    def __init__(self, functions: calls.CheckedAggregate, running: bool, constants: Values) -> None:
         self._functions = functions
         self._running = running
         self._constants = constants
@@ -171,9 +170,9 @@ class Aggregates:
                 value = accumulator.result()
             except ValueOverflowError:  # the aggregate detects the overflow, but does not know its query
                 raise overflow(self._query, aggregate, self._items) from None
-            if aggregate.type is Type.INT and isinstance(value, int) and not INT64_MIN <= value <= INT64_MAX:
+            if aggregate.type is ex.Type.INT and isinstance(value, int) and not INT64_MIN <= value <= INT64_MAX:
                 raise overflow(self._query, aggregate, self._items)
-            yield float(value) if aggregate.type is Type.FLOAT and isinstance(value, int) else value
+            yield float(value) if aggregate.type is ex.Type.FLOAT and isinstance(value, int) else value
 
     @cached_property
     def _makers(self) -> list[Callable[[], Accumulator]]:
@@ -184,7 +183,7 @@ class Aggregates:
         if native is not None:
             return partial(Folded, native)
         assert udaf is not None, aggregate.function
-        functions = CheckedAggregate(udaf)
+        functions = calls.CheckedAggregate(udaf)
         fresh = partial(UserDefined, functions, udaf.running, constants)
         # An aggregate without a merge reads the rows in canonical order, even if its `ordered` is False.
         return fresh if self._in_order or (functions.merges and not udaf.ordered) else partial(Ordered, fresh)
@@ -193,7 +192,7 @@ class Aggregates:
 def overflow(query: str, aggregate: Aggregate, items: Sequence[Item]) -> ValueOverflowError:
     """Returns the error for an aggregate whose value exceeds 64 bits (SEMANTICS O3). `items`: the select items of the
     query; an item that is the aggregate names the column in the message."""
-    value = Column(aggregate.type, aggregate.name)
+    value = ex.Column(aggregate.type, aggregate.name)
     column = next((item.name for item in items if item.expr == value), aggregate.name)
     at = "at {}:{}, ".format(*aggregate.place) if aggregate.place[0] else ""
     message = f"query {query}, {at}column {column}: the {aggregate.function} of a group does not fit 64 bits"
@@ -223,9 +222,9 @@ def compile_keys(keys: Sequence[Item], names: Sequence[str]) -> list[Evaluate]:
     return [_key(item.expr, names) for item in keys]
 
 
-def _key(expr: Expr, names: Sequence[str]) -> Evaluate:
+def _key(expr: ex.Expr, names: Sequence[str]) -> Evaluate:
     closure = compile_expr(expr, names, Faults())
-    if expr.type is not Type.FLOAT:
+    if expr.type is not ex.Type.FLOAT:
         return closure
 
     def canonical(row: Values) -> float | None:

@@ -13,28 +13,12 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
+from lowwater import errors, limits
+from lowwater.catalog import calls, expr as ex, functions
 from lowwater.catalog.builtin.supergroups import STATE_CLASSES, SamplingState
-from lowwater.catalog.calls import checked_call
-from lowwater.catalog.expr import Column, Expr, StateCall, conjunction, conjuncts, walk
-from lowwater.catalog.functions import StateFunction
-from lowwater.errors import LowwaterError
-from lowwater.limits import IDLE_EPOCHS
-from lowwater.plan.operators import Aggregation, Field, Group, Running, Sampling
-from lowwater.plan.temporal import END_OF_TIME
+from lowwater.plan import operators as ops, temporal
+from lowwater.stream import operators, records
 from lowwater.stream.aggregates import Accumulator, Aggregates, compile_keys, kept_values, results_of
-from lowwater.stream.operators import (
-    MOST,
-    Life,
-    Promise,
-    Row,
-    StreamOperator,
-    carried,
-    compile_items,
-    evaluate,
-    names_of,
-    order_key,
-)
-from lowwater.stream.records import Filter
 from lowwater.stream.values import Faults, Value, Values, compile_expr, compile_predicate
 
 # Base of the operators that work epoch by epoch: rows wait for the promise that ends their epoch. `running_groups`
@@ -45,7 +29,7 @@ EpochRow = tuple[tuple[Any, ...], Values, Values]
 """A waiting row: canonical order, keys that are not temporal, values."""
 
 
-class EpochOperator(StreamOperator, ABC):
+class EpochOperator(operators.StreamOperator, ABC):
     """Base class: keeps the rows of each epoch; a subclass processes an epoch when it has ended.
 
     The epoch of a row is the values of its temporal keys: the keys of the clock, otherwise of one other attribute.
@@ -58,10 +42,10 @@ class EpochOperator(StreamOperator, ABC):
         counts: rows, and groups before HAVING, of the epochs that have ended; filled by operators that count.
     """
 
-    def __init__(self, node: Aggregation, life: Life) -> None:
+    def __init__(self, node: ops.Aggregation, life: operators.Life) -> None:
         super().__init__()
         self.life = life
-        names = names_of(node.input.fields)
+        names = operators.names_of(node.input.fields)
         times = [f.temporal for f in node.key_fields if f.temporal]
         self.origin = "" if any(not time.origin for time in times) else times[0].origin
         self.timed = [bool(f.temporal and f.temporal.origin == self.origin) for f in node.key_fields]
@@ -71,17 +55,17 @@ class EpochOperator(StreamOperator, ABC):
         self.ending = False
         self.counts: Counter[str] = Counter()
 
-    def wait(self, row: Row) -> None:
+    def wait(self, row: operators.Row) -> None:
         """Keeps a row until its epoch has ended."""
-        values = evaluate(self._keys, row.values)
+        values = operators.evaluate(self._keys, row.values)
         epoch = tuple([v for v, timed in zip(values, self.timed, strict=True) if timed])
         key = tuple([v for v, timed in zip(values, self.timed, strict=True) if not timed])
         self.waiting.setdefault(epoch, []).append((row.order, key, row.values))
 
-    def release(self, port: int, promise: Promise) -> None:
+    def release(self, port: int, promise: operators.Promise) -> None:
         if promise.origin != self.origin:
             return
-        self.ending = promise.instant == MOST
+        self.ending = promise.instant == operators.MOST
         while (epoch := self.next_epoch()) is not None and self.last(epoch) < promise.instant:
             last = promise.at if self.origin else self.last(epoch) + self.life.late
             rows = sorted(self.waiting.pop(epoch, ()), key=lambda waiting: waiting[0])
@@ -93,7 +77,7 @@ class EpochOperator(StreamOperator, ABC):
         return min(self.waiting, key=self.last, default=None)
 
     @abstractmethod
-    def work(self, epoch: Epoch, last: int, rows: list[EpochRow]) -> Iterator[Row]:
+    def work(self, epoch: Epoch, last: int, rows: list[EpochRow]) -> Iterator[operators.Row]:
         """Yields the output rows of an epoch; its rows come in canonical order, `last` is the `_last` (ns) of the
         output."""
 
@@ -104,7 +88,7 @@ class EpochOperator(StreamOperator, ABC):
     def last(self, epoch: Epoch) -> int:
         """The last value of the attribute that may still change an epoch; for the clock its last instant, ns."""
         instants = [time.last(v) for time, v in zip(self._times, epoch, strict=True) if v is not None]
-        return min(instants, default=END_OF_TIME - 1)
+        return min(instants, default=temporal.END_OF_TIME - 1)
 
     def after(self, epoch: Epoch) -> Epoch:
         return tuple([time.promise(self.last(epoch) + 1) for time in self._times])
@@ -135,7 +119,7 @@ class EpochOperator(StreamOperator, ABC):
 
 def in_order(values: Values) -> tuple[Any, ...]:
     """The sort key of an epoch or of the keys of a group."""
-    return tuple([order_key(value) for value in values])
+    return tuple([operators.order_key(value) for value in values])
 
 
 @dataclass
@@ -146,26 +130,26 @@ class OpenGroup:
     last: int | None  # last instant of the group, ns; None where only a later record can tell it (SEMANTICS I4)
 
 
-class GroupOperator(StreamOperator):
+class GroupOperator(operators.StreamOperator):
     """Aggregation: a promise closes all groups that end at or before it, by the clock or by another attribute.
 
     A link or partition may have its own promises; they close its groups as well (SEMANTICS T8).
     """
 
-    def __init__(self, node: Group, below: StreamOperator, life: Life) -> None:
+    def __init__(self, node: ops.Group, below: operators.StreamOperator, life: operators.Life) -> None:
         super().__init__()
-        names = names_of(node.input.fields)
+        names = operators.names_of(node.input.fields)
         results = results_of(node)
         self._node, self._life = node, life
-        self._filter = Filter(node.predicate, names, below)
+        self._filter = records.Filter(node.predicate, names, below)
         self._keys = compile_keys(node.keys, names)
         self._aggregates = Aggregates(node.query, node.aggregates, names, node.items)
         self._having = compile_predicate(node.having, results, Faults())
-        self._items = compile_items(node.items, results)
-        mine = carried(below.groupwise, node.keys)
-        self.groupwise = carried(mine, node.items)
-        key_columns = [Column(key.expr.type, key.name) for key in node.keys]
-        self._groupwise_places = [key_columns.index(column) for column in mine if isinstance(column, Column)]
+        self._items = operators.compile_items(node.items, results)
+        mine = operators.carried(below.groupwise, node.keys)
+        self.groupwise = operators.carried(mine, node.items)
+        key_columns = [ex.Column(key.expr.type, key.name) for key in node.keys]
+        self._groupwise_places = [key_columns.index(column) for column in mine if isinstance(column, ex.Column)]
         self._groups: dict[Values, OpenGroup] = {}
         self._ends: dict[tuple[str, Values], list[tuple[int, int, Values]]] = {}
         self._order = count()
@@ -173,10 +157,10 @@ class GroupOperator(StreamOperator):
         # Many groups have the epochs of the group before.
         self._latest: tuple[Values, dict[str, int]] = (), {}
 
-    def row(self, port: int, row: Row) -> None:
+    def row(self, port: int, row: operators.Row) -> None:
         if not self._filter.passes(row.values):
             return
-        key = evaluate(self._keys, row.values)
+        key = operators.evaluate(self._keys, row.values)
         group = self._groups.get(key)
         if group is None:
             group = self._open_group(key)
@@ -185,7 +169,7 @@ class GroupOperator(StreamOperator):
     def add_equal(self, values: Values, rows: int) -> None:
         """Adds `rows` rows with the same values at once; only where every aggregate is a count. `rows`: their number,
         above 0."""
-        key = evaluate(self._keys, values)
+        key = operators.evaluate(self._keys, values)
         for accumulator in (self._groups.get(key) or self._open_group(key)).aggregates:
             number, nothing = accumulator.state
             accumulator.state = number + rows, nothing
@@ -194,7 +178,7 @@ class GroupOperator(StreamOperator):
         """Whether the keys contain the columns whose values have their own promises."""
         return bool(self._groupwise_places)
 
-    def release(self, port: int, promise: Promise) -> None:
+    def release(self, port: int, promise: operators.Promise) -> None:
         for (origin, of), ends in list(self._ends.items()):
             if origin != promise.origin or promise.of not in ((), of):
                 continue
@@ -237,10 +221,10 @@ class GroupOperator(StreamOperator):
         group = self._groups.pop(key)
         values = (*key, *self._aggregates.results(group.aggregates))
         if self._having(values):
-            self.emit(Row(evaluate(self._items, values), at if group.last is None else group.last))
+            self.emit(operators.Row(operators.evaluate(self._items, values), at if group.last is None else group.last))
 
 
-def last_values(fields: Sequence[Field], key: Values) -> dict[str, int]:
+def last_values(fields: Sequence[ops.Field], key: Values) -> dict[str, int]:
     """Origin of each temporal attribute -> the last of its values that may still change the group; "" is the clock.
 
     A group without a temporal value can change until the end of time.
@@ -251,7 +235,7 @@ def last_values(fields: Sequence[Field], key: Values) -> dict[str, int]:
             assert isinstance(value, int)
             last = time.last(value)
             last_by_origin[time.origin] = min(last, last_by_origin.get(time.origin, last))
-    return last_by_origin or {"": END_OF_TIME - 1}
+    return last_by_origin or {"": temporal.END_OF_TIME - 1}
 
 
 # Running aggregation: groups that outlive their epoch, until CLOSING_WHEN holds (SEMANTICS O4, 004). Built on
@@ -265,21 +249,21 @@ class RunningOperator(EpochOperator):
     count as well, up to the end of the links.
     """
 
-    def __init__(self, node: Running, below: StreamOperator, life: Life) -> None:
+    def __init__(self, node: ops.Running, below: operators.StreamOperator, life: operators.Life) -> None:
         super().__init__(node, life)
-        names, results = names_of(node.input.fields), results_of(node)
+        names, results = operators.names_of(node.input.fields), results_of(node)
         self._query = node.query
-        self._filter = Filter(node.predicate, names, below)
+        self._filter = records.Filter(node.predicate, names, below)
         self._aggregates = Aggregates(node.query, node.aggregates, names, node.items, in_order=True)
         self._having = compile_predicate(node.having, results, Faults())
         self._closing = compile_predicate(node.closing, results, Faults())
-        self._items = compile_items(node.items, results)
+        self._items = operators.compile_items(node.items, results)
         self._groups: dict[Values, list[Accumulator]] = {}
         self._before: Epoch | None = None
         self._idle = 0
         self._filled: Epoch | None = None
 
-    def row(self, port: int, row: Row) -> None:
+    def row(self, port: int, row: operators.Row) -> None:
         if self._filter.passes(row.values):
             self.wait(row)
 
@@ -294,7 +278,7 @@ class RunningOperator(EpochOperator):
         following = self.after(self._before)
         return following if earliest is None or self.last(following) < self.last(earliest) else earliest
 
-    def work(self, epoch: Epoch, last: int, rows: list[EpochRow]) -> Iterator[Row]:
+    def work(self, epoch: Epoch, last: int, rows: list[EpochRow]) -> Iterator[operators.Row]:
         """Adds the rows of the epoch and yields its groups.
         Raises LowwaterError: groups stayed open over too many epochs without rows."""
         for order, key, values in rows:
@@ -304,9 +288,9 @@ class RunningOperator(EpochOperator):
             self._aggregates.add(group, self._aggregates.arguments(values), order)
         self._before, self._idle = epoch, 0 if rows else self._idle + 1
         self._filled = epoch if rows else self._filled
-        if self._idle > IDLE_EPOCHS:
-            raise LowwaterError(
-                f"query {self._query}: groups stay open over more than {IDLE_EPOCHS:,} epochs without rows",
+        if self._idle > limits.IDLE_EPOCHS:
+            raise errors.LowwaterError(
+                f"query {self._query}: groups stay open over more than {limits.IDLE_EPOCHS:,} epochs without rows",
                 "close them: CLOSING_WHEN count(*) = 0, or `OR count(*) = 0` behind the condition",
             )
         self.counts.update(rows_in=len(rows), groups=len(self._groups))
@@ -314,7 +298,7 @@ class RunningOperator(EpochOperator):
         for key, group in list(self._groups.items()):
             results = (*self.named(epoch, key), *self._aggregates.results(group))
             if self._having(results):
-                yield Row(evaluate(self._items, results), last)
+                yield operators.Row(operators.evaluate(self._items, results), last)
             if self._closing(results):
                 del self._groups[key]
             else:
@@ -379,11 +363,11 @@ class SamplingOperator(EpochOperator):
     epoch with rows; a supergroup without rows in that epoch ends.
     """
 
-    def __init__(self, node: Sampling, below: StreamOperator, life: Life) -> None:
+    def __init__(self, node: ops.Sampling, below: operators.StreamOperator, life: operators.Life) -> None:
         super().__init__(node, life)
-        names, keys = names_of(node.input.fields), [key.name for key in node.keys]
+        names, keys = operators.names_of(node.input.fields), [key.name for key in node.keys]
         early, late = _at_first_state(node.predicate)
-        self._filter = Filter(early, names, below)
+        self._filter = records.Filter(early, names, below)
         self._where = self._condition(late, names)
         self._aggregates = Aggregates(node.query, node.aggregates, names, node.items, True, self._on_state)
         self._supers = Aggregates(node.query, node.supers, names, node.items, True, self._on_state)
@@ -400,12 +384,12 @@ class SamplingOperator(EpochOperator):
         self._continued: list[tuple[Epoch | None, Epoch]] = []
         self._current: Supergroup | None = None
 
-    def row(self, port: int, row: Row) -> None:
+    def row(self, port: int, row: operators.Row) -> None:
         """Keeps a row until its epoch has ended; conditions without a state are checked at once."""
         if self._filter.passes(row.values):
             self.wait(row)
 
-    def work(self, epoch: Epoch, last: int, rows: list[EpochRow]) -> Iterator[Row]:
+    def work(self, epoch: Epoch, last: int, rows: list[EpochRow]) -> Iterator[operators.Row]:
         """Yields the groups that remain at the end of the epoch."""
         supergroups: dict[Values, Supergroup] = {}
         for _, key, values in rows:
@@ -460,14 +444,14 @@ class SamplingOperator(EpochOperator):
                 if not self._cleaning_by(self._results(supergroup, epoch, other)):
                     del supergroup.groups[other]
 
-    def _end(self, supergroup: Supergroup, epoch: Epoch, last: int) -> Iterator[Row]:
+    def _end(self, supergroup: Supergroup, epoch: Epoch, last: int) -> Iterator[operators.Row]:
         supergroup.counted = len(supergroup.groups)
         for state in supergroup.states.values():
             state.finish(supergroup.counted)
         for key in list(supergroup.groups):
             results = self._results(supergroup, epoch, key)
             if self._having(results):
-                yield Row(evaluate(self._items, results), last)
+                yield operators.Row(operators.evaluate(self._items, results), last)
             else:
                 del supergroup.groups[key]
 
@@ -475,23 +459,23 @@ class SamplingOperator(EpochOperator):
         groups = self._aggregates.results(supergroup.groups[key])
         return (*self.named(epoch, key), *groups, *self._supers.results(supergroup.supers))
 
-    def _on_state(self, function: StateFunction, arguments: Values) -> Value:
+    def _on_state(self, function: functions.StateFunction, arguments: Values) -> Value:
         assert self._current is not None and function.value is not None, function.name
         state = self._current.state(function.state)
-        value: Value = checked_call(function, function.value, function.returns)(
+        value: Value = calls.checked_call(function, function.value, function.returns)(
             state, self._current.counted, *arguments
         )
         return value
 
-    def _condition(self, expr: Expr | None, names: list[str]) -> Callable[[Values], bool]:
+    def _condition(self, expr: ex.Expr | None, names: list[str]) -> Callable[[Values], bool]:
         """Builds a test of all conjuncts; conjuncts after a false one are not evaluated, which states would notice."""
-        parts = [compile_predicate(part, names, Faults(), self._on_state) for part in conjuncts(expr)]
+        parts = [compile_predicate(part, names, Faults(), self._on_state) for part in ex.conjuncts(expr)]
         return lambda values: all(part(values) for part in parts)
 
 
-def _at_first_state(predicate: Expr | None) -> tuple[Expr | None, Expr | None]:
+def _at_first_state(predicate: ex.Expr | None) -> tuple[ex.Expr | None, ex.Expr | None]:
     """Splits a predicate at the first conjunct with a state."""
-    parts = conjuncts(predicate)
-    stateful = (at for at, part in enumerate(parts) if any(isinstance(e, StateCall) for e in walk(part)))
+    parts = ex.conjuncts(predicate)
+    stateful = (at for at, part in enumerate(parts) if any(isinstance(e, ex.StateCall) for e in ex.walk(part)))
     first = next(stateful, len(parts))
-    return conjunction(parts[:first]), conjunction(parts[first:])
+    return ex.conjunction(parts[:first]), ex.conjunction(parts[first:])

@@ -11,10 +11,8 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
-from lowwater.catalog.expr import Column, Expr
-from lowwater.catalog.watchlists import read_watchlist
-from lowwater.plan.operators import FilterJoin, Join, Node, WatchJoin
-from lowwater.plan.temporal import Temporal
+from lowwater.catalog import expr as ex, watchlists
+from lowwater.plan import operators as ops, temporal
 from lowwater.stream.operators import Life, Promise, Row, StreamOperator, compile_items, evaluate, names_of
 from lowwater.stream.values import Evaluate, Faults, Values, compile_expr, compile_predicate
 
@@ -38,7 +36,7 @@ class JoinSide:
 
     window: Evaluate
     keys: list[Evaluate]  # expressions of the equalities, and of the window where it is an equality
-    other: Temporal
+    other: temporal.Temporal
     shift: int  # how far the match window of a value reaches into the other input
     keeps: bool  # whether unmatched rows are emitted
     buckets: dict[Values, dict[int, JoinRow]] = field(default_factory=dict)  # key -> number -> row
@@ -63,7 +61,7 @@ class JoinSide:
 class JoinOperator(StreamOperator):
     """OOP-Join (002, figure 4, with the bounds of SEMANTICS P4); port 0 is the left input."""
 
-    def __init__(self, node: Join, life: Life) -> None:
+    def __init__(self, node: ops.Join, life: Life) -> None:
         super().__init__(2)
         self._node, self._life = node, life
         window, pairs = node.window, list(node.equalities)
@@ -150,12 +148,12 @@ class JoinOperator(StreamOperator):
 
 
 def _filler_columns(
-    missing: Sequence[str], pairs: Sequence[tuple[Expr, Expr]], present: Sequence[str], faults: Faults
+    missing: Sequence[str], pairs: Sequence[tuple[ex.Expr, ex.Expr]], present: Sequence[str], faults: Faults
 ) -> list[Evaluate]:
     """For each column of the missing side, the expression over the present side that fills it (SEMANTICS V1)."""
     tied: dict[str, Evaluate] = {}
     for missing_expr, other in pairs:
-        if isinstance(missing_expr, Column):
+        if isinstance(missing_expr, ex.Column):
             tied.setdefault(missing_expr.name, compile_expr(other, present, faults))
     return [tied.get(name, lambda row: None) for name in missing]
 
@@ -185,7 +183,7 @@ class FilterJoinOperator(StreamOperator):
     function of the clock, the row waits for its last instant, which only a record can tell.
     """
 
-    def __init__(self, node: FilterJoin, life: Life) -> None:
+    def __init__(self, node: ops.FilterJoin, life: Life) -> None:
         super().__init__(2)
         left, right = _aliased(node.left_alias, node.left), _aliased(node.right_alias, node.right)
         faults = Faults()
@@ -283,7 +281,7 @@ def _remove(rows_by_key: dict[Values, list[Any]], key: Values, entry: Any) -> No
 class WatchJoinOperator(StreamOperator):
     """Joins every row with the rows of a watch list that have its key."""
 
-    def __init__(self, node: WatchJoin) -> None:
+    def __init__(self, node: ops.WatchJoin) -> None:
         super().__init__()
         names = _aliased(node.alias, node.input)
         columns = names_of(node.columns)
@@ -294,7 +292,7 @@ class WatchJoinOperator(StreamOperator):
         places = [columns.index(name) for _, name in node.keys]
         self._listed: dict[Values, list[Values]] = {}
         written = [(f.name.removeprefix(f"{node.watch_alias}."), f.type) for f in node.columns]
-        for entry in read_watchlist(node.file, written):
+        for entry in watchlists.read_watchlist(node.file, written):
             self._listed.setdefault(tuple([entry[at] for at in places]), []).append(entry)
 
     def row(self, port: int, row: Row) -> None:
@@ -305,5 +303,5 @@ class WatchJoinOperator(StreamOperator):
                 self.emit(row._replace(values=evaluate(self._items, values)))
 
 
-def _aliased(alias: str, node: Node) -> list[str]:
+def _aliased(alias: str, node: ops.Node) -> list[str]:
     return [f"{alias}.{name}" for name in names_of(node.fields)]

@@ -11,14 +11,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lowwater.catalog import expr as ex
-from lowwater.catalog.calls import checked_function
-from lowwater.catalog.functions import StateFunction
+from lowwater.catalog import calls, expr as ex, functions
 
 Value = int | float | bool | str | bytes | None
 Values = tuple[Value, ...]
 Evaluate = Callable[[Values], Any]
-OnState = Callable[[StateFunction, Values], Value]
+OnState = Callable[[functions.StateFunction, Values], Value]
 """Calls a stateful function of the supergroup of a row."""
 
 INT64_MIN, INT64_MAX = -(1 << 63), (1 << 63) - 1
@@ -61,7 +59,7 @@ def compile_expr(expr: ex.Expr, names: Sequence[str], faults: Faults, on_state: 
     if isinstance(expr, ex.Binary) and expr.op in ex.LOGICAL:
         return _and(*parts) if expr.op == "AND" else _or(*parts)
     if isinstance(expr, ex.Call | ex.Unary | ex.Binary | ex.OneOf):
-        function = checked_function(expr.function) if isinstance(expr, ex.Call) else operation(expr)
+        function = calls.checked_function(expr.function) if isinstance(expr, ex.Call) else operation(expr)
         return _strict(function, parts, faults)
     raise TypeError(type(expr).__name__)
 
@@ -77,7 +75,7 @@ def compile_predicate(
     return lambda row: evaluate(row) is True
 
 
-def _on_state(function: StateFunction, parts: Sequence[Evaluate], on_state: OnState | None) -> Evaluate:
+def _on_state(function: functions.StateFunction, parts: Sequence[Evaluate], on_state: OnState | None) -> Evaluate:
     """A call with a NULL argument gives NULL, and the state does not see it."""
     if on_state is None:
         raise TypeError(f"{function.name} stands where no supergroup is")

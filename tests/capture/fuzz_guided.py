@@ -42,17 +42,14 @@ loads.little16, loads.little32 = _load(16, "little"), _load(32, "little")
 loads.little64 = _load(64, "little")
 
 with atheris.instrument_imports(include=["lowwater.capture", "lowwater.catalog.watchlists", "dns.name", "dns.wire"]):
-    from lowwater.capture.content import applications, hello
-    from lowwater.capture.content import hello as fingerprints
-    from lowwater.capture.content import hello as tls
+    from lowwater.capture.content import applications, hello, hello as fingerprints, hello as tls
     from lowwater.capture.formats import sources
     from lowwater.capture.formats.capture_file import RECORD_HEADER
     from lowwater.capture.formats.classic import CAPTURED, OFFSET, STAMP, WIRE
     from lowwater.capture.headers import packet
     from lowwater.capture.reader import read
     from lowwater.capture.records import stream as decoding
-    from lowwater.capture.tables import blocks
-    from lowwater.capture.tables import blocks as addresses
+    from lowwater.capture.tables import blocks, blocks as addresses
     from lowwater.capture.tables.options import TableOptions, TextOptions
     from lowwater.capture.tables.reader import RecordReader
     from lowwater.capture.tables.sniffing import sniff, sniff_log

@@ -13,8 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tests import capturemaker as maker
-from tests import hellomaker
+from tests import capturemaker as maker, hellomaker
 from tests.capture.linkframes import LINKS
 from tests.capture.tunnelframes import TUNNELS
 from tests.pcapngmaker import OTHERS, Section

@@ -14,8 +14,7 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tests import capturemaker as maker
-from tests import hellomaker as hello
+from tests import capturemaker as maker, hellomaker as hello
 from tests.capture.logmaker import zeek_header
 from tests.pcapngmaker import Section
 

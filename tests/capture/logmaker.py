@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from tests import capturemaker as maker
-from tests import hellomaker
+from tests import capturemaker as maker, hellomaker
 
 Row = dict[str, Any]
 

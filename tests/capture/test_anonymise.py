@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from lowwater.capture.content.retention import key_digest, read_key
 from lowwater.capture.content.stored import Anonymiser

@@ -9,8 +9,7 @@ import dpkt
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from lowwater.capture.content.applications import (
     APPLICATIONS,

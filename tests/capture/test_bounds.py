@@ -13,8 +13,7 @@ import pytest
 from lowwater.capture import read
 from lowwater.capture.inspect import inspect
 from lowwater.capture.reader import index, read_chunk
-from lowwater.capture.records import stream
-from lowwater.capture.records import stream as gaps
+from lowwater.capture.records import stream, stream as gaps
 from lowwater.errors import CaptureError
 from lowwater.lake.ingestion.tasks import SurveyTask, survey
 from tests import capturemaker as maker

@@ -18,8 +18,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from lowwater.capture import digest, read
 from lowwater.capture.formats.sources import DecompressedSource, Stream

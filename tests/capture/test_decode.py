@@ -9,8 +9,7 @@ from typing import Any
 
 import dpkt
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from lowwater.capture import inlining, read
 from lowwater.capture.formats import classic, pcapng

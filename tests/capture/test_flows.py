@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from lowwater.catalog.builtin.numbers import PORTED, community_id, community_id_without_ports
 from lowwater.catalog.values import pack_ip

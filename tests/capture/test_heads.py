@@ -7,8 +7,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from lowwater.capture import read
 from lowwater.capture.content.retention import ContentOptions

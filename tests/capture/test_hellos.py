@@ -11,16 +11,13 @@ from unittest.mock import patch
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from lowwater.capture.content import hello
-from lowwater.capture.content import hello as fingerprints
+from lowwater.capture.content import hello, hello as fingerprints
 from lowwater.capture.content.applications import ssh_fields
 from lowwater.capture.content.hello import SHORTEST, hello_columns, made_once
 from lowwater.capture.interpretation import Kernel
-from tests import capturemaker
-from tests import hellomaker as maker
+from tests import capturemaker, hellomaker as maker
 from tests.capture.test_applications import TCP, fields_of
 from tests.capture.tsharkhellos import grease, ja4
 from tests.capture.tsharkoracle import compare

@@ -25,8 +25,7 @@ from tests.breadth import each_push
 from tests.capture.hostile_inputs import FAMILIES
 from tests.capture.measure_parsers import JUMP, attempt, passes
 from tests.capture.tablemaker import BEGIN
-from tests.capture.test_tables import BY_NAME, BY_POSITION, read, reasons, write
-from tests.capture.test_tables import options as of_kind
+from tests.capture.test_tables import BY_NAME, BY_POSITION, options as of_kind, read, reasons, write
 
 SIZE, SMALL = 17 << 10, 2 << 10
 LARGER = (

@@ -10,8 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from lowwater.capture import read
 from lowwater.capture.reader import BATCH, index, read_chunk

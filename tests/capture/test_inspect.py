@@ -10,8 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from lowwater.capture import inspect as lateness
 from lowwater.capture.inspect import CaptureFacts, inspect, inspect_times

@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from lowwater.capture.content.retention import DECODER_VERSION
 from lowwater.capture.formats.capture_file import LINK_NUMBERS, LISTED, link_name

@@ -10,8 +10,7 @@ from typing import Any
 
 import duckdb
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from lowwater.capture.tables.options import TableOptions
 from lowwater.capture.tables.reader import RecordReader

@@ -16,8 +16,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from lowwater.capture.formats.sources import Damage, PieceSource, Stream, members
 from tests.breadth import examples, some

@@ -7,8 +7,7 @@ import random
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from lowwater.capture.formats.capture_file import RECORD_HEADER
 from lowwater.capture.formats.classic import CAPTURED, OFFSET, ROWS, STAMP, WIRE

@@ -7,12 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from lowwater.capture.content.applications import quic_columns
-from tests import capturemaker
-from tests import hellomaker as maker
+from tests import capturemaker, hellomaker as maker
 from tests.capture.tsharkoracle import compare
 
 V1, V2 = 1, 0x6B3343CF

@@ -11,8 +11,7 @@ from tempfile import TemporaryDirectory
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from lowwater.capture.tables import blocks, columnar
 from lowwater.capture.tables.options import TableOptions, TextOptions

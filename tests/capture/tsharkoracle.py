@@ -17,8 +17,7 @@ from lowwater.capture.formats.classic import CAPTURED, OFFSET
 from lowwater.catalog.schemas import ADDRESSES
 from lowwater.catalog.values import format_ip, ip_from_words
 from tests.capture.linkframes import BEHIND, LINKS
-from tests.capture.tsharkmessages import FIELDS as MESSAGES
-from tests.capture.tsharkmessages import SEPARATOR, SETTINGS, derived, excuse, messages
+from tests.capture.tsharkmessages import FIELDS as MESSAGES, SEPARATOR, SETTINGS, derived, excuse, messages
 from tests.capture.tunnelframes import TUNNELS
 
 TAGS = (0x8100, 0x88A8, 0x9100)  # ours is the type behind them, which a cut frame may not have

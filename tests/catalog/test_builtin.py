@@ -16,11 +16,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from lowwater.catalog.builtin import CATALOG
-from lowwater.catalog.builtin import strings as files
+from lowwater.catalog.builtin import CATALOG, strings as files
 from lowwater.catalog.functions import AggregateFunction, Function
 from lowwater.catalog.values import Type, pack_ip
 from lowwater.errors import ConfigError, ValueOverflowError

@@ -7,8 +7,7 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from lowwater.catalog.localdays import DAY, local_days, of_instant, of_instants, zone_names
 from lowwater.plan.temporal import END_OF_TIME

@@ -9,8 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from lowwater.catalog import meanings
 from lowwater.catalog.functions import AggregateFunction, Columns, Fold, Native, PartialColumn, Parts

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from lowwater.catalog.builtin import CATALOG
 from lowwater.catalog.state_json import read_state, write_state

@@ -5,8 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from lowwater.catalog.builtin.supergroups import BasicSampling, LossyCounting, SmartSampling
 

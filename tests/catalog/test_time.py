@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from lowwater.catalog.time import arrival_times, clock_of, is_late, promise_at, tick_after, tick_from
 from lowwater.low.code.compiler import load

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from lowwater.catalog.functions import AggregateFunction, Catalog, Cost
 from lowwater.catalog.user_functions import functions_digest, load_functions, python_function

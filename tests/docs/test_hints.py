@@ -59,12 +59,13 @@ def _shown(part: ast.expr) -> str:
         return str(part.value)
     assert isinstance(part, ast.FormattedValue)
     call = part.value
-    if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id in WRITERS:
+    called = ast.unparse(call.func).rpartition(".")[2] if isinstance(call, ast.Call) else ""
+    if isinstance(call, ast.Call) and called in WRITERS:
         given: list[Any] = [each.value for each in call.args[1:] if isinstance(each, ast.Constant)]
         named = {
             each.arg: each.value.value for each in call.keywords if each.arg and isinstance(each.value, ast.Constant)
         }
-        return str(WRITERS[call.func.id](NAME, *given, **named))  # type: ignore[operator]
+        return str(WRITERS[called](NAME, *given, **named))  # type: ignore[operator]
     return NAME
 
 

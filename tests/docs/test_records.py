@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lowwater.capture.tables import blocks as pieces
-from lowwater.capture.tables import reader
+from lowwater.capture.tables import blocks as pieces, reader
 from tests.replay.support import lowwater
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "records.md").read_text(encoding="utf-8")

@@ -8,8 +8,7 @@ from pathlib import Path
 from pstats import Stats
 
 import pytest
-from hypothesis import example, given, settings
-from hypothesis import strategies as some
+from hypothesis import example, given, settings, strategies as some
 from lowwater_editor import names
 from lowwater_editor.checking import check_scripts, formatted, make_script
 from lowwater_editor.names import complete, definition_at, learn, meaning_at

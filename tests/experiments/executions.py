@@ -26,6 +26,7 @@ from experiments.execution import (
     Costs,
     DepthFirst,
     Execution,
+    Node as Operator,
     Punctuate,
     RoundRobin,
     Schedule,
@@ -35,7 +36,6 @@ from experiments.execution import (
     ask_sources,
     execute,
 )
-from experiments.execution import Node as Operator
 from lowwater.plan.operators import Node
 from lowwater.plan.properties import read_from
 from lowwater.plan.queryset import plan_texts

@@ -7,13 +7,13 @@ from dataclasses import replace
 from random import Random
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from experiments.execution import (
     FREE,
     DepthFirst,
     Execution,
+    Node as Operator,
     Punctuate,
     RoundRobin,
     Schedule,
@@ -23,7 +23,6 @@ from experiments.execution import (
     System,
     execute,
 )
-from experiments.execution import Node as Operator
 from lowwater.errors import ConfigError
 from tests.breadth import examples
 from tests.experiments.executions import LINKS, SECOND, AnyOrder, Case, case, check, listed, planned, rows_of, setup

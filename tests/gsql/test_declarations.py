@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from lowwater.errors import QueryError, QueryErrors
 from lowwater.gsql.declarations import COSTS, FLAGS, Declaration, FunctionParameter, Module, parse_declarations

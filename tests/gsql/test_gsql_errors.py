@@ -9,8 +9,7 @@ import pytest
 from lowwater.errors import QueryError, QueryErrors, UnsupportedError
 from lowwater.gsql.parser import MAX_ERRORS, parse
 from lowwater.gsql.printer import print_file
-from lowwater.limits import EXPRESSION_DEPTH as MAX_DEPTH
-from lowwater.limits import QUERY_BYTES
+from lowwater.limits import EXPRESSION_DEPTH as MAX_DEPTH, QUERY_BYTES
 from tests.gsql import gsql_cases
 
 ERRORS = gsql_cases.GOLDEN / "errors"

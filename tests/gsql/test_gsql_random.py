@@ -9,8 +9,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, Phase, given, settings, strategies as st
 
 from lowwater.errors import LowwaterError, QueryError, QueryErrors
 from lowwater.gsql import nodes

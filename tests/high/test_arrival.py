@@ -8,8 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from lowwater.catalog.schemas import ROW, TICK
 from lowwater.columns.files import LINK_BITS

@@ -14,8 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import assume, given, settings
-from hypothesis import strategies as st
+from hypothesis import assume, given, settings, strategies as st
 
 from lowwater.catalog.schemas import LAST, STREAM_TYPES
 from lowwater.columns.files import PLACE

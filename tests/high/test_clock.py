@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from lowwater.high.streams import StoredStream
 from lowwater.high.timeline import ROW_COUNT_UNIT, Promise, boundaries

@@ -13,8 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from lowwater.catalog.expr import Column, Expr, Type, show
 from lowwater.catalog.schemas import ROW
@@ -33,8 +32,7 @@ from lowwater.plan.shares import low_shares, shown, stages_of
 from tests.breadth import examples
 from tests.high.plans import COUNT, group, join, sum_of
 from tests.high.streams import FLOWS, SECOND, Row, column, flows, leaf, read_stream, write_stream
-from tests.high.test_slices import KEYS
-from tests.high.test_slices import plans as kinds
+from tests.high.test_slices import KEYS, plans as kinds
 
 SPAN = 300
 QUERIES = """

@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from lowwater.catalog.expr import Binary, Case, Column, Const, Expr, OneOf, Unary
 from lowwater.catalog.schemas import LAST

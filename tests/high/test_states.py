@@ -10,8 +10,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import assume, given, settings
-from hypothesis import strategies as st
+from hypothesis import assume, given, settings, strategies as st
 
 from lowwater.errors import LowwaterError
 from lowwater.high.operators import StateHandover, StoredState

@@ -26,8 +26,7 @@ from lowwater.lake.results.publish import PublishResult, publish
 from lowwater.lake.results.streams import fingerprint, stream_files, write_stream
 from lowwater.lake.tables import DataFile, create, swap_files
 from lowwater.plan.operators import Field
-from lowwater.plan.properties import instant_columns
-from lowwater.plan.properties import result_schema as plan_schema
+from lowwater.plan.properties import instant_columns, result_schema as plan_schema
 from tests.capturemaker import ethernet, pcap_bytes
 
 BASE = 500_000 * HOUR

@@ -6,14 +6,18 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from lowwater.config import Config, Link, QuerySet, Section, load_config
 from lowwater.errors import ConfigError
-from lowwater.instants import HOUR, SECOND, format_duration, format_instant
-from lowwater.instants import parse_duration as duration
-from lowwater.instants import parse_instant as instant
+from lowwater.instants import (
+    HOUR,
+    SECOND,
+    format_duration,
+    format_instant,
+    parse_duration as duration,
+    parse_instant as instant,
+)
 from lowwater.lake.files.patterns import declared_coverage, files_of
 from tests.lake.support import BASE
 from tests.replay.support import ROOT

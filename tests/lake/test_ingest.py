@@ -14,9 +14,7 @@ from lowwater.config import Config, Link
 from lowwater.errors import BusyError, CaptureError, LakeError, OverlapError
 from lowwater.instants import HOUR
 from lowwater.lake import tables
-from lowwater.lake.ingestion import batch as batching
-from lowwater.lake.ingestion import ingest as module
-from lowwater.lake.ingestion import replacement as replacing
+from lowwater.lake.ingestion import batch as batching, ingest as module, replacement as replacing
 from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import MALFORMED, Lake
 from lowwater.lake.ledgers.captures import malformed_between, read_captures

@@ -14,8 +14,7 @@ from urllib.parse import quote
 
 import pytest
 from click.testing import CliRunner
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from lowwater.cli.main import cli
 from lowwater.config import Config, Link, load_config, section_of

@@ -13,8 +13,7 @@ from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.captures import read_captures
 from lowwater.lake.run_inputs import outdated
-from tests import capturemaker as maker
-from tests import hellomaker
+from tests import capturemaker as maker, hellomaker
 from tests.lake.support import BASE
 
 SECOND = 1_000_000_000

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from lowwater.lake.files.names import group_names, name_links
 from lowwater.lake.files.patterns import named_time, regex_of

@@ -11,8 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import assume, given, settings
-from hypothesis import strategies as st
+from hypothesis import assume, given, settings, strategies as st
 
 from lowwater.config import Config, Link
 from lowwater.lake.ingestion.ingest import ingest

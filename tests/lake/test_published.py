@@ -13,8 +13,7 @@ from typing import NoReturn
 import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, write_deltalake
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from lowwater.config import Retention
 from lowwater.errors import BusyError, LakeError
@@ -22,8 +21,7 @@ from lowwater.instants import HOUR
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.runs import ReplayRow, read_replays, record_replays
 from lowwater.lake.maintain import maintain
-from lowwater.lake.results import pins as pinning
-from lowwater.lake.results import published as module
+from lowwater.lake.results import pins as pinning, published as module
 from lowwater.lake.results.pins import pins_file, publishing
 from lowwater.lake.results.publish import publish
 from lowwater.lake.results.published import damages

@@ -16,8 +16,7 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from lowwater.capture.tables.reader import RecordReader
 from lowwater.capture.tables.sniffing import sniff

@@ -13,9 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import settings as settings_of
-from hypothesis import strategies as st
+from hypothesis import given, settings as settings_of, strategies as st
 
 from lowwater.config import Config, Link
 from lowwater.errors import LowwaterError

@@ -8,8 +8,7 @@ import pytest
 
 from tests.law import fuzz as module
 from tests.law.compare import REFERENCE, Difference, rows_of
-from tests.law.fuzz import BUDGET, again, following, fuzz, keep, run_case, show, summary
-from tests.law.fuzz import rows_of as ledger_rows
+from tests.law.fuzz import BUDGET, again, following, fuzz, keep, rows_of as ledger_rows, run_case, show, summary
 
 
 @pytest.mark.slow

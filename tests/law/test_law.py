@@ -5,8 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from lowwater.plan.queryset import plan_texts
 from tests.law.cases import FAMILIES, case

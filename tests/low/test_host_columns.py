@@ -8,8 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from lowwater.catalog.builtin import CATALOG
 from lowwater.catalog.expr import Call, Case, Column, Expr, Type, Unary

@@ -6,8 +6,7 @@ import ast
 from collections import Counter
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from lowwater.catalog.expr import Const, Expr, Type, conjunction
 from lowwater.low import LowSettings

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from lowwater.catalog.expr import Const, Expr, Type, conjunction, show
 from lowwater.catalog.values import pack_ip

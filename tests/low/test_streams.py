@@ -9,8 +9,7 @@ from operator import and_, or_, xor
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from lowwater.catalog.expr import Type
 from lowwater.low import LowSettings, Policy

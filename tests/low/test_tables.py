@@ -10,8 +10,7 @@ from operator import and_, or_, xor
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from lowwater.low import Flush, LowSettings, Policy
 from lowwater.low.settings import FlushKind

@@ -14,6 +14,7 @@ from lowwater.plan.operators import (
     FilterJoin,
     Group,
     Item,
+    Join as JoinNode,
     Lfta,
     LftaInput,
     Map,
@@ -25,7 +26,6 @@ from lowwater.plan.operators import (
     WatchJoin,
     group_last,
 )
-from lowwater.plan.operators import Join as JoinNode
 from lowwater.plan.properties import ROW
 from lowwater.plan.temporal import END_OF_TIME
 from tests.plan.batch_joins import filter_join, join, watch_join

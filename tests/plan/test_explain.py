@@ -9,8 +9,7 @@ from functools import cache
 
 import jsonschema
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from lowwater.errors import QueryError
 from lowwater.gsql import nodes

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from lowwater.catalog.expr import Binary, Column, Const, Expr, OneOf, Unary, walk
 from lowwater.catalog.values import Type, pack_ip

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, Phase, given, settings, strategies as st
 
 from lowwater.plan.context import Links
 from lowwater.plan.properties import unique_key
@@ -18,8 +17,7 @@ from tests.law.settings import SECOND, Choice, choices
 from tests.law.worlds import LINKS, SETS, world
 from tests.plan.batch_pools import CONTEXT
 from tests.plan.batch_questions import aggregations
-from tests.replay.support import QUERIES
-from tests.replay.support import SETS as DEMO_SETS
+from tests.replay.support import QUERIES, SETS as DEMO_SETS
 
 FLOW = ("tb", "protocol", "srcIP", "destIP", "srcPort", "destPort")
 

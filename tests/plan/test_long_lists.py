@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from lowwater.catalog.expr import Binary, Const, Expr, Type, conjuncts, joined, show
 from lowwater.cli.main import cli
@@ -20,8 +19,7 @@ from lowwater.low import LowSettings
 from lowwater.plan.context import Links
 from lowwater.plan.queryset import Plan, plan_texts
 from lowwater.stream.values import Faults, compile_expr
-from tests.lftamaker import SECOND, col, data, lit, make, records, run
-from tests.lftamaker import op as binary
+from tests.lftamaker import SECOND, col, data, lit, make, op as binary, records, run
 
 MANY = 2_000
 PACKETS = [{"timestamp": at * SECOND, "len": 60 + at} for at in range(4)]

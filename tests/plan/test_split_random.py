@@ -6,8 +6,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from tests.plan.batch_join_questions import CHAINS
 from tests.plan.batch_plans import plans_of, same_rows

@@ -13,8 +13,7 @@ from lowwater.catalog.protocols import Protocol
 from lowwater.catalog.values import Type, format_ip, pack_ip
 from lowwater.plan.operators import Node
 from lowwater.replay.run_command import RunResults
-from tests.law.compare import Rows
-from tests.law.compare import value as plain
+from tests.law.compare import Rows, value as plain
 from tests.plan.batch import evaluate
 from tests.plan.batch_rows import Packet, World
 from tests.public import sql

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from lowwater.catalog.schemas import READABLE
 from lowwater.catalog.values import pack_ip, words_from_ip

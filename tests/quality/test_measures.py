@@ -14,8 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from lowwater.catalog.schemas import PUNCTUATION, ROW
 from lowwater.catalog.time import Skews
@@ -32,9 +31,7 @@ from lowwater.low import VIOLATIONS
 from lowwater.plan.operators import Field
 from lowwater.plan.properties import result_schema
 from lowwater.plan.temporal import CLOCK
-from lowwater.quality import measures
-from lowwater.quality import streams as stream_checks
-from lowwater.quality import streams as unique_keys
+from lowwater.quality import measures, streams as stream_checks, streams as unique_keys
 from lowwater.quality.links import MINUTE, LinkProfile, LinkScan, RecordRange, scan_link
 from lowwater.quality.measures import AuditScope, frames, lfta_counts
 from lowwater.quality.streams import (

@@ -11,8 +11,7 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from lowwater.config import Config, Link
 from lowwater.instants import HOUR, SECOND, format_instant

@@ -9,8 +9,7 @@ from typing import Any
 from zlib import crc32
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from lowwater.catalog import state_json
 from lowwater.catalog.builtin import supergroups
@@ -20,8 +19,7 @@ from lowwater.plan.context import Context
 from lowwater.plan.queryset import plan_texts
 from tests.breadth import examples
 from tests.plan.batch_join_questions import CHAINS
-from tests.plan.batch_plans import Plans, plans_of
-from tests.plan.batch_plans import rows_of as batch_rows
+from tests.plan.batch_plans import Plans, plans_of, rows_of as batch_rows
 from tests.plan.batch_pools import CONTEXT, KNOWN
 from tests.plan.batch_questions import FAMILIES, Question
 from tests.plan.batch_rows import World

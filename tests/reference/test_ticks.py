@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.reference import evaluate

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from lowwater.catalog.expr import COMPARISON, LOGICAL, Binary, Column, Const, Expr, Type, Unary
 from lowwater.catalog.values import pack_ip

@@ -8,8 +8,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from lowwater.config import Config, Link
 from lowwater.lake.ingestion.ingest import ingest

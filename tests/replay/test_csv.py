@@ -10,8 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from lowwater.catalog.expr import Type
 from lowwater.catalog.values import format_mac

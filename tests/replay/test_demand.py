@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from lowwater.instants import HOUR
 from lowwater.lake.layout import open_lake

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lowwater.replay import run_command
+from lowwater.replay import row_files, run_command
 from tests.breadth import some
 from tests.replay.test_overflow import ENGINES, ran
 
@@ -64,7 +64,7 @@ def test_a_fault_of_ours_is_of_its_query(
     engine: str, stage: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A stage that fails for the query `bad` as no error that we know does."""
-    module: Any = run_command
+    module: Any = row_files if stage == "write_rows" else run_command
     if stage == "evaluate":
         from lowwater.replay.stages import engines as module
     real = getattr(module, stage)

@@ -10,8 +10,7 @@ from unittest.mock import patch
 
 import pytest
 from click.testing import CliRunner
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from lowwater.cli.main import cli
 from lowwater.config import Config, Link

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from lowwater_review.results.pages import pieces, saved
 
 from lowwater.replay.row_files import spreadsheet_rows, write_csv

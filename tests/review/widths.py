@@ -20,8 +20,7 @@ from urllib.parse import urlencode
 
 from fastapi import FastAPI
 from fastapi.responses import HTMLResponse
-from lowwater_expectations.pages import assets, render_suites
-from lowwater_expectations.pages import render as render_audit
+from lowwater_expectations.pages import assets, render as render_audit, render_suites
 from lowwater_review import Ledgers
 from lowwater_review.app import create
 from lowwater_review.login import FORM, HEADERS

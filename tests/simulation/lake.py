@@ -17,15 +17,12 @@ from deltalake.exceptions import TableNotFoundError
 
 from lowwater.errors import LawError, LowwaterError
 from lowwater.instants import HOUR, SECOND
-from lowwater.lake import maintain as maintaining
-from lowwater.lake import open_tables, tables, upkeep
+from lowwater.lake import maintain as maintaining, open_tables, tables, upkeep
 from lowwater.lake.ingestion import ingest as cleaning
 from lowwater.lake.layout import Lake
 from lowwater.lake.locks import hold, hold_range
 from lowwater.lake.open_tables import ValuesByState, at_version
-from lowwater.lake.results import pins as pinning
-from lowwater.lake.results import published as table_states
-from lowwater.lake.results import streams
+from lowwater.lake.results import pins as pinning, published as table_states, streams
 from lowwater.lake.results.pins import pins_file, publishing
 from lowwater.lake.results.publish import Notes, is_inside, mark, meeting_files
 from lowwater.lake.results.published import Act, digest_of, table_state
@@ -485,7 +482,7 @@ class Sim:
             (locks, "threading", SimThreading(world)),
             (locks, "progress", _Progress(world)),
             (locks, "here", lambda: Holder(str(world.me().number), "machine", "place")),
-            (paths, "file_cache", lambda: quiet),
+            (objects, "file_cache", lambda: quiet),
             (paths, "uuid", uuid),
             (paths, "read_all", lambda files: [paths.read(file) for file in files]),
             (open_tables, "_OPEN", _Opened(world)),

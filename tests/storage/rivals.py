@@ -26,8 +26,7 @@ from lowwater.lake.open_tables import at_version
 from lowwater.lake.results.pins import stored_pins
 from lowwater.lake.tables import files_of, open_table
 from lowwater.lake.upkeep import changes, doubled
-from lowwater.storage import objects, paths
-from lowwater.storage import objects as snapshots
+from lowwater.storage import objects, objects as snapshots, paths
 from lowwater.storage.object_paths import ObjectPath
 from tests.capturemaker import pcap_bytes, udp
 from tests.replay.support import ROOT, table_rows

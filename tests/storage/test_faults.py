@@ -19,8 +19,7 @@ from lowwater.lake.open_tables import CHECKPOINTS, at_version
 from lowwater.lake.tables import append_rows, create, open_table, read_rows
 from lowwater.lake.upkeep import tidy_ledgers
 from lowwater.limits import STORE_PATIENCE
-from lowwater.storage import objects, paths
-from lowwater.storage import objects as snapshots
+from lowwater.storage import objects, objects as snapshots, paths
 from lowwater.storage.failures import store_error
 from lowwater.storage.object_paths import ObjectPath
 from tests.capturemaker import pcap_bytes, udp

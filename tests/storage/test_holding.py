@@ -22,8 +22,7 @@ from lowwater.lake.locks import hold, hold_range
 from lowwater.lake.maintain import clock_words, maintain
 from lowwater.lake.tables import append_rows, create, fence_off, swap_files
 from lowwater.replay.versions import RollbackTarget
-from lowwater.storage import failures as progress
-from lowwater.storage import locks, objects, paths
+from lowwater.storage import failures as progress, locks, objects, paths
 from lowwater.storage.locks import LostError
 from lowwater.storage.object_paths import ObjectPath
 from tests.lake.support import BASE

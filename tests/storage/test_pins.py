@@ -13,8 +13,7 @@ from lowwater.lake.results.published_rows import rows_between
 from lowwater.storage.object_paths import ObjectPath
 from tests.lake.pinning import QUERIES, put
 from tests.lake.support import BASE, FIELDS
-from tests.lake.test_instants import FIELDS as TIMED
-from tests.lake.test_instants import as_of_an_older_version
+from tests.lake.test_instants import FIELDS as TIMED, as_of_an_older_version
 
 
 @pytest.mark.slow

@@ -29,8 +29,7 @@ from lowwater.lake.results.publish import publish
 from lowwater.lake.results.streams import fingerprint, stream_files
 from lowwater.lake.tables import append_rows, claim, create, open_table, read_rows
 from lowwater.replay.interval import _Journal
-from lowwater.storage import locks as leases
-from lowwater.storage import objects, paths
+from lowwater.storage import locks as leases, objects, paths
 from lowwater.storage.object_paths import ObjectPath
 from tests.lake.support import BASE, FIELDS, put_stream, stream
 from tests.replay.support import ROOT, lowwater

@@ -12,10 +12,9 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from lowwater import config, instants
 from lowwater.catalog.schemas import BATCH, FRAME, HEAD, KEPT, PACKET_HASH
-from lowwater.config import Link
 from lowwater.errors import ConfigError
-from lowwater.instants import format_instant
 
 DECODER_VERSION = 13
 """Changes whenever the same file would decode to other rows (SEMANTICS T7): each new link type and tunnel adds one, as
@@ -114,7 +113,7 @@ class ContentOptions:
         return pa.schema([*BATCH, *(KEPT.field(name) for name in columns)])
 
     @staticmethod
-    def of(link: Link) -> ContentOptions:
+    def of(link: config.Link) -> ContentOptions:
         """Reads the options from the settings of a link. Raises ConfigError if its key cannot be read."""
         payload = EVERYTHING if link.payload == "all" else link.payload
         key = None if link.anonymise is None else read_key(link.anonymise)
@@ -136,7 +135,7 @@ class ContentOptions:
         digests = [*(["sampling"] if self.sampling else []), *([f"{_HASH}{self.compared}"] if self.compared else [])]
         times = [] if self.untimed is None else [_UNTIMED]
         if self.untimed is not None and self.untimed >= 0:
-            times = [f"{_UNTIMED} from {format_instant(self.untimed)}"]
+            times = [f"{_UNTIMED} from {instants.format_instant(self.untimed)}"]
         if self.resolution:
             times.append(f"{_RESOLUTION}{self.resolution}")
         return ", ".join([*payload, *self.applications, *digests, *times])

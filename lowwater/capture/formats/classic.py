@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from lowwater.capture.formats.capture_file import FILE_HEADER, RECORD_HEADER, CaptureFile
 from lowwater.capture.headers.fields import big32, little32, prefetch
-from lowwater.capture.inlining import kernel
-from lowwater.capture.inlining import part as inline
+from lowwater.capture.inlining import kernel, part as inline
 from lowwater.capture.records.facts import Interface
 
 FULL, MORE, DAMAGE = 0, 1, 2

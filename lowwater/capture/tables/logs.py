@@ -23,14 +23,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from lowwater import errors, limits
 from lowwater.capture.formats.sources import Source
 from lowwater.capture.tables import blocks
 from lowwater.capture.tables.delimited import Section, SectionedParser, Splitter, type_name, with_ends
-from lowwater.catalog.protocols import READY
-from lowwater.catalog.records import INSTANT, ISO, LIST, PROTOCOL_NAME, SECONDS, RecordField, RecordLayout
+from lowwater.catalog import protocols, records
 from lowwater.catalog.values import Type
-from lowwater.errors import CaptureError, ConfigError
-from lowwater.limits import EVENT_TYPES, JSON_OBJECT_BYTES
 
 
 class _Decimal(str):
@@ -51,11 +49,11 @@ _TYPES: dict[Type, tuple[tuple[type, ...], pa.DataType]] = {
     Type.IP: ((str,), pa.string()),
 }
 _FORMS: dict[str, tuple[tuple[type, ...], pa.DataType]] = {
-    SECONDS: ((_Decimal, int, str), pa.string()),
-    ISO: ((str,), pa.string()),
-    INSTANT: ((_Decimal, int, str), pa.string()),
-    PROTOCOL_NAME: ((int, str), pa.string()),
-    LIST: ((str,), pa.string()),
+    records.SECONDS: ((_Decimal, int, str), pa.string()),
+    records.ISO: ((str,), pa.string()),
+    records.INSTANT: ((_Decimal, int, str), pa.string()),
+    records.PROTOCOL_NAME: ((int, str), pa.string()),
+    records.LIST: ((str,), pa.string()),
 }
 _TYPE_KEYS = {"suricata": "event_type", "zeek": "_path"}
 """Tool -> member with the type of an event. Zeek writes it only where it sends logs as one stream."""
@@ -77,16 +75,16 @@ class JsonParser:
 
     overhead = 0
 
-    def __init__(self, source: Source, layout: RecordLayout, damaged: Callable[[], bool]) -> None:
+    def __init__(self, source: Source, layout: records.RecordLayout, damaged: Callable[[], bool]) -> None:
         for field in layout.fields:
             if field.position is not None:
-                raise ConfigError(
+                raise errors.ConfigError(
                     f"{field.name} of {layout.protocol} reads column {field.position}, and JSON lines have names",
                     f"write a name: {field.name} get_csv_{field.type} (name '{field.name}')",
                 )
         self.blocks = blocks.TextBlocks(source, damaged=damaged)
         self._layout = layout
-        exact = any(field.form in (SECONDS, INSTANT) for field in layout.fields)
+        exact = any(field.form in (records.SECONDS, records.INSTANT) for field in layout.fields)
         decoder = json.JSONDecoder(parse_float=_Decimal if exact else None, parse_constant=_refuse)
         self._scan: Callable[[str, int], tuple[Any, int]] = decoder.scan_once  # type: ignore[attr-defined]
 
@@ -115,12 +113,12 @@ class JsonParser:
                 unread.append(index)
             elif kind is not None:
                 overhead += int(places.lengths[index])
-                left_out[kind if kind in left_out or len(left_out) < EVENT_TYPES else "others"] += 1
+                left_out[kind if kind in left_out or len(left_out) < limits.EVENT_TYPES else "others"] += 1
             else:
                 parsed.append(index)
                 objects.append(found)
                 size += int(places.lengths[index])
-                if size > JSON_OBJECT_BYTES:
+                if size > limits.JSON_OBJECT_BYTES:
                     self._extend(values, objects)
                     sample = sample or objects[:_SAMPLED]
                     objects, size = [], 0
@@ -166,7 +164,7 @@ class JsonParser:
                 told = [_COMPOUND if isinstance(value, (list, dict)) else value for value in told]
             column += told
 
-    def _values(self, objects: list[dict[str, Any]], field: RecordField) -> list[Any]:
+    def _values(self, objects: list[dict[str, Any]], field: records.RecordField) -> list[Any]:
         if not self._layout.format:
             if len(field.path) == 1:
                 (name,) = field.path
@@ -174,7 +172,7 @@ class JsonParser:
             return [_value(parsed, field.path) for parsed in objects]
         paths = (field.path, *field.others)
         values = [_first(parsed, paths) for parsed in objects]
-        if field.form == LIST:
+        if field.form == records.LIST:
             return [_all_listed(value) for value in values]
         return values
 
@@ -252,7 +250,7 @@ def _with_floats(value: Any) -> Any:
     return float(value) if isinstance(value, _Decimal) else value
 
 
-def _column(values: list[Any], field: RecordField) -> tuple[pa.Array, NDArray[np.bool_]]:
+def _column(values: list[Any], field: records.RecordField) -> tuple[pa.Array, NDArray[np.bool_]]:
     """Returns the values of a field, NULL where they have another type, and flags of these."""
     kinds, arrow = _FORMS[field.form] if field.form else _TYPES[field.type]
     refused = np.zeros(len(values), np.bool_)
@@ -262,7 +260,7 @@ def _column(values: list[Any], field: RecordField) -> tuple[pa.Array, NDArray[np
         for index, value in enumerate(values):
             if value is not None and type(value) not in kinds:
                 refused[index], values[index] = True, None
-    if field.form in (SECONDS, INSTANT, PROTOCOL_NAME):
+    if field.form in (records.SECONDS, records.INSTANT, records.PROTOCOL_NAME):
         values = [str(value) if type(value) is int else value for value in values]
     try:
         return pa.array(values, arrow), refused
@@ -293,7 +291,7 @@ _NULL = ("", "0000-00-00 00:00:00.000")
 class NfdumpParser(SectionedParser):
     """Parses the CSV of nfdump; iterate it once. Arguments as of `SectionedParser`."""
 
-    def __init__(self, path: Path, source: Source, layout: RecordLayout, damaged: Callable[[], bool]) -> None:
+    def __init__(self, path: Path, source: Source, layout: records.RecordLayout, damaged: Callable[[], bool]) -> None:
         super().__init__(path, source, layout, damaged)
         self._totals = False
 
@@ -320,14 +318,14 @@ class NfdumpParser(SectionedParser):
             return False
         return not totals
 
-    def no_header(self, line: bytes) -> CaptureError:
-        return CaptureError(
+    def no_header(self, line: bytes) -> errors.CaptureError:
+        return errors.CaptureError(
             f"{self._path}: begins with {line[:60]!r}, and the CSV of nfdump begins with the names of its columns",
             "write it with nfdump -o csv, without -q",
         )
 
-    def other_log(self, name: str) -> CaptureError:
-        return CaptureError(
+    def other_log(self, name: str) -> errors.CaptureError:
+        return errors.CaptureError(
             f"{self._path}: has {name} of nfdump, and {self._layout.protocol} reads flows",
             "write it with nfdump -o csv, without -s",
         )
@@ -344,7 +342,7 @@ _BARE = ("separator", "set_separator", "empty_field", "unset_field", "path", "fi
 class ZeekParser(SectionedParser):
     """Parses a log of Zeek; iterate it once. Arguments as of `SectionedParser`."""
 
-    def __init__(self, path: Path, source: Source, layout: RecordLayout, damaged: Callable[[], bool]) -> None:
+    def __init__(self, path: Path, source: Source, layout: records.RecordLayout, damaged: Callable[[], bool]) -> None:
         super().__init__(path, source, layout, damaged)
         self._objects = JsonParser(source, layout, damaged)
         self._said: dict[str, str] = {}
@@ -376,13 +374,13 @@ class ZeekParser(SectionedParser):
             self._said[word] = value
         if word == "fields":
             if "\ufffd" in text:
-                raise CaptureError(f"{self._path}: its line #fields is not UTF-8", "check kind of the link")
+                raise errors.CaptureError(f"{self._path}: its line #fields is not UTF-8", "check kind of the link")
             self._begin(value.split(self._separator))
         return False
 
-    def no_header(self, line: bytes) -> CaptureError:
+    def no_header(self, line: bytes) -> errors.CaptureError:
         """Returns the error for a log without `#fields`; `line` is its first record."""
-        return CaptureError(
+        return errors.CaptureError(
             f"{self._path}: has no line #fields, and is no JSON: its first record is {line[:60]!r}",
             'give the log as Zeek wrote it, or describe its columns in a PROTOCOL block and write kind = "csv"',
         )
@@ -390,7 +388,7 @@ class ZeekParser(SectionedParser):
     def _one_character(self, text: str) -> str:
         value = _unescaped(text.encode())
         if len(value) != 1 or value in b"\n\r\0#" or value[0] > 0x7E:
-            raise CaptureError(
+            raise errors.CaptureError(
                 f"{self._path}: its line #separator says {text[:40]!r}, and a separator is one character of ASCII",
                 "write the log with Zeek's own separator, or as JSON",
             )
@@ -406,20 +404,20 @@ class ZeekParser(SectionedParser):
         section = Section(Splitter(self._separator, "", (unset,), 0, ()), (), lists, empty, left_out)
         self.begin_section(names, key, section)
 
-    def other_log(self, name: str) -> CaptureError:
+    def other_log(self, name: str) -> errors.CaptureError:
         """Returns the error for a file without records of the protocol; `name` is the type that it has."""
         named = [
             protocol.name
-            for protocol in READY.values()
+            for protocol in protocols.READY.values()
             if protocol.layout is not None
             and protocol.layout.format == self._layout.format
             and belongs(name, protocol.layout.member)
         ]
         hint = f"name {named[0]} in FROM" if named else 'describe it in a PROTOCOL block, and write kind = "csv"'
         message = f"{self._path}: is the log {name!r} of Zeek, and {self._layout.protocol} reads"
-        return CaptureError(f"{message} {self._layout.member!r}", hint)
+        return errors.CaptureError(f"{message} {self._layout.member!r}", hint)
 
-    def values(self, section: Section, fields: tuple[RecordField, ...], raw: list[pa.Array]) -> list[pa.Array]:
+    def values(self, section: Section, fields: tuple[records.RecordField, ...], raw: list[pa.Array]) -> list[pa.Array]:
         """Returns the texts without Zeek's signs: `(empty)` is the empty text, `\\x09` a tab.
 
         Sets and vectors have commas between their elements, and keep `\\x2c` for a comma inside of one.
@@ -428,7 +426,7 @@ class ZeekParser(SectionedParser):
         for field, values in zip(fields, raw, strict=True):
             if field.type is Type.STRING and not field.form:
                 columns.append(_plain(_emptied(values, section.empty)))
-            elif field.form == LIST:
+            elif field.form == records.LIST:
                 columns.append(_listed(_emptied(values, section.empty), section.lists))
             else:
                 columns.append(values)

@@ -16,20 +16,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from lowwater import errors, threads
 from lowwater.capture.formats.sources import DecompressedSource, PeekableSource, Source, compression_of, open_source
 from lowwater.capture.inspect import CaptureFacts, InterfaceFacts, Lateness
 from lowwater.capture.records.facts import CaptureSummary, Interface
 from lowwater.capture.records.sanity import SIDE, Judge, Tally
+from lowwater.capture.tables import columnar, delimited, logs
 from lowwater.capture.tables.blocks import NO_TIME, TIME_JUMP, TIME_RANGE, Piece
-from lowwater.capture.tables.columnar import ParquetParser
-from lowwater.capture.tables.delimited import DelimitedParser
-from lowwater.capture.tables.logs import JsonParser, NfdumpParser, ZeekParser
 from lowwater.capture.tables.options import TableOptions
 from lowwater.catalog.time import arrival_times
-from lowwater.errors import CaptureError
 from lowwater.limits import LEFT_OUT_TYPES, MALFORMED_ROWS
 from lowwater.storage.failures import hint_of
-from lowwater.threads import in_order
 
 IDENTITY = pa.schema(
     [
@@ -54,7 +51,7 @@ DAMAGE = pa.schema(
 """Malformed records: position and offset as for packets, `line` from 1 in a text file; `interface` is 0."""
 
 
-TextParser = DelimitedParser | JsonParser | ZeekParser | NfdumpParser
+TextParser = delimited.DelimitedParser | logs.JsonParser | logs.ZeekParser | logs.NfdumpParser
 
 CUT, COMPRESSION = "cut", "compression"
 
@@ -140,12 +137,12 @@ class RecordReader:
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         try:
             if self._options.kind == "parquet":
-                yield from self._batches(ParquetParser(self._path, self._options.layout))
+                yield from self._batches(columnar.ParquetParser(self._path, self._options.layout))
                 self._finish(0, "", None)
             else:
                 yield from self._text()
         except OSError as error:
-            raise CaptureError(
+            raise errors.CaptureError(
                 f"{self._path}: cannot be read: {error.strerror}", hint_of(error, "check the path")
             ) from error
         finally:
@@ -171,21 +168,21 @@ class RecordReader:
 
         parser: TextParser
         if self._options.kind in ("json", "suricata"):
-            parser = JsonParser(source, self._options.layout, damaged)
+            parser = logs.JsonParser(source, self._options.layout, damaged)
         elif self._options.kind in ("zeek", "nfdump"):
-            of_tool = ZeekParser if self._options.kind == "zeek" else NfdumpParser
+            of_tool = logs.ZeekParser if self._options.kind == "zeek" else logs.NfdumpParser
             parser = of_tool(self._path, source, self._options.layout, damaged)
         else:
-            parser = DelimitedParser(self._path, source, self._options.layout, self._options.text, damaged)
+            parser = delimited.DelimitedParser(self._path, source, self._options.layout, self._options.text, damaged)
         yield from self._batches(parser)
-        if self._absent is None and isinstance(parser, ZeekParser | NfdumpParser):
+        if self._absent is None and isinstance(parser, logs.ZeekParser | logs.NfdumpParser):
             self._absent, self._unknown = frozenset(parser.absent), parser.unknown
         blocks = parser.blocks
         overhead = blocks.overhead + parser.overhead + self._overhead
         self._finish(blocks.size, compression, unpacked, overhead, blocks.open_end)
 
-    def _batches(self, parser: TextParser | ParquetParser) -> Iterator[pa.RecordBatch]:
-        for piece in in_order(parser):
+    def _batches(self, parser: TextParser | columnar.ParquetParser) -> Iterator[pa.RecordBatch]:
+        for piece in threads.in_order(parser):
             self._take(piece)
             yield from self._settled(final=False)
         yield from self._settled(final=True)
@@ -229,7 +226,7 @@ class RecordReader:
         self._bad.append(rows)
         self._malformed += len(rows)
         if self._malformed > MALFORMED_ROWS:
-            raise CaptureError(
+            raise errors.CaptureError(
                 f"{self._path}: more than {MALFORMED_ROWS:,} malformed records, the last for "
                 f"{self._reasons[int(rows['reason'][-1])]!r} at byte {int(rows['offset'][-1]):,}",
                 "check kind, separator and header of the link, and the PROTOCOL",

@@ -18,18 +18,15 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from lowwater import limits
+from lowwater import instants, limits
 from lowwater.capture.formats import sources
+from lowwater.capture.tables import columnar, delimited, logs
 from lowwater.capture.tables.blocks import Flags, nanoseconds, typed
-from lowwater.capture.tables.columnar import column_at, longest_text, open_parquet
-from lowwater.capture.tables.delimited import DelimitedParser, type_name
-from lowwater.capture.tables.logs import belongs
 from lowwater.capture.tables.options import TextOptions
 from lowwater.catalog.protocols import READY
 from lowwater.catalog.records import ISO, SECONDS, RecordField, RecordLayout
 from lowwater.catalog.values import Type
 from lowwater.errors import CaptureError
-from lowwater.instants import HOUR
 from lowwater.storage.failures import hint_of
 
 # Columns of a sample of a file of records: their types, and the clock among them. First steps of a proposal. The
@@ -289,7 +286,7 @@ class SniffedColumns:
 NEARLY = 0.999
 """Share of the records whose lateness is compared."""
 
-_DAY = 24 * HOUR
+_DAY = 24 * instants.HOUR
 
 FALLING = 0.9
 """Share of the steps that go back in a column that falls."""
@@ -396,7 +393,7 @@ def _zeek_text(path: Path, lines: Sequence[bytes]) -> SniffedLog:
     words = len("#path ")  # whatever the separator
     paths = [line[words:].decode("utf-8", "replace") for line in lines if line.startswith(b"#path")]
     members = _of_kind("zeek")
-    counts = Counter(name for said in paths for name, member in members.items() if said and belongs(said, member))
+    counts = Counter(name for said in paths for name, member in members.items() if said and logs.belongs(said, member))
     if counts:
         return _log("zeek", counts)
     said = f"the log {paths[0][:60]!r} of Zeek" if paths else "a log of Zeek without a line #path"
@@ -420,7 +417,7 @@ def _suricata(path: Path, objects: Sequence[Mapping[str, Any]]) -> SniffedLog | 
     members = _of_kind("suricata")
     counts = {name: types[member] for name, member in members.items() if types[member]}
     if not counts:
-        seen = ", ".join(type_name(kind) for kind in sorted(types)[:10])
+        seen = ", ".join(delimited.type_name(kind) for kind in sorted(types)[:10])
         raise CaptureError(
             f"{path}: is an EVE log of Suricata with events {seen}; ready are {', '.join(members)}", _HINT
         )
@@ -577,7 +574,7 @@ def parquet_columns(path: Path) -> SniffedColumns:
     """Returns the columns of a parquet file, from the first rows of its first, middle and last row group.
     Raises CaptureError if the file cannot be read."""
     sniffed = SniffedColumns()
-    with open_parquet(path) as file:
+    with columnar.open_parquet(path) as file:
         leaves: dict[tuple[str, ...], int | None] = {}
         names = Counter(file.schema_arrow.names)
         for number, column in enumerate(file.schema_arrow, 1):
@@ -612,8 +609,8 @@ def parquet_columns(path: Path) -> SniffedColumns:
 def _leaf_values(path: Path, parts: list[pa.RecordBatch], leaf: tuple[str, ...]) -> pa.Array | None:
     """Returns the values of a column; None for texts of which some are longer than any number, address or time."""
     try:
-        values = [column_at(part, leaf) for part in parts]
-        if max(map(longest_text, values)) > LONGEST_VALUE:
+        values = [columnar.column_at(part, leaf) for part in parts]
+        if max(map(columnar.longest_text, values)) > LONGEST_VALUE:
             return None
         plain = [each.dictionary_decode() if pa.types.is_dictionary(each.type) else each for each in values]
         return pa.chunked_array(plain).combine_chunks()
@@ -751,10 +748,10 @@ def _width(piece: bytes, options: TextOptions) -> int:
     return parser.width
 
 
-def _parser(piece: bytes, options: TextOptions, width: int) -> DelimitedParser:
+def _parser(piece: bytes, options: TextOptions, width: int) -> delimited.DelimitedParser:
     source = sources.Stream(io.BytesIO(piece), owned=False)
     plain = TextOptions(options.separator, options.quote, False)
-    return DelimitedParser(Path(), source, _tables_layout(width), plain, lambda: False)
+    return delimited.DelimitedParser(Path(), source, _tables_layout(width), plain, lambda: False)
 
 
 def _tables_read(piece: bytes, options: TextOptions, width: int) -> tuple[list[pa.RecordBatch], int, bool] | None:

@@ -8,9 +8,12 @@ import re
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache, partial
+from functools import lru_cache, partial
 from hashlib import blake2b
 from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from lowwater.catalog.builtin.numbers import address_number, in_range, octets
 from lowwater.catalog.expr import Type
@@ -390,7 +393,7 @@ def check_pattern(pattern: str) -> None:
     if len(pattern) > MAX_PATTERN:
         raise ValueError(f"the pattern has {len(pattern):,} characters, more than {MAX_PATTERN:,}")
     try:
-        _call("match_substring_regex", "", _arrow().MatchSubstringOptions(f"(?m){pattern}"))
+        _call("match_substring_regex", "", pc.MatchSubstringOptions(f"(?m){pattern}"))
     except ValueError as error:
         raise ValueError(str(error).replace("(?m)", "")) from None
 
@@ -461,27 +464,15 @@ def like_each(texts: Sequence[str | None], pattern: str) -> list[bool | None]:
 
 
 def _matches(kernel: str, texts: Sequence[str | None], options: Any) -> list[bool | None]:
-    import pyarrow as pa
-
     subjects = [None if text is None or len(text) > MAX_SUBJECT else text for text in texts]
-    answers: list[bool | None] = _arrow().call_function(kernel, [pa.array(subjects, pa.string())], options).to_pylist()
+    answers: list[bool | None] = pc.call_function(kernel, [pa.array(subjects, pa.string())], options).to_pylist()
     return answers
 
 
-@cache
-def _arrow() -> Any:
-    # A late import: the command line starts faster, and most queries have no patterns.
-    import pyarrow.compute as compute
-
-    return compute
-
-
 def _call(kernel: str, text: str, options: Any) -> Any:
-    import pyarrow as pa
-
     # A lone surrogate has no UTF-8 form, so the replacement character stands for it.
     subject = pa.scalar(text.encode("utf-8", "replace"), pa.string())
-    return _arrow().call_function(kernel, [subject], options).as_py()
+    return pc.call_function(kernel, [subject], options).as_py()
 
 
 @lru_cache(maxsize=256)
@@ -490,19 +481,19 @@ def _finder(pattern: str) -> Any:
         check_pattern(pattern)
     except ValueError:
         return None
-    return _arrow().MatchSubstringOptions(f"(?m){pattern}")
+    return pc.MatchSubstringOptions(f"(?m){pattern}")
 
 
 @lru_cache(maxsize=256)
 def _extractor(pattern: str) -> Any:
     if _finder(pattern) is None:
         return None
-    return _arrow().ExtractRegexOptions(f"(?m)(?P<{_GROUP}>{_without_groups(pattern)})")
+    return pc.ExtractRegexOptions(f"(?m)(?P<{_GROUP}>{_without_groups(pattern)})")
 
 
 @lru_cache(maxsize=256)
 def _like_options(pattern: str) -> Any:
-    return _arrow().MatchSubstringOptions(pattern)
+    return pc.MatchSubstringOptions(pattern)
 
 
 def _without_groups(pattern: str) -> str:

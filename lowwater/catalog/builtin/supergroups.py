@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lowwater.catalog.expr import Type
-from lowwater.catalog.functions import Limits, StateFunction, at_least
+from lowwater.catalog import expr as ex, functions
 
 SMART, BASIC, MANKU = "smart_sampling_state", "basic_sampling_state", "manku_hh_state"
 FIRST_THRESHOLD = 200.0
@@ -274,22 +273,22 @@ STATE_CLASSES: dict[str, type[SamplingState]] = {SMART: SmartSampling, BASIC: Ba
 # packets. `current_bucket()`: the number of the bucket, from 1; during a cleaning,
 # the number of the bucket that has ended.
 
-_BOOL, _INT, _FLOAT = Type.BOOL, Type.INT, Type.FLOAT
+_BOOL, _INT, _FLOAT = ex.Type.BOOL, ex.Type.INT, ex.Type.FLOAT
 
 
-_LIMITS: dict[str, Limits] = {
-    **dict.fromkeys(("ssample", "nssample"), ((1, at_least(1)),)),
-    **dict.fromkeys(("flow_ssample", "local_count"), ((0, at_least(1)),)),
-    **dict.fromkeys(("flow_ssclean_with", "flow_ssfinal_clean"), ((1, at_least(0)),)),
+_LIMITS: dict[str, functions.Limits] = {
+    **dict.fromkeys(("ssample", "nssample"), ((1, functions.at_least(1)),)),
+    **dict.fromkeys(("flow_ssample", "local_count"), ((0, functions.at_least(1)),)),
+    **dict.fromkeys(("flow_ssclean_with", "flow_ssfinal_clean"), ((1, functions.at_least(0)),)),
 }
 
 
-def _function(name: str, state: str, parameters: tuple[Type, ...], returns: Type) -> StateFunction:
+def _function(name: str, state: str, parameters: tuple[ex.Type, ...], returns: ex.Type) -> functions.StateFunction:
     value, limits = getattr(STATE_CLASSES[state], name), _LIMITS.get(name, ())
-    return StateFunction(name, state, parameters, returns, value=value, limits=limits)
+    return functions.StateFunction(name, state, parameters, returns, value=value, limits=limits)
 
 
-def _flows() -> list[StateFunction]:
+def _flows() -> list[functions.StateFunction]:
     names = ("flow_ssclean_with", "flow_ssfinal_clean")
     # `closed` is a comparison or the OR of flags, so both types are valid.
     return [
@@ -300,7 +299,7 @@ def _flows() -> list[StateFunction]:
     ]
 
 
-STATES: tuple[StateFunction, ...] = (
+STATES: tuple[functions.StateFunction, ...] = (
     *(_function("ssample", SMART, (units, _INT), _BOOL) for units in (_INT, _FLOAT)),
     _function("ssthreshold", SMART, (), _FLOAT),
     _function("ssdo_clean", SMART, (), _BOOL),

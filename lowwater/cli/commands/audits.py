@@ -11,17 +11,15 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.table import Table
 
+from lowwater import errors, extras, terminal
 from lowwater.cli import options
-from lowwater.errors import ConfigError, LakeError
-from lowwater.extras import require
 from lowwater.instants import format_duration, format_instant
 from lowwater.storage import paths
 from lowwater.storage.object_paths import ObjectPath
-from lowwater.terminal import Terminal, open_console, say, shown, styled
 
 if TYPE_CHECKING:
     from lowwater.config import Config
-    from lowwater.lake.layout import Lake
+    from lowwater.lake import layout
     from lowwater.quality.history import LimitProposal
     from lowwater.replay.job import Job
     from lowwater.replay.schedule.skew_review import SkewReview
@@ -128,9 +126,9 @@ def skew(
         _set(lake, queries, links[0], max(bounds, default=None), dry_run)
         return
     if form == "json":
-        say(json.dumps({"links": [review_json(review) for review in reviews]}, indent=2))
+        terminal.say(json.dumps({"links": [review_json(review) for review in reviews]}, indent=2))
         return
-    console = open_console()
+    console = terminal.open_console()
     for review in reviews:
         _show(console, review)
 
@@ -140,30 +138,30 @@ def _set(root: PurePath, queries: Path, link: str, bound: int | None, dry_run: b
     from lowwater.replay.schedule.skew_review import skew_change, write_skew
 
     if bound is None:
-        raise ConfigError(f"link {link!r}: no skew is recommended", "give a duration: --set 2s")
+        raise errors.ConfigError(f"link {link!r}: no skew is recommended", "give a duration: --set 2s")
     change = skew_change(root, queries, _sets(root, queries), link, bound)
     if not dry_run:
         write_skew(root, change)
     after = f"{'would be' if dry_run else 'is'} {format_duration(change.after)}"
-    say(f"{change.link}: skew {after}, was {format_duration(change.before)}; {change.effect}")
+    terminal.say(f"{change.link}: skew {after}, was {format_duration(change.before)}; {change.effect}")
     for each in change.stale:
-        say(f"  {format_instant(each.start)}  {each.query_set}")
+        terminal.say(f"  {format_instant(each.start)}  {each.query_set}")
 
 
 def _sets(root: PurePath, queries: Path) -> list[Job]:
     from lowwater.replay.schedule.links import jobs
 
-    return jobs(root, queries, lambda name, error: say(f"query set {name} is left out: {error}", err=True))
+    return jobs(root, queries, lambda name, error: terminal.say(f"query set {name} is left out: {error}", err=True))
 
 
 def _reviews(
     root: PurePath, links: Sequence[str], start: int | None, end: int | None, loss: float, queries: Path
 ) -> Iterator[SkewReview]:
     from lowwater.config import load_config
-    from lowwater.lake.layout import lake_to_read
+    from lowwater.lake import layout
     from lowwater.lake.ledgers.captures import ingested_links, standing_for
 
-    lake, config = lake_to_read(root), load_config(root)
+    lake, config = layout.lake_to_read(root), load_config(root)
     ingested = ingested_links(lake)
     chosen = [link for name in links for link in standing_for(name, ingested) or [name]] or ingested
     sets = _sets(root, queries)
@@ -172,7 +170,7 @@ def _reviews(
 
 
 def _review(
-    lake: Lake, config: Config, link: str, start: int | None, end: int | None, loss: float, sets: list[Job]
+    lake: layout.Lake, config: Config, link: str, start: int | None, end: int | None, loss: float, sets: list[Job]
 ) -> SkewReview:
     from lowwater.lake.ledgers.captures import read_captures
     from lowwater.lake.ledgers.runs import read_replays
@@ -184,7 +182,7 @@ def _review(
     settings = config.link(link)
     captures = read_captures(lake, [link])[link]
     if not captures:
-        raise LakeError(f"{lake.root}: link {link!r} has no captures", "`lowwater ingest` takes them in")
+        raise errors.LakeError(f"{lake.root}: link {link!r} has no captures", "`lowwater ingest` takes them in")
     first = min((capture.smallest for capture in captures if capture.smallest is not None), default=0)
     last = max((capture.largest for capture in captures if capture.largest is not None), default=0)
     begin, until = first if start is None else start, last + 1 if end is None else end
@@ -194,10 +192,10 @@ def _review(
     return review(link, settings.skew, seen, loss, waiting, captures)
 
 
-def _show(console: Terminal, review: SkewReview) -> None:
+def _show(console: terminal.Terminal, review: SkewReview) -> None:
     from lowwater.replay.schedule.skew_review import bound_labels, headline, remarks, share_text
 
-    console.print(styled(review.link, "bold") + f": {shown(headline(review))}", soft_wrap=True)
+    console.print(terminal.styled(review.link, "bold") + f": {terminal.shown(headline(review))}", soft_wrap=True)
     if not review.total.records:
         return
     table = _numbers("bound", "lost", "share", "latency", "records held", "at most")
@@ -263,15 +261,15 @@ def expect(lake: PurePath | None, suggest: bool, query_set: str | None, write: b
     if write:
         raise click.UsageError("--write needs --query-set")
     if not suggest:
-        open_console().print(_expectations())
+        terminal.open_console().print(_expectations())
         return
     if lake is None:
         raise click.UsageError("--suggest needs --lake")
     from lowwater.config import load_config
 
     proposals = _suggestions(lake, load_config(lake))
-    open_console().print(_table(proposals))
-    say("\n".join(["", *_toml(proposals)]))
+    terminal.open_console().print(_table(proposals))
+    terminal.say("\n".join(["", *_toml(proposals)]))
 
 
 def _expectations() -> Table:
@@ -294,29 +292,29 @@ def _suites(root: PurePath, query_set: str, queries: Path, write: bool) -> None:
         exists = paths.has_file(path)
         suite = paths.read(path).decode() if exists else starting_suite(query_set, query.name, query.high.fields)
         if not write:
-            say(suite, nl=False)
+            terminal.say(suite, nl=False)
         elif exists:
-            say(f"{path} already exists")
+            terminal.say(f"{path} already exists")
         else:
             paths.write(path, suite.encode())
-            say(f"wrote {path}")
+            terminal.say(f"wrote {path}")
 
 
 def _suggestions(root: PurePath, config: Config) -> list[LimitProposal]:
     import pyarrow.compute as pc
 
-    from lowwater.lake.layout import lake_to_read
+    from lowwater.lake import layout
     from lowwater.lake.ledgers.runs import read_metrics
     from lowwater.quality.history import interval_history, limit_proposals
 
-    metrics = read_metrics(lake_to_read(root))
+    metrics = read_metrics(layout.lake_to_read(root))
     histories = []
     for name in sorted(pc.unique(metrics.column("query_set")).to_pylist()):
         metrics_of_set = metrics.filter(pc.equal(metrics.column("query_set"), name))
         histories.append(interval_history(config.history, metrics_of_set, config.length(name)))
     proposals = limit_proposals(config, histories)
     if not proposals:
-        raise LakeError(
+        raise errors.LakeError(
             f"{root}: no audited interval has {config.history.least} earlier ones to compare with",
             "audit more intervals, or lower `least` in [history]",
         )
@@ -362,35 +360,34 @@ def gx(lake: PurePath, folder: Path | None) -> None:
       lowwater gx --lake var/lake
       python -c 'import great_expectations as gx; c = gx.get_context(project_root_dir="var/lake"); print(c.checkpoints)'
     """
-    from lowwater.lake.layout import open_lake
+    from lowwater.lake import layout, locks
     from lowwater.lake.ledgers.runs import PUBLISH, read_replays
-    from lowwater.lake.locks import attempt
     from lowwater.quality.gx_project import OURS, bring, link_data, write_measure_suites, write_suites
 
     if (folder is None) == isinstance(lake, ObjectPath):
         raise click.UsageError("--to DIR is for lakes in a store, and needed for them")
-    require("lowwater gx", "quality")
+    extras.require("lowwater gx", "quality")
     from lowwater_expectations.project import write_project
 
-    opened = open_lake(lake, make=False)
+    opened = layout.open_lake(lake, make=False)
     published: dict[str, set[str]] = {}
     for row in read_replays(opened):
         if row.stage == PUBLISH and row.query:
             published.setdefault(row.query_set, set()).add(row.query)
     if not published:
-        raise LakeError(f"{lake}: nothing is published", "publish an interval with `lowwater backfill` first")
+        raise errors.LakeError(f"{lake}: nothing is published", "publish an interval with `lowwater backfill` first")
     if folder is not None:
         opened = bring(opened, folder.resolve())
     place = Path(str(opened.root))
-    with attempt(opened, "gx", wait=60) as scratch:
+    with locks.attempt(opened, "gx", wait=60) as scratch:
         assets = link_data(opened, sorted({query for queries in published.values() for query in queries}))
         suites = {name: write_suites(opened, name, sorted(queries)) for name, queries in published.items()}
         write_project(place, assets, {**suites, OURS: write_measure_suites(opened)}, scratch)
     batches = sum(len(asset.batches) for asset in assets)
-    say(f"wrote {place}/gx: {len(assets)} assets, {batches} batches, {len(published) + 1} checkpoints")
-    say(f'open it: great_expectations.get_context(project_root_dir="{place}")')
+    terminal.say(f"wrote {place}/gx: {len(assets)} assets, {batches} batches, {len(published) + 1} checkpoints")
+    terminal.say(f'open it: great_expectations.get_context(project_root_dir="{place}")')
     first = next(iter(next(iter(suites.values()))))
-    say(
+    terminal.say(
         f"the suite of a query is QUERY_SET.QUERY, such as {first}: audits ask what you save there, and "
         "`lowwater plan` names published intervals to audit again"
     )

@@ -12,16 +12,15 @@ from typing import IO, TYPE_CHECKING
 import click
 from rich.table import Table
 
+from lowwater import instants, terminal
 from lowwater.cli import options
 from lowwater.errors import LowwaterError
-from lowwater.instants import format_instant
-from lowwater.terminal import Terminal, open_console, say, styled
 
 if TYPE_CHECKING:
     from lowwater.config import Config
     from lowwater.lake.ingestion.batch import IngestResult
     from lowwater.lake.layout import Lake
-    from lowwater.lake.ledgers.captures import Capture
+    from lowwater.lake.ledgers import captures
 
 
 @click.command()
@@ -238,7 +237,7 @@ def _ingest_patterns(lake: PurePath, link: str | None, start: int | None, end: i
         for missing in files.missing:
             sound = False
             said.add(missing.folder)
-            say(f"error: {missing.error(name)}", err=True)
+            terminal.say(f"error: {missing.error(name)}", err=True)
         counts = (len(files.unchanged), "known"), (files.aside, "set aside")
         ingested = ", ".join(f"{count:,} {what}" for count, what in counts if count)
         if not files.new and files.missing and not ingested:
@@ -252,7 +251,7 @@ def _ingest_patterns(lake: PurePath, link: str | None, start: int | None, end: i
                 results += ingest_files(opened, name, files.new, config, None, tasks, tell=tell)
         except LowwaterError as error:
             sound = False
-            say(f"error: {error}", err=True)
+            terminal.say(f"error: {error}", err=True)
             if of_every_link(error):
                 break
     if results:
@@ -269,7 +268,7 @@ def tell_unread(lake: Lake, config: Config, said: Collection[str] = ()) -> None:
 
     look(lake, config)
     for line in unread_lines(lake, config, said=said):
-        say(line, err=True)
+        terminal.say(line, err=True)
 
 
 def _tell_idle_keys(lake: Lake, config: Config, *links: str) -> None:
@@ -282,14 +281,14 @@ def _tell_idle_keys(lake: Lake, config: Config, *links: str) -> None:
         if config.link(link).covers:
             paths = [capture_path(file.row.path) for file in LedgerFiles(lake, link, config.link(link)).all]
             for line in idle_keys(link, config.link(link), paths):
-                say(f"note: {line}", err=True)
+                terminal.say(f"note: {line}", err=True)
 
 
 def _show(results: Sequence[IngestResult], lake: Lake, config: Config, whole: bool = True) -> None:
     """Prints the results of ingesting files, with the records that lie outside their coverage (A1). `whole`: whether to
     print whole paths rather than file names; a common prefix is printed once."""
     from lowwater.catalog.protocols import RECORD_KINDS
-    from lowwater.lake.ledgers.captures import left_out_words
+    from lowwater.lake.ledgers import captures
     from lowwater.lake.ledgers.missing import lake_records_outside, outside_words
 
     outside = {
@@ -305,31 +304,31 @@ def _show(results: Sequence[IngestResult], lake: Lake, config: Config, whole: bo
     for column in table.columns:
         column.overflow = "fold"  # truncation could remove the part in which names differ
         column.no_wrap = column.header == "covers"
-    plain: dict[tuple[str, str], list[tuple[str, Capture]]] = {}
+    plain: dict[tuple[str, str], list[tuple[str, captures.Capture]]] = {}
     for result, name in zip(results, names, strict=True):
         for row in result.captures:
-            covered = f"{format_instant(row.covers_from)}/{format_instant(row.covers_to)}"
+            covered = f"{instants.format_instant(row.covers_from)}/{instants.format_instant(row.covers_to)}"
             count = outside.get((row.link, row.attempt))
             outside_text = "" if count is None else outside_words(row, count, config.link(row.link))
             numbers = f"{row.packets:,}", f"{row.malformed:,}", f"{count.all if count else 0:,}"
-            left_out = left_out_words(row.left_out_counts)
+            left_out = captures.left_out_words(row.left_out_counts)
             notes = "; ".join(text for text in (result.note, outside_text, left_out) if text)
             if len(results) > MOST_SHOWN and not (notes or row.malformed):
                 plain.setdefault((row.link, result.state), []).append((name[len(shared) :], row))
                 continue
             cells = name[len(shared) :], row.link, result.state, *numbers, covered, notes
-            table.add_row(*(styled(cell) for cell in cells))
+            table.add_row(*(terminal.styled(cell) for cell in cells))
     for (link, state), files in plain.items():
         (first, _), (last, _) = files[0], files[-1]
         rows = [row for _, row in files]
-        covered = f"{format_instant(min(row.covers_from for row in rows))}/"
-        covered += format_instant(max(row.covers_to for row in rows))
+        covered = f"{instants.format_instant(min(row.covers_from for row in rows))}/"
+        covered += instants.format_instant(max(row.covers_to for row in rows))
         name = first if len(files) == 1 else f"{first} ... {last} ({len(files):,} files)"
         numbers = f"{sum(row.packets for row in rows):,}", "0", "0"
-        table.add_row(*(styled(cell) for cell in (name, link, state, *numbers, covered, "")))
+        table.add_row(*(terminal.styled(cell) for cell in (name, link, state, *numbers, covered, "")))
     if shared:
-        say(f"all captures begin with {shared}")
-    open_console().print(table)
+        terminal.say(f"all captures begin with {shared}")
+    terminal.open_console().print(table)
 
 
 @click.command("set-aside")
@@ -349,8 +348,7 @@ def set_aside(files: tuple[str, ...], lake: PurePath, reason: str | None, by: st
       lowwater set-aside --lake var/lake 'captures/main1/*.pcap.bak' --reason "copies of the old disk"
     """
     from lowwater.config import load_config
-    from lowwater.lake.ingestion.folders import set_aside as put_aside
-    from lowwater.lake.ingestion.folders import undo as take_back
+    from lowwater.lake.ingestion.folders import set_aside as put_aside, undo as take_back
     from lowwater.lake.layout import open_lake
 
     if undo == bool(reason and reason.strip()):
@@ -361,8 +359,8 @@ def set_aside(files: tuple[str, ...], lake: PurePath, reason: str | None, by: st
     else:
         rows = put_aside(opened, config, files, str(reason).strip(), by or getpass.getuser())
     for row in rows:
-        say(f"{row.name}: {'counts again' if undo else 'set aside'}")
-    say("`lowwater plan` says which intervals are due now")
+        terminal.say(f"{row.name}: {'counts again' if undo else 'set aside'}")
+    terminal.say("`lowwater plan` says which intervals are due now")
 
 
 CAPTURES, TABLES = ("pcap", "pcapng"), ("csv", "json", "parquet")
@@ -431,7 +429,7 @@ def export(
     if form in TABLES:
         raise LowwaterError(f"--format {form}: link {names[0]!r} has packets", "give --format pcap or pcapng")
     predicate = read_predicate(where, protocol or "ETH")
-    with Terminal(stderr=True).working("selecting packets") as working:
+    with terminal.Terminal(stderr=True).working("selecting packets") as working:
 
         def progress(count: int) -> None:
             working(f"selecting packets: {count:,}")
@@ -442,10 +440,10 @@ def export(
         fitting = suffix if suffix in CAPTURES else "pcap" if len(selection.interfaces) == 1 else "pcapng"
         _write(out, lambda file: write_selection(selection, form or fitting, file.write))
     packets = "1 packet" if selection.packets == 1 else f"{selection.packets:,} packets"
-    say(f"{packets} to {_shown(out)}", err=True)
+    terminal.say(f"{packets} to {_shown(out)}", err=True)
     if selection.cut:
         kept = f"the lake keeps at most {selection.kept:,} bytes of them"
-        say(f"{selection.cut:,} of {packets} are truncated: {kept}", err=True)
+        terminal.say(f"{selection.cut:,} of {packets} are truncated: {kept}", err=True)
 
 
 def _check_target(out: Path, force: bool) -> None:
@@ -479,7 +477,7 @@ def _export_records(
     chosen = form or (suffix if suffix in TABLES else "csv")
     options.require_csv(spreadsheet, chosen)
     count = 0
-    with Terminal(stderr=True).working("writing records") as working:
+    with terminal.Terminal(stderr=True).working("writing records") as working:
 
         def tell(records: int) -> None:
             working(f"writing records: {records:,}")
@@ -489,7 +487,7 @@ def _export_records(
             count = write_records(selection, chosen, file, tell, spreadsheet)
 
         _write(out, write)
-    say(f"{'1 record' if count == 1 else f'{count:,} records'} to {_shown(out)}", err=True)
+    terminal.say(f"{'1 record' if count == 1 else f'{count:,} records'} to {_shown(out)}", err=True)
 
 
 def _shown(out: Path) -> str:

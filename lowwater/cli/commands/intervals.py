@@ -10,10 +10,8 @@ from typing import Any
 import click
 from rich.table import Table
 
+from lowwater import extras, instants, terminal
 from lowwater.cli import options
-from lowwater.extras import require
-from lowwater.instants import format_instant
-from lowwater.terminal import open_console, say, styled
 
 
 @click.command()
@@ -62,7 +60,7 @@ def backfill(jobs: int, order: str, spark: str | None, **selection: Any) -> None
     Example:
       lowwater backfill --lake var/lake --from 2026-01-01 --to 2026-02-01 --jobs 2
     """
-    require("lowwater backfill", "quality")
+    extras.require("lowwater backfill", "quality")
     from lowwater.quality import judge
 
     judge.begin()  # it loads for seconds, beside the imports of this process
@@ -96,7 +94,7 @@ def watch(lake: PurePath, once: bool, names: tuple[str, ...], jobs: int, queries
       lowwater watch --lake var/lake
       */10 * * * *  lowwater watch --lake /srv/lake --once
     """
-    require("lowwater watch", "quality")
+    extras.require("lowwater watch", "quality")
     from lowwater.cli.backfills import watch_lake
 
     if not watch_lake(lake, names, queries, jobs, once, spark):
@@ -129,13 +127,12 @@ def replay(
     """
     if stage and hold:
         raise click.UsageError("--stage runs one stage, --hold all but publishing; give one of them")
-    require("lowwater replay", "quality")
+    extras.require("lowwater replay", "quality")
     if stage in (None, "audit"):
         from lowwater.quality import judge
 
         judge.begin()
-    from lowwater.replay.interval import STAGES
-    from lowwater.replay.interval import replay as replay_intervals
+    from lowwater.replay.interval import STAGES, replay as replay_intervals
     from lowwater.replay.job import Job
     from lowwater.replay.progress import Progress
     from lowwater.replay.stages.runners import runner_of
@@ -149,8 +146,8 @@ def replay(
         for name, rows in outcome.rows.items():
             unchanged = not outcome.committed and outcome.state not in STAGES
             note = outcome.reason or ("already published from the same inputs" if unchanged else "")
-            table.add_row(format_instant(outcome.start), outcome.state, name, f"{rows:,}", note)
-    open_console().print(table)
+            table.add_row(instants.format_instant(outcome.start), outcome.state, name, f"{rows:,}", note)
+    terminal.open_console().print(table)
 
 
 @click.command()
@@ -164,30 +161,27 @@ def status(lake: PurePath, queries: Path) -> None:
     """
     from lowwater.config import load_config
     from lowwater.lake.layout import lake_to_read
-    from lowwater.lake.ledgers.captures import shared_lines
+    from lowwater.lake.ledgers import captures, files, missing, runs
     from lowwater.lake.ledgers.coverage import tolerated_lines, undeclared_lines
-    from lowwater.lake.ledgers.files import unread_lines
     from lowwater.lake.ledgers.intervals import BLOCKED, DAMAGED, range_words
-    from lowwater.lake.ledgers.missing import outside_lines
-    from lowwater.lake.ledgers.runs import FAILED
     from lowwater.lake.results.published import stray_lines
     from lowwater.replay.schedule.due import statuses
 
     table = Table("interval", "query set", "query", "state", "reason", box=None)
     unplanned: list[str] = []
     for row in statuses(lake, queries, lambda name, error: unplanned.append(f"query set {name}: {error}")):
-        state = styled(row.shown, "bold red" if row.shown in (BLOCKED, DAMAGED, FAILED) else "")
+        state = terminal.styled(row.shown, "bold red" if row.shown in (BLOCKED, DAMAGED, runs.FAILED) else "")
         table.add_row(range_words(row.start, row.end, row.intervals), row.query_set, row.query, state, row.why)
     none = f"no interval: {lake} has no captures, or no query set in {queries} (--queries) reads them"
     if table.row_count or not unplanned:
-        open_console().print(table if table.row_count else none)
+        terminal.open_console().print(table if table.row_count else none)
     opened, config = lake_to_read(lake), load_config(lake)
-    lines = outside_lines(opened, config), tolerated_lines(opened, config), undeclared_lines(opened, config)
-    more = shared_lines(opened), unread_lines(opened, config), stray_lines(opened)
+    lines = missing.outside_lines(opened, config), tolerated_lines(opened, config), undeclared_lines(opened, config)
+    more = captures.shared_lines(opened), files.unread_lines(opened, config), stray_lines(opened)
     for line in chain(*lines, *more):
-        say(line)
+        terminal.say(line)
     for problem in unplanned:
-        say(problem, err=True)
+        terminal.say(problem, err=True)
 
 
 MOST_CHANGES = 10
@@ -245,8 +239,8 @@ def try_(
         return
     if drop:
         drop_trial(lake_to_read(lake), name)
-        say(f"trial {name} is dropped")
+        terminal.say(f"trial {name} is dropped")
         return
-    require("lowwater try", "quality")
+    extras.require("lowwater try", "quality")
     changes = TrialChanges(tuple(file.resolve() for file in files), options.durations(skews))
     sys.exit(run_trial(TrialOptions(name, lake, queries, query_set, changes, start, end, jobs, limit, promote)))

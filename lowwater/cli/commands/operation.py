@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING
 
 import click
 
+from lowwater import errors, extras, processes
 from lowwater.cli import options
-from lowwater.errors import LakeError, LowwaterError
-from lowwater.processes import pause, until_stopped
 from lowwater.terminal import Terminal, open_console, say
 
 if TYPE_CHECKING:
-    from lowwater.lake.layout import Lake
+    from lowwater.lake import layout
 
 
 @click.command()
@@ -44,8 +43,7 @@ def doctor(prepare: bool, lake: PurePath | None) -> None:
 
         code = examine_lake(lake, Terminal())
     else:
-        from lowwater.cli.doctor import doctor as examine
-        from lowwater.cli.doctor import prepare as prepare_machine
+        from lowwater.cli.doctor import doctor as examine, prepare as prepare_machine
 
         if prepare:
             prepare_machine(Terminal(stderr=True))
@@ -78,16 +76,14 @@ def maintain(lake: PurePath, dry_run: bool, mend: bool, verify: bool, queries: P
     from rich.table import Table
 
     from lowwater.config import load_config
-    from lowwater.lake.layout import lake_to_read, open_lake
-    from lowwater.lake.maintain import DOUBLED, clock_words
-    from lowwater.lake.maintain import maintain as maintain_lake
-    from lowwater.lake.upkeep import MEND
+    from lowwater.lake import layout, upkeep
+    from lowwater.lake.maintain import DOUBLED, clock_words, maintain as maintain_lake
     from lowwater.replay.versions import take_over
 
     if verify:
-        _verify(lake_to_read(lake))
+        _verify(layout.lake_to_read(lake))
         return
-    opened, retention = open_lake(lake, make=False), load_config(lake).retention
+    opened, retention = layout.open_lake(lake, make=False), load_config(lake).retention
     actions = take_over(lake, queries, dry_run, lambda name, error: say(f"query set {name}: {error}", err=True))
     actions += maintain_lake(opened, retention, dry_run, mend=mend)
     if words := clock_words(opened):
@@ -97,18 +93,18 @@ def maintain(lake: PurePath, dry_run: bool, mend: bool, verify: bool, queries: P
         table.add_row(action.what, action.where, f"{action.files:,}", f"{action.bytes:,}", action.why)
     open_console().print(table if actions else "nothing to do")
     if twice := [action for action in actions if action.what == DOUBLED]:
-        raise LakeError("; ".join(f"{each.where} {each.why}" for each in twice), MEND)
+        raise errors.LakeError("; ".join(f"{each.where} {each.why}" for each in twice), upkeep.MEND)
 
 
-def _verify(lake: Lake) -> None:
-    from lowwater.lake.upkeep import wrong_claims
+def _verify(lake: layout.Lake) -> None:
+    from lowwater.lake import upkeep
 
     count = 0
-    for claim in wrong_claims(lake):
+    for claim in upkeep.wrong_claims(lake):
         count += 1
         say(claim)
     if count:
-        raise LakeError(
+        raise errors.LakeError(
             f"{lake.root}: the logs say something wrong {count:,} times",
             "damage or somebody else did this: do not use these tables; make them again from the captures",
         )
@@ -131,9 +127,7 @@ def metrics(lake: PurePath, queries: Path, textfile: Path | None, listen: str | 
       lowwater metrics --lake var/lake --textfile /var/lib/node_exporter/lowwater.prom --every 30s
       lowwater metrics --lake var/lake --listen 127.0.0.1:9464
     """
-    from lowwater.extras import require
-
-    require("lowwater metrics", "metrics")
+    extras.require("lowwater metrics", "metrics")
     from lowwater.replay.telemetry import metrics_text, serving
 
     if textfile is not None and listen is not None:
@@ -143,9 +137,9 @@ def metrics(lake: PurePath, queries: Path, textfile: Path | None, listen: str | 
     if listen is not None:
         host, port = _address(listen)
         metrics_text(lake, queries)  # an error now is one of the user's
-        with serving(lake, queries, host, port) as at, until_stopped() as stopped:
+        with serving(lake, queries, host, port) as at, processes.until_stopped() as stopped:
             say(f"http://{host}:{at}/metrics", err=True)
-            pause(inf, stopped)
+            processes.pause(inf, stopped)
     elif textfile is None:
         say(metrics_text(lake, queries), nl=False)
     else:
@@ -157,12 +151,12 @@ def _write(lake: PurePath, queries: Path, textfile: Path, every: int | None) -> 
 
     if textfile.suffix != ".prom":
         raise click.BadParameter(f"--textfile {textfile}: the node exporter reads files whose names end with .prom")
-    with until_stopped() as stopped:
+    with processes.until_stopped() as stopped:
         while not stopped():
             write_textfile(lake, queries, textfile)
             if every is None:
                 return
-            pause(every / 1e9, stopped)
+            processes.pause(every / 1e9, stopped)
 
 
 def _address(text: str) -> tuple[str, int]:
@@ -188,28 +182,26 @@ def traces(lake: PurePath, queries: Path, address: str, since: int | None, follo
     Example:
       lowwater traces --lake var/lake --to http://localhost:4318 --follow
     """
-    from lowwater.extras import require
-
-    require("lowwater traces", "metrics")
-    from lowwater.lake.layout import lake_to_read
+    extras.require("lowwater traces", "metrics")
+    from lowwater.lake import layout
     from lowwater.replay.schedule.links import jobs
     from lowwater.replay.telemetry import TraceSender, traces_since
 
-    def tell(name: str, error: LowwaterError) -> None:
+    def tell(name: str, error: errors.LowwaterError) -> None:
         say(f"query set {name}: {error}; its runs have no heartbeats", err=True)
 
     if every <= 0:
         raise click.BadParameter("--every must be above 0")
-    opened, at, sent = lake_to_read(lake), since or 0, 0
+    opened, at, sent = layout.lake_to_read(lake), since or 0, 0
     sender = TraceSender(address)
-    with until_stopped() as stopped:
+    with processes.until_stopped() as stopped:
         while not stopped():
             for run, spans in traces_since(opened, jobs(lake, queries, tell), at):
                 sender.send(spans)
                 at, sent = max(at, run.finished), sent + 1
             if not follow:
                 break
-            pause(every / 1e9, stopped)
+            processes.pause(every / 1e9, stopped)
     sender.close()
     say(f"{sent:,} {'run' if sent == 1 else 'runs'} sent to {address}", err=True)
 
@@ -232,11 +224,9 @@ def serve(lake: PurePath, queries: Path, host: str, port: int, token_file: Path 
     Example:
       lowwater serve --lake var/lake
     """
-    from lowwater.extras import require
-
     # Arrow reads this once, when it is loaded: its own allocators keep what they once had (ADR 131).
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
-    require("lowwater serve", "serve")
+    extras.require("lowwater serve", "serve")
     from lowwater_review.serving import serve as serve_pages
 
     serve_pages(lake, queries, host, port, token_file, lambda text: say(text, err=True), not no_login)

@@ -12,15 +12,14 @@ from functools import cache
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
+from lowwater import errors, instants
 from lowwater.config import Link, section_of
-from lowwater.errors import ConfigError
-from lowwater.instants import HOUR, SECOND
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.storage.captures import captures_like
 
 # Dates, ends, numbers and wildcards of a pattern.
 
-DAY = 24 * HOUR
+DAY = 24 * instants.HOUR
 DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _MONTH = "(?i:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)"
@@ -99,7 +98,7 @@ def pieces_of(pattern: str) -> list[str]:
             continue
         known = letter == "N" or (not digit and (letter in FIELDS or (letter in "nc" and not end)))
         if not known or digit == "0" or len(piece) < 2:
-            raise ConfigError(
+            raise errors.ConfigError(
                 f"captures = {pattern!r}: unknown field {piece!r}",
                 f"% itself is %%; known are %{', %'.join(FIELDS)}, %N, %n, %c, and %E before the fields of an end",
             )
@@ -238,7 +237,7 @@ def _fraction(values: Mapping[str, str]) -> int:
 def _nanoseconds(moment: datetime) -> int:
     """Converts a moment to ns since the epoch; of an hour that occurs twice in its time zone, the first counts."""
     since = moment.astimezone(UTC) - _EPOCH
-    return (since.days * 86400 + since.seconds) * SECOND + since.microseconds * 1000
+    return (since.days * 86400 + since.seconds) * instants.SECOND + since.microseconds * 1000
 
 
 def dated_parts(parts: list[str]) -> int:
@@ -324,7 +323,7 @@ def files_of(link: Link, start: int, end: int) -> list[Path]:
     or an end in the names, nothing is declared, and all files of the pattern are listed.
     Raises ConfigError if the link has no pattern, or its pattern has an unknown field."""
     if link.captures is None:
-        raise ConfigError("the link has no pattern of its files", "set captures in its section of lowwater.toml")
+        raise errors.ConfigError("the link has no pattern of its files", "set captures in its section of lowwater.toml")
     dated = []
     found = (path for pattern in link.captures for path in captures_like(wildcard(pattern)) if _match(pattern, path))
     for path in dict.fromkeys(found):

@@ -36,9 +36,8 @@ from lowwater.lake.files.names import (
 from lowwater.lake.files.patterns import is_dated, literal, pieces_of, regex_of
 from lowwater.lake.files.sample import LogProposal, RecordProposal, Sample
 from lowwater.limits import COMPARED_NAMES, PROPOSAL_READ_BYTES, PROPOSED_FILES
-from lowwater.storage import objects
+from lowwater.storage import objects, untrusted
 from lowwater.storage.captures import StoredCapture
-from lowwater.storage.untrusted import open_regular
 
 # A capture of a link begins where another ends, within its disorder. Captures of several links, taken at the same
 # time, overlap; a number in their names tells the links apart.
@@ -574,7 +573,7 @@ def _by_digest(folder: Path, names: Sequence[str], count: int) -> list[list[str]
     groups: dict[bytes, list[str]] = defaultdict(list)
     for name in names:
         digest = sha256()
-        with open_regular(folder / name) as file:
+        with untrusted.open_regular(folder / name) as file:
             while count - file.tell() > 0 and (block := file.read(min(COPY_BEGINNING, count - file.tell()))):
                 digest.update(block)
         groups[digest.digest()].append(name)

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 
+from lowwater import config, instants, terminal
+from lowwater.capture import inspect, reader
 from lowwater.capture.formats.classic import STAMP
-from lowwater.capture.inspect import CaptureFacts, doubts, inspect_times
-from lowwater.capture.reader import open_capture, read
 from lowwater.capture.records.sanity import END_OF_TIME
 from lowwater.capture.tables.options import TableOptions, TextOptions
 from lowwater.capture.tables.reader import first_timestamp, inspect_records, refused_fields
@@ -23,12 +23,9 @@ from lowwater.capture.tables.sniffing import BEARABLE, Column, Kind, SniffedLog,
 from lowwater.catalog.protocols import PROTOCOLS
 from lowwater.catalog.records import ISO, SECONDS, RecordLayout
 from lowwater.catalog.values import Type
-from lowwater.config import Link
 from lowwater.errors import CaptureError, QueryError
 from lowwater.gsql.parser import parse
-from lowwater.instants import format_duration
 from lowwater.plan.bind.names import UNITS, declare
-from lowwater.terminal import shown
 
 # Logs that a ready protocol reads.
 
@@ -56,7 +53,7 @@ def propose_log(path: Path) -> LogProposal | None:
     log = sniff_log(path)
     if log is None:
         return None
-    facts = inspect_records(path, TableOptions(log.kind, log.layout), END_OF_TIME, Link().skew)
+    facts = inspect_records(path, TableOptions(log.kind, log.layout), END_OF_TIME, config.Link().skew)
     return LogProposal(log, facts.interfaces[0].lateness.largest)
 
 
@@ -215,7 +212,7 @@ def _notes(table: SniffedTable, index: int, kind: Kind) -> list[str]:
         if table.guessed:
             notes.append("the clock by its name; its unit is a guess: its values are near no instant of today")
     elif disorder is not None and not disorder.falls and disorder.absent <= BEARABLE * table.records:
-        behind = format_duration(disorder.largest)
+        behind = instants.format_duration(disorder.largest)
         notes.append(f"a time as well: it runs behind by at most {behind} in the sample")
         steps = -(-disorder.largest // UNITS[kind.unit])
         notes[-1] += f"; (increasing, banded {steps}) lets queries close groups by it"
@@ -274,7 +271,7 @@ def _quoted(text: str) -> str:
 
 
 def _comment(text: str) -> str:
-    return shown(text).replace("\n", " ")[:200]
+    return terminal.shown(text).replace("\n", " ")[:200]
 
 
 # The sample.
@@ -298,9 +295,9 @@ class Sample:
 
     def __post_init__(self) -> None:
         self.first = cache(self._first)
-        self._read_before: dict[str, CaptureFacts | None] = {}
+        self._read_before: dict[str, inspect.CaptureFacts | None] = {}
 
-    def facts(self, name: str) -> CaptureFacts | None:
+    def facts(self, name: str) -> inspect.CaptureFacts | None:
         """Returns the facts of a file; None if it is no capture."""
         if name not in self._read_before:
             self._read_before[name] = self._facts(name)
@@ -338,7 +335,7 @@ class Sample:
         for name in names:
             self.progress(name)
             try:
-                open_capture(self.folder / name)
+                reader.open_capture(self.folder / name)
                 return None
             except CaptureError as error:
                 reasons[name] = error.message
@@ -375,21 +372,21 @@ class Sample:
         self.progress(name)
         try:
             if proposal := self.records.get(name):
-                return first_timestamp(self.folder / name, proposal.options, Link().jump + proposal.ahead)
-            with closing(read(self.folder / name, Link().jump, BEGINNING, sha256="").spans()) as spans:
+                return first_timestamp(self.folder / name, proposal.options, config.Link().jump + proposal.ahead)
+            with closing(reader.read(self.folder / name, config.Link().jump, BEGINNING, sha256="").spans()) as spans:
                 return next((int(span.records[STAMP, span.sane[0]]) for span in spans if len(span.sane)), None)
         except CaptureError as error:
             self.skipped.setdefault(name, error.message)
             return None
 
-    def _facts(self, name: str) -> CaptureFacts | None:
+    def _facts(self, name: str) -> inspect.CaptureFacts | None:
         self.progress(name)
         try:
             if proposal := self.records.get(name):
-                jump = Link().jump + proposal.ahead  # so that the disorder of the sample passes
-                return inspect_records(self.folder / name, proposal.options, jump, Link().skew)
-            open_capture(self.folder / name)
-            return _as_it_looks(inspect_times(self.folder / name, Link().jump, Link().skew))
+                jump = config.Link().jump + proposal.ahead  # so that the disorder of the sample passes
+                return inspect_records(self.folder / name, proposal.options, jump, config.Link().skew)
+            reader.open_capture(self.folder / name)
+            return _as_it_looks(inspect.inspect_times(self.folder / name, config.Link().jump, config.Link().skew))
         except CaptureError as error:
             self.skipped.setdefault(name, error.message)
             return None
@@ -416,11 +413,11 @@ class Sample:
         return sorted(firsts, key=lambda name: (firsts[name], name))
 
 
-def _as_it_looks(facts: CaptureFacts) -> CaptureFacts:
+def _as_it_looks(facts: inspect.CaptureFacts) -> inspect.CaptureFacts:
     """Reads a capture again by another unit of its times, if the one that it says is impossible and that one is not."""
-    for doubt in doubts(facts):
+    for doubt in inspect.doubts(facts):
         if doubt.impossible and doubt.resolution:
-            other = inspect_times(facts.path, Link().jump, Link().skew, doubt.resolution)
-            if other.summary.packets and not any(later.impossible for later in doubts(other)):
+            other = inspect.inspect_times(facts.path, config.Link().jump, config.Link().skew, doubt.resolution)
+            if other.summary.packets and not any(later.impossible for later in inspect.doubts(other)):
                 return replace(other, doubted=doubt.words)
     return facts

@@ -9,28 +9,15 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
+from lowwater import errors, limits, link_names
 from lowwater.capture.content.retention import ContentOptions
 from lowwater.capture.tables.options import TableOptions
 from lowwater.config import Config, Link, section_of
 from lowwater.documents import FILE_NAME
-from lowwater.errors import ConfigError
 from lowwater.lake.files.patterns import declared_coverage, files_of
-from lowwater.lake.ingestion.record_options import record_options
-from lowwater.lake.ingestion.replacement import LedgerFile, LedgerFiles
+from lowwater.lake.ingestion import record_options, replacement
 from lowwater.lake.layout import Lake
-from lowwater.lake.ledgers.files import (
-    ASIDE,
-    EMPTY,
-    READ,
-    REFUSED,
-    FolderNames,
-    SeenFile,
-    location,
-    read_seen,
-    told_files,
-)
-from lowwater.limits import WATCH_BYTES, WATCH_FILES
-from lowwater.link_names import family_of
+from lowwater.lake.ledgers import files as ledger
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.storage import paths
 from lowwater.storage.captures import is_address
@@ -50,9 +37,9 @@ class MissingFolder:
     folder: str
     why: str
 
-    def error(self, link: str) -> ConfigError:
+    def error(self, link: str) -> errors.ConfigError:
         """Makes the error that names link, folder and setting."""
-        return ConfigError(
+        return errors.ConfigError(
             f"link {link!r}: the folder {self.folder} {self.why}, so that no file of it is found: captures = "
             f"{self.pattern!r} in {section_of(link)}",
             f"mount or make the folder, or write where the captures lie now in {FILE_NAME}: files that were ingested "
@@ -85,7 +72,7 @@ def _of_patterns(config: Config, link: str | None, start: int | None, end: int |
     files = pattern_files(config, link, start, end)
     if not files:
         which = "no link has" if link is None else f"link {link!r} does not have"
-        raise ConfigError(
+        raise errors.ConfigError(
             f"{which} a pattern of its files",
             f'write captures = "..." in [links.NAME] of {FILE_NAME}, let `lowwater init` propose it, or name the files',
         )
@@ -107,7 +94,7 @@ def pattern_files(
 
 def without_aside(lake: Lake, settings: Link, files: Sequence[Path]) -> list[Path]:
     """Leaves out the files of a link that somebody set aside, as long as they have the size that they had then."""
-    aside = _by_place(lake, settings, (row for row in told_files(lake).values() if row.state == ASIDE))
+    aside = _by_place(lake, settings, (row for row in ledger.told_files(lake).values() if row.state == ledger.ASIDE))
     if not aside:
         return list(files)
     return [path for path in files if (row := aside.get(_place(path))) is None or path.stat().st_size != row.size]
@@ -117,9 +104,9 @@ def _place(path: Path) -> str:
     return str(path.absolute())
 
 
-def _by_place(lake: Lake, settings: Link, rows: Iterable[SeenFile]) -> dict[str, SeenFile]:
+def _by_place(lake: Lake, settings: Link, rows: Iterable[ledger.SeenFile]) -> dict[str, ledger.SeenFile]:
     """Returns rows of the ledger of files by where their files lie now, by the patterns of a link."""
-    names, placed = FolderNames(settings), [(location(lake, row.path), row) for row in rows]
+    names, placed = ledger.FolderNames(settings), [(ledger.location(lake, row.path), row) for row in rows]
     known = {place for place, _ in placed}
     return {names.moved(place, None, known.__contains__) or place: row for place, row in placed}
 
@@ -127,7 +114,7 @@ def _by_place(lake: Lake, settings: Link, rows: Iterable[SeenFile]) -> dict[str,
 def missing_folders(settings: Link) -> list[MissingFolder]:
     """Returns the folders of the patterns of a link that are not there, or cannot be read."""
     missing = []
-    for pattern, folder in FolderNames(settings).folders:
+    for pattern, folder in ledger.FolderNames(settings).folders:
         why, there = "", is_address(folder)
         try:
             if not there:
@@ -146,8 +133,8 @@ def missing_folders(settings: Link) -> list[MissingFolder]:
 def _of_link(lake: Lake, config: Config, name: str, found: Sequence[Path]) -> Arrivals:
     settings = config.link(name)
     files = without_aside(lake, settings, found)
-    aside = {location(lake, row.path) for row in told_files(lake).values() if row.state == ASIDE}
-    known = _Known(lake, name, settings, record_options(config, name) or ContentOptions.of(settings))
+    aside = {ledger.location(lake, row.path) for row in ledger.told_files(lake).values() if row.state == ledger.ASIDE}
+    known = _Known(lake, name, settings, record_options.record_options(config, name) or ContentOptions.of(settings))
     unchanged = {path for path in files if known.unchanged(path)}
     assert settings.captures is not None
     return Arrivals(
@@ -164,13 +151,13 @@ class _Known:
 
     def __init__(self, lake: Lake, link: str, settings: Link, options: ContentOptions | TableOptions) -> None:
         self._lake, self._settings, self._options = lake, settings, options
-        self._ledger = LedgerFiles(lake, link, settings)
-        self._copies: dict[str, LedgerFile] = {}
+        self._ledger = replacement.LedgerFiles(lake, link, settings)
+        self._copies: dict[str, replacement.LedgerFile] = {}
         for file in self._ledger.all:
             if file.copies and self._ledger.where(file) is not None:
                 for key, copy in file.row.copied_to.items():
                     rows = (replace(row, bytes=copy.bytes, ingested_at=copy.seen_at) for row in file.rows)
-                    self._copies.setdefault(location(lake, key), LedgerFile(tuple(rows)))
+                    self._copies.setdefault(ledger.location(lake, key), replacement.LedgerFile(tuple(rows)))
 
     def unchanged(self, path: Path) -> bool:
         """Whether the lake has a file as it is now, decoded as the settings want it."""
@@ -183,7 +170,7 @@ class _Known:
             return True
         return any(self._is(path, status, file) for file in self._ledger.at(path))
 
-    def _is(self, path: Path, status: os.stat_result, file: LedgerFile) -> bool:
+    def _is(self, path: Path, status: os.stat_result, file: replacement.LedgerFile) -> bool:
         return (
             not file.row.growing
             and status.st_size == file.row.bytes
@@ -192,12 +179,12 @@ class _Known:
             and (self._is_older(path, status, file) or self._was_seen(path, status, file))
         )
 
-    def _is_older(self, path: Path, status: os.stat_result, file: LedgerFile) -> bool:
+    def _is_older(self, path: Path, status: os.stat_result, file: replacement.LedgerFile) -> bool:
         """Whether nothing was written since the ingest to a file that has not been moved. Files of two recorders may
         have one name and one length."""
         return status.st_mtime_ns < file.row.ingested_at - SETTLED and not self._ledger.has_moved(path, file)
 
-    def _was_seen(self, path: Path, status: os.stat_result, file: LedgerFile) -> bool:
+    def _was_seen(self, path: Path, status: os.stat_result, file: replacement.LedgerFile) -> bool:
         """Whether the ledger of files saw it as it is now, here or where it was moved from, as this capture."""
         seen = self._read.get(_place(path))
         return (
@@ -208,9 +195,11 @@ class _Known:
         )
 
     @cached_property
-    def _read(self) -> dict[str, SeenFile]:
+    def _read(self) -> dict[str, ledger.SeenFile]:
         return _by_place(
-            self._lake, self._settings, (row for row in read_seen(self._lake).values() if row.state == READ)
+            self._lake,
+            self._settings,
+            (row for row in ledger.read_seen(self._lake).values() if row.state == ledger.READ),
         )
 
 
@@ -237,7 +226,7 @@ class Found:
     growing: tuple[tuple[Path, FileState], ...] = ()  # files that are still being written, if they are asked for
     waiting: int = 0  # number of other files that are still being written
     # what is wrong with the settings of the link, so that its files wait and those of others do not
-    fault: ConfigError | None = None
+    fault: errors.ConfigError | None = None
 
 
 class Watch:
@@ -270,11 +259,11 @@ class Watch:
         if config != self._config:
             self._config, self._tried = config, {}
         new: dict[str, Arrivals] = {}
-        faults: dict[str, ConfigError] = {}
+        faults: dict[str, errors.ConfigError] = {}
         for name, files in _of_patterns(config, self._link, *self._span).items():
             try:
                 new[name] = _of_link(self._lake, config, name, files)
-            except ConfigError as error:
+            except errors.ConfigError as error:
                 if self._link is not None:
                     raise
                 faults[name] = error
@@ -318,7 +307,7 @@ def portions(files: Iterable[tuple[Path, FileState]]) -> Iterator[list[tuple[Pat
     portion: list[tuple[Path, FileState]] = []
     size = 0
     for file in files:
-        if portion and (len(portion) >= WATCH_FILES or size + file[1].size > WATCH_BYTES):
+        if portion and (len(portion) >= limits.WATCH_FILES or size + file[1].size > limits.WATCH_BYTES):
             yield portion
             portion, size = [], 0
         portion.append(file)
@@ -329,8 +318,8 @@ def portions(files: Iterable[tuple[Path, FileState]]) -> Iterator[list[tuple[Pat
 
 def lying(lake: Lake, config: Config, links: Iterable[str], now: int) -> list[tuple[str, Path]]:
     """Complete files (link, path) in the folders of some links that the next ingest takes in, as they are now."""
-    families = {family_of(link) for link in links}
-    names = [name for name, link in config.links.items() if family_of(name) in families and link.captures]
+    families = {link_names.family_of(link) for link in links}
+    names = [name for name, link in config.links.items() if link_names.family_of(name) in families and link.captures]
     watches = [Watch(lake, 0, link=name, clock=lambda: now) for name in names]
     found = not_refused(lake, [each for watch in watches for each in watch.look(config)])
     return [(each.link, path) for each in found for path, _ in each.complete]
@@ -341,9 +330,9 @@ def not_refused(lake: Lake, arrivals: Sequence[Found]) -> list[Found]:
     process of its own each time, would else read them each time."""
     settings = paths.written_at(lake.root / FILE_NAME)
     known = {
-        (location(lake, row.path), row.size, row.written)
-        for row in told_files(lake).values()
-        if row.state in (REFUSED, EMPTY) and row.seen_at >= settings * 1e9
+        (ledger.location(lake, row.path), row.size, row.written)
+        for row in ledger.told_files(lake).values()
+        if row.state in (ledger.REFUSED, ledger.EMPTY) and row.seen_at >= settings * 1e9
     }
 
     def is_new(path: Path, state: FileState) -> bool:

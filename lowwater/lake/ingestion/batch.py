@@ -12,14 +12,12 @@ from pathlib import Path, PurePath
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lowwater import config, errors, threads
+from lowwater.capture import inspect, reader
 from lowwater.capture.content.retention import ContentOptions
-from lowwater.capture.inspect import subsecond_words
-from lowwater.capture.reader import CaptureChunk
 from lowwater.capture.records.facts import CaptureSummary, InterfaceSummary
 from lowwater.capture.tables.options import TableOptions
 from lowwater.catalog.protocols import RECORD_KINDS
-from lowwater.config import Link
-from lowwater.errors import LowwaterError
 from lowwater.instants import format_instant
 from lowwater.lake.files import patterns
 from lowwater.lake.ingestion import replacement
@@ -43,7 +41,6 @@ from lowwater.lake.packets import PacketFiles
 from lowwater.lake.tables import DataFile, append_rows, swap_files
 from lowwater.limits import COMMIT_BYTES, COMMIT_CAPTURES, FILE_ROWS, INGEST_CHUNK_BYTES
 from lowwater.storage.paths import exists, locals_of
-from lowwater.threads import TaskMap, each_on_threads
 
 TASK_ROWS = FILE_ROWS // 2
 """Approximate number of records of a task."""
@@ -100,7 +97,7 @@ class Batch:
     def __init__(
         self,
         ledger: replacement.LedgerFiles,
-        settings: Link,
+        settings: config.Link,
         paths: Sequence[Path],
         coverage: Sequence[replacement.Coverage | None],
         growing: bool,
@@ -110,8 +107,8 @@ class Batch:
         shared: PurePath | None = None,
     ) -> None:
         self.results: dict[int, IngestResult] = {}
-        self.errors: list[LowwaterError] = []
-        self.refused: dict[int, LowwaterError] = {}
+        self.errors: list[errors.LowwaterError] = []
+        self.refused: dict[int, errors.LowwaterError] = {}
         self._ledger = ledger
         self._settings = settings
         self._content = records or ContentOptions.of(settings)
@@ -127,7 +124,7 @@ class Batch:
         self._portion = _Portion()
         self._duplicates: list[tuple[int, Survey]] = []
 
-    def tasks(self, runner: TaskMap) -> Iterator[PackTask]:
+    def tasks(self, runner: threads.TaskMap) -> Iterator[PackTask]:
         """Yields the tasks of all files to pack, as their surveys become complete."""
         in_chunks = isinstance(self._content, ContentOptions)
         # Spark begins when all tasks are known: there a survey beside them gains nothing, and is a task of its own.
@@ -136,7 +133,7 @@ class Batch:
             for number in range(len(self._paths)):
                 yield from self._pack_while_surveying(number)
             return
-        surveyor = runner if self._shared is None else each_on_threads
+        surveyor = runner if self._shared is None else threads.each_on_threads
         tasks = [self._survey_of(number) for number in range(len(self._paths))]
         for number, result in enumerate(surveyor(survey, tasks)):
             if isinstance(result, FailedTask):
@@ -258,10 +255,10 @@ class Batch:
                 work = self._works[task.file]
                 work.done.append(FailedTask(not_written(self._table, task.path, error), task.file))
 
-    def _parts(self, number: int, chunks: Iterable[CaptureChunk]) -> Iterator[PackTask]:
+    def _parts(self, number: int, chunks: Iterable[reader.CaptureChunk]) -> Iterator[PackTask]:
         """Yields a task for successive chunks of about TASK_ROWS records together."""
         self._works[number] = work = _Work(uuid.uuid4().hex[:12])
-        portion: list[CaptureChunk] = []
+        portion: list[reader.CaptureChunk] = []
         first = 0
         for chunk in chunks:
             if portion and chunk.position - portion[0].position >= TASK_ROWS:
@@ -273,7 +270,7 @@ class Batch:
             work.tasks += 1
             yield self._task(number, work, tuple(portion), first)
 
-    def _task(self, number: int, work: _Work, chunks: tuple[CaptureChunk, ...] | None, first: int) -> PackTask:
+    def _task(self, number: int, work: _Work, chunks: tuple[reader.CaptureChunk, ...] | None, first: int) -> PackTask:
         return PackTask(
             packets=self._table,
             link=self._ledger.link,
@@ -301,12 +298,12 @@ class Batch:
         del self._works[number]
         try:
             self._add(number, work, work.survey)
-        except LowwaterError as error:
+        except errors.LowwaterError as error:
             self._refuse(number, error)
         if len(self._portion.results) >= COMMIT_CAPTURES or self._portion.bytes >= COMMIT_BYTES:
             self.commit()
 
-    def _refuse(self, number: int, error: LowwaterError) -> None:
+    def _refuse(self, number: int, error: errors.LowwaterError) -> None:
         self.errors.append(error)
         self.refused[number] = error
 
@@ -326,7 +323,7 @@ class Batch:
             if damage:
                 append_rows(lake.malformed, pa.concat_tables(damage), lake.fence)
             self._ledger.commit()
-        except LowwaterError as error:
+        except errors.LowwaterError as error:
             self._ledger.undo()
             for number in portion.results:
                 self._refuse(number, error)
@@ -387,7 +384,7 @@ class Batch:
             new = replacement.LedgerFile(tuple(_counted(row, attempt_paths(packets, row)) for row in new.rows))
         try:
             self._ledger.put(new, self._settings, 0)
-        except LowwaterError as error:
+        except errors.LowwaterError as error:
             self._refuse(number, error)
             return
         self._portion.results[number] = replace(result, captures=new.rows)
@@ -450,7 +447,7 @@ class Batch:
         replaced, note = self._ledger.put(file, self._settings, facts.unpacked)
         note = "read again: packets of it were missing" if damaged else note
         beyond = pc.sum(pc.equal(damage.column("reason"), "sub-second")).as_py() or 0
-        doubt = subsecond_words(beyond, file.packets + sum(row.malformed for row in file.rows))
+        doubt = inspect.subsecond_words(beyond, file.packets + sum(row.malformed for row in file.rows))
         notes = "; ".join(text for text in (note, note_kept, _note(file), absent_words(file.row), doubt) if text)
         portion, state = self._portion, "replaced" if replaced else "added"
         portion.results[number] = IngestResult(survey.path, file.rows, state, notes, doubt)

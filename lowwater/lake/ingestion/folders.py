@@ -16,20 +16,17 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from lowwater import documents, instants
+from lowwater.capture import inspect, reader
 from lowwater.capture.formats.classic import STAMP
 from lowwater.capture.formats.sources import DecompressedSource, open_source
-from lowwater.capture.inspect import CaptureFacts, inspect_times
-from lowwater.capture.reader import digest, open_capture, read
 from lowwater.capture.tables.options import TableOptions
 from lowwater.capture.tables.reader import first_timestamp, inspect_records
 from lowwater.catalog.protocols import LOG_KINDS
 from lowwater.config import Config
-from lowwater.documents import stored_object
 from lowwater.errors import CaptureError, ConfigError, LowwaterError
-from lowwater.instants import SECOND
 from lowwater.lake.files.patterns import date_shape, dated_parts, declared_coverage, files_of, wildcard
-from lowwater.lake.ingestion.batch import IngestResult
-from lowwater.lake.ingestion.record_options import record_options
+from lowwater.lake.ingestion import batch, record_options
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers import files as ledger
 from lowwater.lake.ledgers.captures import Captures, CopiedFile, ingested_links, read_captures
@@ -196,8 +193,10 @@ def _beside(part: str) -> Callable[[str], bool]:
 # unread file falls. A file is opened only where its name, size and last write say that it is new.
 
 
-SETTLED = 10 * SECOND  # time without a write after which a file counts as complete, ns
-SILENCE = 3600 * SECOND  # shortest silence of a file, ns, for which it does not fall into the intervals within it
+SETTLED = 10 * instants.SECOND  # time without a write after which a file counts as complete, ns
+SILENCE = (
+    3600 * instants.SECOND
+)  # shortest silence of a file, ns, for which it does not fall into the intervals within it
 
 _BEGINNING = 1 << 16
 _SMALL = 16 << 20
@@ -257,7 +256,7 @@ def look(lake: Lake, config: Config, clock: Callable[[], int] = time.time_ns) ->
 
 
 def record(
-    lake: Lake, config: Config, link: str, results: Iterable[IngestResult], refused: Mapping[Path, LowwaterError]
+    lake: Lake, config: Config, link: str, results: Iterable[batch.IngestResult], refused: Mapping[Path, LowwaterError]
 ) -> None:
     """Keeps what an ingest did: which files it refused, and why, and that those are read which were not. There is no
     commit where nothing is new."""
@@ -287,7 +286,7 @@ def record(
         ledger.put_seen(held, rows)
 
 
-def _is_news(lake: Lake, told: ledger.SeenFile | None, result: IngestResult) -> bool:
+def _is_news(lake: Lake, told: ledger.SeenFile | None, result: batch.IngestResult) -> bool:
     """Whether the ledger must be told of a file that was taken: by itself a look knows it by path and size only."""
     if told is not None:
         return True
@@ -334,7 +333,7 @@ class _Reading:
 
     def _options(self, link: str) -> TableOptions | LowwaterError | None:
         try:
-            return record_options(self._config, link)
+            return record_options.record_options(self._config, link)
         except LowwaterError as error:
             return error
 
@@ -348,19 +347,19 @@ class _Reading:
             if whole and (size <= self._left or self._left == LOOK_READ_BYTES):  # one file of any size is read
                 self._left -= size
                 if options is None:
-                    facts = inspect_times(file, settings.jump, settings.skew)
+                    facts = inspect.inspect_times(file, settings.jump, settings.skew)
                 else:
                     facts = inspect_records(file, options, settings.jump, settings.skew)
                 return _of(facts, settings.skew)
             if options is not None:
                 return _Facts(first_timestamp(file, options, settings.jump))
-            with closing(read(file, settings.jump, _BEGINNING, sha256="").spans()) as spans:
+            with closing(reader.read(file, settings.jump, _BEGINNING, sha256="").spans()) as spans:
                 return _Facts(next((int(span.records[STAMP, span.sane[0]]) for span in spans if len(span.sane)), None))
         except (LowwaterError, OSError):
             return _Facts()
 
 
-def _of(facts: CaptureFacts, skew: int) -> _Facts:
+def _of(facts: inspect.CaptureFacts, skew: int) -> _Facts:
     """Takes the facts of a file that was read; a record far behind the clock is of no time of its own (A1)."""
     summaries = [each.summary for each in facts.interfaces if each.summary is not None]
     malformed = sum(each.malformed.total() for each in facts.interfaces)
@@ -374,7 +373,7 @@ def _of(facts: CaptureFacts, skew: int) -> _Facts:
 
 def _digests(path: Path, packed: bool) -> str:
     """Returns the SHA-256 of a file, and of what it is decompressed, by which it is known under another name."""
-    found = [digest(path)]
+    found = [reader.digest(path)]
     if packed:
         hashed, buffer = hashlib.sha256(), bytearray(1 << 20)
         with closing(DecompressedSource(open_source(path)[1], False)) as source:
@@ -448,7 +447,7 @@ class _Look:
         ):
             own = CopiedFile(sha256 or capture, size, at)
             places = dict.fromkeys(ledger.places_of(self._lake, path, stored), own)
-            others = stored_object(copies or "{}").items()
+            others = documents.stored_object(copies or "{}").items()
             places |= {ledger.location(self._lake, other): CopiedFile(*copy) for other, copy in others}
             for place, copy in places.items():
                 taken = _Taken(family, copy.bytes, copy.seen_at, capture, bool(growing))
@@ -611,7 +610,7 @@ class _Look:
         of_packets = [link for link in bare.links if self._reading.options(link) is None]
         if of_packets:
             try:
-                open_capture(path)
+                reader.open_capture(path)
             except CaptureError as error:
                 why = _words(error)
                 if _CAPTURE.search(file.name) and "empty file" not in error.message:

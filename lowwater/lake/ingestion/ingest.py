@@ -13,34 +13,30 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as pads
 
+from lowwater import documents, link_names, threads
 from lowwater.capture.tables.options import TableOptions
 from lowwater.config import Config, section_of
-from lowwater.documents import FILE_NAME
 from lowwater.errors import ConfigError, LakeError, LowwaterError, OverlapError
+from lowwater.lake import layout, upkeep
 from lowwater.lake.files.patterns import declared_coverage
+from lowwater.lake.ingestion import record_options, replacement
 from lowwater.lake.ingestion.batch import Batch, IngestResult
 from lowwater.lake.ingestion.folders import record
-from lowwater.lake.ingestion.record_options import record_options
-from lowwater.lake.ingestion.replacement import Coverage, LedgerFiles
 from lowwater.lake.ingestion.tasks import pack
-from lowwater.lake.layout import MALFORMED, Lake, make_records_table
 from lowwater.lake.ledgers.captures import Capture, few, of_family, read_captures, shared_notes
 from lowwater.lake.locks import folder_of, handed_over, hold
 from lowwater.lake.tables import commit, fence_off, live_files, quote, read_rows, safe_name, swap_files
-from lowwater.lake.upkeep import tidy_ledgers
 from lowwater.limits import INGEST_WAIT
-from lowwater.link_names import FORM, family_of, is_link_name
 from lowwater.storage import paths
 from lowwater.storage.captures import capture_path
 from lowwater.storage.object_paths import ObjectPath
 from lowwater.storage.paths import write
-from lowwater.threads import TaskMap, each_on_threads
 
 # What dead attempts and replaced captures left. Removed under the lock of an ingest, after it has read or changed the
 # ledger: no reader uses files outside of the ledger.
 
 
-def clean(lake: Lake, link: str, attempts: Collection[str]) -> None:
+def clean(lake: layout.Lake, link: str, attempts: Collection[str]) -> None:
     """Removes what other attempts left of a link and its interfaces: committed files and rows, and files on disk.
     Raises LakeError if the lake cannot be written. `link`: the link, without an interface."""
     # A link that had other records before may have left files in both tables.
@@ -62,7 +58,7 @@ def _is_tidy(note: PurePath) -> bool:
     return False
 
 
-def _clean_table(lake: Lake, table: PurePath, name: str, attempts: Collection[str]) -> None:
+def _clean_table(lake: layout.Lake, table: PurePath, name: str, attempts: Collection[str]) -> None:
     own = f"link={name}"
     folders = [path for path in paths.folders(table) if path.name == own or path.name.startswith(f"{own}@")]
     stored = (path for folder in folders for path in paths.matching(folder, "hour=*/*.parquet"))
@@ -78,9 +74,9 @@ def _clean_table(lake: Lake, table: PurePath, name: str, attempts: Collection[st
         raise LakeError(f"{path}: cannot be removed: {error.strerror}", "check that the lake is writable") from error
 
 
-def _clean_malformed(lake: Lake, link: str, attempts: Collection[str]) -> None:
+def _clean_malformed(lake: layout.Lake, link: str, attempts: Collection[str]) -> None:
     attempt_names = pa.array(sorted(attempts), pa.string())
-    stray = read_rows(lake.malformed, MALFORMED, of_family(link) & ~pads.field("attempt").isin(attempt_names))
+    stray = read_rows(lake.malformed, layout.MALFORMED, of_family(link) & ~pads.field("attempt").isin(attempt_names))
     if stray.num_rows:
         links, dead = (", ".join(map(quote, pc.unique(stray.column(name)).to_pylist())) for name in ("link", "attempt"))
         where = f"link IN ({links}) AND attempt IN ({dead})"
@@ -97,12 +93,12 @@ SHOWN = 10
 
 
 def ingest(
-    lake: Lake,
+    lake: layout.Lake,
     link: str,
     files: Iterable[Path],
     config: Config,
-    covers: Coverage | None = None,
-    runner: TaskMap = each_on_threads,
+    covers: replacement.Coverage | None = None,
+    runner: threads.TaskMap = threads.each_on_threads,
     growing: bool = False,
     clock: Callable[[], int] = time.time_ns,
     records: TableOptions | None = None,
@@ -131,26 +127,26 @@ def ingest(
     or the settings do not name the protocol of records that are no packets; CaptureError if files are no captures, and
     OverlapError if one overlaps another by more than the skew of the link (T1): the others are ingested nevertheless;
     LakeError if the lake cannot be written."""
-    if not is_link_name(link):
-        raise ConfigError(f"{link!r} is not a valid name of a link", f"write {FORM}")
+    if not link_names.is_link_name(link):
+        raise ConfigError(f"{link!r} is not a valid name of a link", f"write {link_names.FORM}")
     paths = [capture_path(path) for path in files]
     settings = config.link(link)
-    records = records or record_options(config, link)
+    records = records or record_options.record_options(config, link)
     if covers is not None and (len(paths) != 1 or covers[1] <= covers[0]):
         raise ConfigError(
             "--covers FROM/TO declares what one file covers, and TO is after FROM",
-            f"write a line for each of several files in {section_of(link, 'covers')} of {FILE_NAME}",
+            f"write a line for each of several files in {section_of(link, 'covers')} of {documents.FILE_NAME}",
         )
-    family = family_of(link)
+    family = link_names.family_of(link)
     # The lock is held while decoding: a file that the ledger does not name is then the leftover of a dead attempt.
     name = f"ingest of {family}"
     home = folder_of(lake, name)
     with hold(lake, name, INGEST_WAIT) as fence, handed_over(lake, home, getattr(runner, "far", False)) as shared:
         lake = replace(lake, fence=fence)
         fence_off([lake.packets, lake.records(link), lake.captures, lake.malformed], fence)
-        ledger = LedgerFiles(lake, link, settings)
+        ledger = replacement.LedgerFiles(lake, link, settings)
         if records is not None:
-            make_records_table(lake.records(link), records.layout.schema)
+            layout.make_records_table(lake.records(link), records.layout.schema)
         note = lake.source / "_ingests" / safe_name(family)
         stored = isinstance(note, ObjectPath)
         if not (stored and _is_tidy(note)):
@@ -172,7 +168,7 @@ def ingest(
     # A file of a store that is away is no file that is refused: the next ingest reads it.
     refused = {paths[number]: error for number, error in batch.refused.items() if not isinstance(error, LakeError)}
     record(lake, config, link, batch.results.values(), refused)
-    tidy_ledgers(lake.root, (lake.captures, lake.malformed, lake.files))
+    upkeep.tidy_ledgers(lake.root, (lake.captures, lake.malformed, lake.files))
     _tell_shared(lake, batch.results)
     errors = batch.errors
     if refusals is not None:
@@ -185,7 +181,7 @@ def ingest(
     return _in_force(lake, results)
 
 
-def _with_interfaces(result: IngestResult, ledger: LedgerFiles, before: Collection[str]) -> IngestResult:
+def _with_interfaces(result: IngestResult, ledger: replacement.LedgerFiles, before: Collection[str]) -> IngestResult:
     """Adds to the note which interfaces of the link a file does not declare, and which no file declared before (T5)."""
     own = {row.link for row in result.captures}
     all_links = {row.link for file in ledger.all if file.source == ledger.link for row in file.rows}
@@ -198,7 +194,7 @@ def _with_interfaces(result: IngestResult, ledger: LedgerFiles, before: Collecti
     return replace(result, note="; ".join(note for note in (result.note, *notes) if note))
 
 
-def _in_force(lake: Lake, results: Sequence[IngestResult]) -> list[IngestResult]:
+def _in_force(lake: layout.Lake, results: Sequence[IngestResult]) -> list[IngestResult]:
     """Returns results with the coverage that their files have beside the others of their link (T5)."""
     found: dict[tuple[str, str], tuple[int, int]] = {}
     for link, captures in read_captures(lake, {row.link for result in results for row in result.captures}).items():
@@ -212,7 +208,7 @@ def _in_force(lake: Lake, results: Sequence[IngestResult]) -> list[IngestResult]
     return [replace(result, captures=tuple(map(in_force, result.captures))) for result in results]
 
 
-def _tell_shared(lake: Lake, results: dict[int, IngestResult]) -> None:
+def _tell_shared(lake: layout.Lake, results: dict[int, IngestResult]) -> None:
     """Adds to the notes of new captures which other links have their records too."""
     new = {number: result for number, result in results.items() if result.state != "known"}
     notes = shared_notes(lake, [row for result in new.values() for row in result.captures])

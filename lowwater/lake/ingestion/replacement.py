@@ -13,11 +13,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
+from lowwater import config, errors
 from lowwater.capture.content.retention import DECODER_VERSION, ContentOptions, hash_of, kept_for_rows
 from lowwater.capture.formats.sources import starts_with
 from lowwater.capture.tables.options import READER_VERSION, TableOptions
-from lowwater.config import Link, section_of
-from lowwater.errors import OverlapError
 from lowwater.instants import SECOND, format_duration, format_instant, spoken_duration
 from lowwater.lake.files.patterns import covers_key
 from lowwater.lake.layout import Lake
@@ -125,7 +124,7 @@ class LedgerFile:
         """Link that it was ingested for."""
         return self.row.source or source_of(self.row.link, len(self.rows) > 1)
 
-    def fits(self, settings: Link, content: ContentOptions | TableOptions) -> bool:
+    def fits(self, settings: config.Link, content: ContentOptions | TableOptions) -> bool:
         """Whether a new ingest would give the same packets, links and stored content."""
         row = self.row
         if settings.interfaces == "one":
@@ -203,7 +202,7 @@ class LedgerFiles:
     Files that are put are here at once, and in the ledger after `commit`.
     """
 
-    def __init__(self, lake: Lake, link: str, settings: Link) -> None:
+    def __init__(self, lake: Lake, link: str, settings: config.Link) -> None:
         self.lake = lake
         self.link = link
         self.names = FolderNames(settings)
@@ -296,14 +295,14 @@ class LedgerFiles:
             keys.append(("declared", file.row.declared_from))
         return keys
 
-    def declared_by_hand(self, new: LedgerFile, settings: Link, unpacked: int) -> Coverage | None:
+    def declared_by_hand(self, new: LedgerFile, settings: config.Link, unpacked: int) -> Coverage | None:
         """Returns the coverage that `--covers` declared for the file that a new file replaces; None without one."""
         for file in self._alike(new):
             if file.row.by_hand and file.row.declared and self._replaces(new, file, settings, unpacked) is not None:
                 return file.row.declared
         return None
 
-    def put(self, new: LedgerFile, settings: Link, unpacked: int) -> tuple[bool, str]:
+    def put(self, new: LedgerFile, settings: config.Link, unpacked: int) -> tuple[bool, str]:
         """Puts a file in the place of the files that it replaces; `commit` writes it. Raises OverlapError if it
         overlaps another file by more than the skew. `unpacked`: decompressed size, bytes."""
         alike = [(file, self._replaces(new, file, settings, unpacked)) for file in self._alike(new)]
@@ -363,7 +362,7 @@ class LedgerFiles:
         """Whether it is no file of another link of the family, which was ingested for a named interface."""
         return file.source == self.link
 
-    def _replaces(self, new: LedgerFile, old: LedgerFile, settings: Link, unpacked: int) -> str | None:
+    def _replaces(self, new: LedgerFile, old: LedgerFile, settings: config.Link, unpacked: int) -> str | None:
         """Returns why a file replaces another, for the user; None if it does not."""
         same_path = self.is_of(capture_path(new.row.path), old)
         same_bytes = new.row.file_digest == old.row.file_digest
@@ -415,7 +414,7 @@ def _covered(file: LedgerFile) -> set[str]:
     return {file.source, *(row.link for row in file.rows)}
 
 
-def _refuse_overlap(new: LedgerFile, others: Iterable[LedgerFile], settings: Link) -> None:
+def _refuse_overlap(new: LedgerFile, others: Iterable[LedgerFile], settings: config.Link) -> None:
     """Raises an error if two files of a link overlap by more than the skew (T1), whatever interfaces they declare: by
     their records, or by what people declared of both. An end that a rotation made up overlaps nothing."""
     skew = settings.longest_skew
@@ -425,13 +424,13 @@ def _refuse_overlap(new: LedgerFile, others: Iterable[LedgerFile], settings: Lin
             raise _same_time(new, other, overlap, settings)
         if new.row.is_declared and other.row.is_declared and (overlap := _overlap(new.row, other.row)) > skew:
             key = _shared_key(new.row, other.row, settings)
-            section = section_of(family_of(new.source), "covers")
+            section = config.section_of(family_of(new.source), "covers")
             why = "" if key is None else f": both have their coverage from the line {key!r} of {section}"
             hint = f"say what each covers, by --covers FROM/TO or a line of {section}"
             if key is not None:
                 hint = "write a line for each file; where a name fits several, the first counts"
             first, second = (f"{capture.path} ({span(capture)})" for capture in (new.row, other.row))
-            raise OverlapError(
+            raise errors.OverlapError(
                 f"link {new.source!r}: {first} and {second} are declared to overlap by {format_duration(overlap)}, "
                 f"more than the link's skew of {format_duration(skew)}{why}",
                 hint,
@@ -458,7 +457,7 @@ def _hull(file: LedgerFile) -> Coverage:
     return min(begin, *(low for low, _ in covers)), max(end + 1, *(high for _, high in covers))
 
 
-def _same_time(new: LedgerFile, other: LedgerFile, overlap: int, settings: Link) -> OverlapError:
+def _same_time(new: LedgerFile, other: LedgerFile, overlap: int, settings: config.Link) -> errors.OverlapError:
     before, after = sorted((new, other), key=lambda each: (_extent(each), each.row.path))
     (begin, last), (_, end) = _extent(after), _extent(before)
     shorter = min(high - low for low, high in map(_extent, (new, other)))
@@ -468,7 +467,8 @@ def _same_time(new: LedgerFile, other: LedgerFile, overlap: int, settings: Link)
     why = "either these are two recorders, or the clock of the recorder was put back"
     hint = (
         f"two recorders: {several_links(new.source, new.row.path)}; one recorder: set skew = "
-        f'"{format_duration(-(-latest // unit) * unit)}" in {section_of(family_of(new.source))}, and both are read'
+        f'"{format_duration(-(-latest // unit) * unit)}" in {config.section_of(family_of(new.source))}, '
+        "and both are read"
     )
     row, earlier = new.row, other.row
     same_head = bool(row.head) and row.head == earlier.head
@@ -478,7 +478,7 @@ def _same_time(new: LedgerFile, other: LedgerFile, overlap: int, settings: Link)
             hint = "move the one with fewer packets out of the files of the link"
         hint = f"if they are two versions of one file, ingest the right one under the name of the other; {hint}"
     first, second = (f"{capture.path} ({span(capture)})" for capture in (row, earlier))
-    return OverlapError(
+    return errors.OverlapError(
         f"link {new.source!r}: {after.row.path} begins at {format_instant(begin)}, {spoken_duration(end - begin)} "
         f"before {before.row.path} ends, and goes on to {format_instant(last)}; the skew of the link is "
         f"{format_duration(settings.longest_skew)}: {why}",
@@ -491,7 +491,7 @@ def _same_time(new: LedgerFile, other: LedgerFile, overlap: int, settings: Link)
     )
 
 
-def _shared_key(row: Capture, other: Capture, settings: Link) -> str | None:
+def _shared_key(row: Capture, other: Capture, settings: config.Link) -> str | None:
     """Returns the key of `covers` that declares the coverage of both captures; None without one."""
     if row.by_hand or other.by_hand or row.declared != other.declared:
         return None

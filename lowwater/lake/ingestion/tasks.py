@@ -23,23 +23,18 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from lowwater import limits
+from lowwater import errors, instants, limits
 from lowwater.capture.content.retention import NOTHING, ContentOptions
-from lowwater.capture.formats.capture_file import FILE_HEADER
-from lowwater.capture.formats.sources import compression_of
+from lowwater.capture.formats import capture_file, sources
 from lowwater.capture.headers.packet import Memory
 from lowwater.capture.inspect import digests_of_records
 from lowwater.capture.reader import BATCH, CaptureChunk, CaptureIndex, digest, indexing, read, read_chunk
+from lowwater.capture.records import sanity, stream
 from lowwater.capture.records.facts import CaptureSummary, Interface, InterfaceSummary
-from lowwater.capture.records.sanity import Median, longest_lull
-from lowwater.capture.records.stream import REASONS, MalformedRows
 from lowwater.capture.tables.options import TableOptions
-from lowwater.capture.tables.reader import DAMAGE as RECORD_DAMAGE
-from lowwater.capture.tables.reader import RecordReader
+from lowwater.capture.tables.reader import DAMAGE as RECORD_DAMAGE, RecordReader
 from lowwater.catalog.time import arrival_times
 from lowwater.config import section_of
-from lowwater.errors import CaptureError, LakeError, LowwaterError
-from lowwater.instants import HOUR
 from lowwater.lake.parquet import FileWriter, PageBuffers, UnfinishedFile
 from lowwater.lake.tables import DataFile, safe_name
 from lowwater.limits import MEDIAN_INTERFACES
@@ -59,7 +54,7 @@ DAMAGE = RECORD_DAMAGE.remove(RECORD_DAMAGE.get_field_index("line"))
 class FailedTask:
     """Error of a task about a file or the disk, returned so that the work on other files goes on."""
 
-    error: LowwaterError
+    error: errors.LowwaterError
     file: int = -1  # number of the file in this ingest; -1 if the task has none
 
 
@@ -109,15 +104,15 @@ class SurveyRun:
             self.result = yield from _survey(self._task)
         except OSError as error:
             text = f"{self._task.path}: cannot be read: {error.strerror}"
-            self.result = FailedTask(passing(CaptureError(text, hint_of(error, "check the path")), error))
-        except LowwaterError as error:
+            self.result = FailedTask(passing(errors.CaptureError(text, hint_of(error, "check the path")), error))
+        except errors.LowwaterError as error:
             self.result = FailedTask(passing(error))
 
 
 def _survey(task: SurveyTask) -> Generator[CaptureChunk, None, Survey]:
     before = _size(task.path)
     with task.path.open("rb") as file:
-        compressed = compression_of(file.read(FILE_HEADER))
+        compressed = sources.compression_of(file.read(capture_file.FILE_HEADER))
     if compressed or task.whole:
         sha256, identity = digests_of_records(task.path) if task.whole else (digest(task.path), "")
         grew = task.path.stat().st_size > before
@@ -125,7 +120,7 @@ def _survey(task: SurveyTask) -> Generator[CaptureChunk, None, Survey]:
     capture_index = yield from indexing(task.path, task.max_jump, task.chunk_bytes, content=task.content)
     facts, damage = capture_index.summary, damage_table(capture_index.malformed)
     grew = max(task.path.stat().st_size, facts.bytes) > before
-    bare = replace(capture_index, malformed=MalformedRows(task.path))
+    bare = replace(capture_index, malformed=stream.MalformedRows(task.path))
     return Survey(task.path, facts.sha256, facts.identity, facts.bytes, grew, bare, damage)
 
 
@@ -134,23 +129,23 @@ def _size(path: Path) -> int:
     try:
         str(path).encode()
     except UnicodeEncodeError:
-        raise CaptureError(
+        raise errors.CaptureError(
             f"{str(path)!a}: the file name is not UTF-8 text, which the ledger requires", "rename it"
         ) from None
     status = path.stat()
     if not stat.S_ISREG(status.st_mode):
-        raise CaptureError(
+        raise errors.CaptureError(
             f"{path}: is not a regular file, and ingest reads a capture more than once", "write it to a file first"
         )
     return status.st_size
 
 
-def damage_table(rows: MalformedRows) -> pa.Table:
+def damage_table(rows: stream.MalformedRows) -> pa.Table:
     """Converts malformed rows to a table, schema `DAMAGE`."""
     columns = {name: np.ascontiguousarray(rows.columns[name]) for name in DAMAGE.names}
     absent = {name: columns[name] < 0 for name in ("position", "arrival")}
     arrays = {name: pa.array(values, mask=absent.get(name)) for name, values in columns.items()}
-    arrays["reason"] = pa.DictionaryArray.from_arrays(arrays["reason"], pa.array(REASONS))
+    arrays["reason"] = pa.DictionaryArray.from_arrays(arrays["reason"], pa.array(stream.REASONS))
     return pa.table(arrays).cast(DAMAGE)
 
 
@@ -180,7 +175,7 @@ def link_names(link: str, names: Sequence[str], path: Path, one: bool) -> list[s
             remedy = (
                 f'set interfaces = "one" in {section_of(family)} of lowwater.toml, and ingest it for link {family!r}'
             )
-        raise CaptureError(f"{path}: has {several} interfaces, {why}", remedy)
+        raise errors.CaptureError(f"{path}: has {several} interfaces, {why}", remedy)
     return [below(link, name) for name in names]
 
 
@@ -264,7 +259,7 @@ class _Rows:
         self.last: int | None = None
         self.lull = 0
         self._clock = -1
-        self.median = Median()
+        self.median = sanity.Median()
         self._damage = damage
         # A row without a position lies behind all packets.
         places = pc.fill_null(damage.column("position"), np.iinfo(np.int64).max)
@@ -274,7 +269,7 @@ class _Rows:
     def add(self, positions: NDArray[np.int64], arrivals: NDArray[np.int64], stamps: NDArray[np.int64]) -> None:
         self.first = int(stamps[0]) if self.first is None else self.first
         self.last = int(stamps[-1])
-        self.lull, self._clock = longest_lull(arrivals, self._clock, self.lull), int(arrivals[-1])
+        self.lull, self._clock = sanity.longest_lull(arrivals, self._clock, self.lull), int(arrivals[-1])
         self.median.add(stamps)
         before = np.searchsorted(positions, self._places)
         self._clocks = np.where(before > 0, arrivals[before - 1], self._clocks)
@@ -290,8 +285,8 @@ def by_hour(batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
     arrivals = batch.column("arrival").to_numpy()
     start = 0
     while start < len(arrivals):
-        hour = int(arrivals[start]) // HOUR
-        stop = int(arrivals.searchsorted((hour + 1) * HOUR))
+        hour = int(arrivals[start]) // instants.HOUR
+        stop = int(arrivals.searchsorted((hour + 1) * instants.HOUR))
         yield hour, batch.slice(start, stop - start)
         start = stop
 
@@ -473,7 +468,7 @@ def received(task: PackTask) -> tuple[PackTask, Path | None]:
     return replace(task, chunks=chunks), file
 
 
-def renamed(error: LowwaterError, file: Path, capture: Path) -> LowwaterError:
+def renamed(error: errors.LowwaterError, file: Path, capture: Path) -> errors.LowwaterError:
     """Lets an error name the capture as its user knows it."""
     error.message = error.message.replace(str(file), str(capture))
     error.args = tuple(text.replace(str(file), str(capture)) if isinstance(text, str) else text for text in error.args)
@@ -553,7 +548,7 @@ def pack(task: PackTask) -> PackResult | FailedTask:
     """Decodes chunks, or a compressed capture, and writes their packets."""
     try:
         return _pack(task) if task.sent is None else _pack_sent(task)
-    except LowwaterError as error:
+    except errors.LowwaterError as error:
         return FailedTask(passing(error), task.file)
     except OSError as error:
         return FailedTask(not_written(task.packets, task.path, error), task.file)
@@ -564,7 +559,7 @@ def _pack_sent(task: PackTask) -> PackResult:
     near, file = received(task)
     try:
         result = _pack(near)
-    except LowwaterError as error:
+    except errors.LowwaterError as error:
         raise error if file is None else renamed(error, file, task.path) from None
     finally:
         if file is not None:
@@ -573,7 +568,7 @@ def _pack_sent(task: PackTask) -> PackResult:
     return replace(result, files=tuple(result.finished(identity, task.packets)))
 
 
-def not_written(packets: PurePath, capture: Path, error: OSError) -> LakeError:
+def not_written(packets: PurePath, capture: Path, error: OSError) -> errors.LakeError:
     """Makes the error for packets of a capture that cannot be written."""
     text = f"{packets}: packets of {capture} cannot be written: {error.strerror or error}"
     return lake_error(error, text, "check rights and room on its disk")
@@ -596,7 +591,7 @@ def _pack(task: PackTask) -> PackResult:
     if task.chunks is not None:
         return PackResult(task.file, files, undecoded)
     if reader.summary is None or reader.summary.bytes != task.bytes:
-        raise CaptureError(f"{task.path}: changed while it was read", "ingest it again")
+        raise errors.CaptureError(f"{task.path}: changed while it was read", "ingest it again")
     return PackResult(task.file, files, undecoded, reader.summary, damage_table(reader.malformed))
 
 
@@ -605,7 +600,7 @@ def _pack_records(task: PackTask, options: TableOptions) -> PackResult:
     digests = task.sha256, task.identity
     written = write_records(task.path, options, task.max_jump, digests, task.packets, name, task.growing)
     if written.summary.bytes != task.bytes:
-        raise CaptureError(f"{task.path}: changed while it was read", "ingest it again")
+        raise errors.CaptureError(f"{task.path}: changed while it was read", "ingest it again")
     return PackResult(task.file, tuple(("", file) for file in written.files), {}, written.summary, written.damage)
 
 
@@ -698,7 +693,7 @@ class _TaskWriter:
     ) -> Iterator[tuple[Interface, pa.RecordBatch]]:
         for interface, batch in batches:
             if interface.index >= MOST_INTERFACES and not self._task.one:
-                raise CaptureError(
+                raise errors.CaptureError(
                     f"{self._task.path}: has more than {MOST_INTERFACES} interfaces",
                     f'set interfaces = "one" in {section_of(self._task.link)}',
                 )

@@ -15,16 +15,11 @@ import pyarrow.compute as pc
 import pyarrow.dataset as pads
 from numpy.typing import NDArray
 
+from lowwater import documents, errors, instants, limits, link_names
 from lowwater.catalog.time import joined_coverage
-from lowwater.documents import stored_object, stored_pair
-from lowwater.errors import LakeError
-from lowwater.instants import SECOND
-from lowwater.lake import tables
+from lowwater.lake import open_tables, tables
 from lowwater.lake.layout import CAPTURES, MALFORMED, Lake
-from lowwater.lake.open_tables import ValuesByState, cached_value
 from lowwater.lake.upkeep import MEND
-from lowwater.limits import CAPTURE_OBJECTS
-from lowwater.link_names import family_of
 from lowwater.plan.temporal import END_OF_TIME
 
 if TYPE_CHECKING:
@@ -134,24 +129,24 @@ class Capture:
     @property
     def copied_to(self) -> dict[str, CopiedFile]:
         """Other files with the same records that lay beside it, by the paths of `places.key_of`."""
-        return {path: CopiedFile(*facts) for path, facts in stored_object(self.copies or "{}").items()}
+        return {path: CopiedFile(*facts) for path, facts in documents.stored_object(self.copies or "{}").items()}
 
     @property
     def left_out_counts(self) -> dict[str, int]:
         """In the log of a tool, the number of the records of each other type."""
-        counts: dict[str, int] = stored_object(self.left_out or "{}")
+        counts: dict[str, int] = documents.stored_object(self.left_out or "{}")
         return counts
 
     @property
     def absent_fields(self) -> list[str]:
         """Fields of the protocol that the file lacks, where it has columns that no field reads."""
-        fields: list[str] = stored_pair(self.absent or "[[], []]")[0]
+        fields: list[str] = documents.stored_pair(self.absent or "[[], []]")[0]
         return fields
 
     @property
     def unknown_columns(self) -> list[str]:
         """Columns of the file that no field reads, where it lacks fields."""
-        columns: list[str] = stored_pair(self.absent or "[[], []]")[1]
+        columns: list[str] = documents.stored_pair(self.absent or "[[], []]")[1]
         return columns
 
     @property
@@ -250,7 +245,7 @@ class Captures(Sequence[Capture]):
             return tuple(self[index] for index in range(*at.indices(self._size)))
         index = range(self._size)[at]
         if index not in self._made:
-            if len(self._made) >= CAPTURE_OBJECTS:
+            if len(self._made) >= limits.CAPTURE_OBJECTS:
                 self._made.clear()
             columns = (self._columns[name] for name in NAMES)
             self._made[index] = Capture(
@@ -430,7 +425,7 @@ def in_force(rows: pa.Table) -> pa.Table:
     return rows
 
 
-NAMED_TO = SECOND
+NAMED_TO = instants.SECOND
 """Names of files tell their begin to a second: one that begins so little before the end of another follows it."""
 NEVER = int(np.iinfo(np.int64).max), -1
 """Smallest and largest instant of a capture without a sane record, where captures of a range are looked for."""
@@ -459,10 +454,14 @@ def read_captures(lake: Lake, links: Iterable[str]) -> dict[str, Captures]:
     """Reads the captures of some links, by link, in the order of T1; empty for a link without captures. A link is read
     again only if files of it have come or gone."""
     with tables.lake_errors(f"{lake.captures}: the table cannot be read"):
-        asked, known = sorted(set(links)), cached_value(lake.captures, "capture files", files_by_link)
-        families = tables.grouped((family_of(link), (link, name)) for link, files in known.items() for name in files)
-        read = {name: _family_captures(lake, name, families.get(name, [])) for name in set(map(family_of, asked))}
-        return {link: read[family_of(link)].get(link) or Captures() for link in asked}
+        asked, known = sorted(set(links)), open_tables.cached_value(lake.captures, "capture files", files_by_link)
+        families = tables.grouped(
+            (link_names.family_of(link), (link, name)) for link, files in known.items() for name in files
+        )
+        read = {
+            name: _family_captures(lake, name, families.get(name, [])) for name in set(map(link_names.family_of, asked))
+        }
+        return {link: read[link_names.family_of(link)].get(link) or Captures() for link in asked}
 
 
 def files_by_link(table: DeltaTable | None) -> dict[str, tuple[str, ...]]:
@@ -476,7 +475,7 @@ def files_by_link(table: DeltaTable | None) -> dict[str, tuple[str, ...]]:
     return {link: tuple(sorted(own)) for link, own in tables.grouped(zip(links, names, strict=True)).items()}
 
 
-_READ = ValuesByState(512)
+_READ = open_tables.ValuesByState(512)
 """Captures of links of all lakes of the process."""
 
 
@@ -488,7 +487,7 @@ def _family_captures(lake: Lake, family: str, files: Sequence[tuple[str, str]]) 
         rows = tables.files_dataset(lake.captures, parts, CAPTURES).to_table()
         entries = pc.binary_join_element_wise(rows.column("link"), rows.column("attempt"), "\n")
         if twice := rows.num_rows - len(pc.unique(entries)):
-            raise LakeError(f"{lake.captures}: {twice:,} captures of link {family!r} are there twice", MEND)
+            raise errors.LakeError(f"{lake.captures}: {twice:,} captures of link {family!r} are there twice", MEND)
         return by_interface(rows)
 
     return _READ.get((lake.captures, family), tuple(name for _, name in files), read)  # names of files are unique
@@ -521,7 +520,7 @@ def by_interface(rows: pa.Table) -> dict[str, Captures]:
 
 def source_of(link: str, several: bool) -> str:
     """Returns the link that a file was ingested for, where an old ledger does not say."""
-    return family_of(link) if several else link
+    return link_names.family_of(link) if several else link
 
 
 def _values(column: Any, size: int, pool: dict[int, int]) -> list[Any]:
@@ -534,7 +533,7 @@ def _values(column: Any, size: int, pool: dict[int, int]) -> list[Any]:
 def ingested_links(lake: Lake) -> list[str]:
     """Names of the links with captures."""
     with tables.lake_errors(f"{lake.captures}: the table cannot be read"):
-        return sorted(cached_value(lake.captures, "capture files", files_by_link))
+        return sorted(open_tables.cached_value(lake.captures, "capture files", files_by_link))
 
 
 def of_family(link: str) -> pads.Expression:
@@ -554,7 +553,7 @@ def interface_links(links: Iterable[str]) -> dict[str, tuple[str, ...]]:
         >>> interface_links(["a/eth0", "a/eth1", "b", "b/eth0", "c"])
         {'a': ('a/eth0', 'a/eth1'), 'b': ('b', 'b/eth0')}
     """
-    families = tables.grouped((family_of(link), link) for link in sorted(set(links)))
+    families = tables.grouped((link_names.family_of(link), link) for link in sorted(set(links)))
     return {family: tuple(members) for family, members in families.items() if members != [family]}
 
 

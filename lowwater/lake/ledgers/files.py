@@ -19,11 +19,9 @@ import pyarrow.compute as pc
 
 from lowwater.config import Config, Link
 from lowwater.instants import format_instant
-from lowwater.lake import tables
+from lowwater.lake import layout, locks, tables
 from lowwater.lake.files.patterns import dated_parts, regex_of, wildcard
-from lowwater.lake.layout import FILES, Lake
 from lowwater.lake.ledgers.captures import Capture, few
-from lowwater.lake.locks import hold
 from lowwater.lake.open_tables import cached_value
 from lowwater.storage.captures import capture_path, is_address
 from lowwater.storage.object_paths import ObjectPath
@@ -33,7 +31,7 @@ from lowwater.storage.object_paths import ObjectPath
 # and captures may move, together or alone, and lie elsewhere on another machine.
 
 
-def key_of(lake: Lake, path: str | Path) -> str:
+def key_of(lake: layout.Lake, path: str | Path) -> str:
     """Returns the path by which the ledgers know a file. Where lake and file are on this machine it is relative to the
     lake, so that a move of both changes nothing. Bytes of a name that are no UTF-8 are escaped."""
     text = os.fspath(path)
@@ -48,14 +46,14 @@ def key_of(lake: Lake, path: str | Path) -> str:
     return text
 
 
-def location(lake: Lake, key: str) -> str:
+def location(lake: layout.Lake, key: str) -> str:
     """Returns the absolute path, or the address, of a file of a ledger."""
     if is_address(key) or isinstance(lake.source, ObjectPath):
         return key
     return os.path.normpath(os.path.join(_real(str(lake.source)), key))
 
 
-def places_of(lake: Lake, path: str, place: str | None) -> list[str]:
+def places_of(lake: layout.Lake, path: str, place: str | None) -> list[str]:
     """Returns where the file of a capture lay, as far as the ledger tells: by `place`, its path from the folder of the
     lake, which may have been moved with it (an older ledger has none), or as it was named."""
     named = [] if place and not os.path.isabs(path) else [str(capture_path(path).absolute())]
@@ -132,7 +130,7 @@ class FolderNames:
         return best[0] if len(best) == 1 and best[0] != place else None
 
 
-def file_of(lake: Lake, settings: Link, capture: Capture) -> Path:
+def file_of(lake: layout.Lake, settings: Link, capture: Capture) -> Path:
     """Returns the path of the file of a capture, where it lies now; its path at ingest where it is nowhere."""
     names, places = FolderNames(settings), places_of(lake, capture.path, capture.place)
     places += [target for place in places if (target := names.moved(place, capture.name)) is not None]
@@ -246,20 +244,20 @@ class SeenFile:
 NAMES = tuple(field.name for field in fields(SeenFile))
 
 
-def read_seen(lake: Lake) -> Mapping[str, SeenFile]:
+def read_seen(lake: layout.Lake) -> Mapping[str, SeenFile]:
     """Reads the ledger: path -> the newest row about it. It is read again only if it has changed."""
     with tables.lake_errors(f"{lake.files}: the table cannot be read"):
         return cached_value(lake.files, "seen files", lambda table: {} if table is None else _newest(lake))
 
 
-def told_files(lake: Lake) -> Mapping[str, SeenFile]:
+def told_files(lake: layout.Lake) -> Mapping[str, SeenFile]:
     """Reads the rows about files of which people are told: those that are unread or set aside, of a year of others."""
     with tables.lake_errors(f"{lake.files}: the table cannot be read"):
         return cached_value(lake.files, "told files", lambda table: {} if table is None else _newest(lake, told=True))
 
 
-def _newest(lake: Lake, told: bool = False) -> dict[str, SeenFile]:
-    rows = tables.read_rows(lake.files, FILES).sort_by("seen_at").combine_chunks()
+def _newest(lake: layout.Lake, told: bool = False) -> dict[str, SeenFile]:
+    rows = tables.read_rows(lake.files, layout.FILES).sort_by("seen_at").combine_chunks()
     paths = rows.column("path").combine_chunks().dictionary_encode()
     newest = np.zeros(len(paths.dictionary), np.int64)
     newest[paths.indices.to_numpy()] = np.arange(rows.num_rows)  # of equal paths the last one counts
@@ -274,29 +272,29 @@ def _newest(lake: Lake, told: bool = False) -> dict[str, SeenFile]:
 
 
 @contextmanager
-def changing(lake: Lake) -> Iterator[Lake]:
+def changing(lake: layout.Lake) -> Iterator[layout.Lake]:
     """Holds the ledger for a change of what was read from it; yields the lake with the fence of that."""
-    with hold(lake, "ledger of files", 600.0, [lake.files]) as fence:
+    with locks.hold(lake, "ledger of files", 600.0, [lake.files]) as fence:
         tables.fence_off([lake.files], fence)
         yield replace(lake, fence=fence)
 
 
-def put_seen(lake: Lake, rows: Iterable[SeenFile]) -> int:
+def put_seen(lake: layout.Lake, rows: Iterable[SeenFile]) -> int:
     """Writes rows about files that say something new, in one commit; returns their number. Needs `changing`."""
     before = read_seen(lake)
     changed = [row for row in rows if (old := before.get(row.path)) is None or replace(row, seen_at=old.seen_at) != old]
     if not changed:
         return 0
-    tables.create(lake.files, FILES)
+    tables.create(lake.files, layout.FILES)
     now = max(time.time_ns(), max((row.seen_at for row in before.values()), default=0) + 1)
     after = {**before, **{row.path: replace(row, seen_at=now) for row in changed}}
     # A row of a file that is gone and missed by nobody says nothing more.
     alive = {path: row for path, row in after.items() if row.state != GONE or row.unread}
-    stored = tables.read_rows(lake.files, pa.schema([FILES.field("seen_at")])).num_rows
+    stored = tables.read_rows(lake.files, pa.schema([layout.FILES.field("seen_at")])).num_rows
     if stored + len(changed) > len(alive) + max(len(alive), _DEAD):
-        tables.replace_rows(lake.files, tables.table_of(alive.values(), FILES), None, lake.fence)
+        tables.replace_rows(lake.files, tables.table_of(alive.values(), layout.FILES), None, lake.fence)
     else:
-        tables.append_rows(lake.files, tables.table_of((after[row.path] for row in changed), FILES), lake.fence)
+        tables.append_rows(lake.files, tables.table_of((after[row.path] for row in changed), layout.FILES), lake.fence)
     return len(changed)
 
 
@@ -361,7 +359,7 @@ def _groups(rows: Iterable[SeenFile]) -> Iterator[tuple[str, tuple[str, ...], li
         yield STATES[state], links, ordered
 
 
-def absent_folders(lake: Lake) -> dict[str, str]:
+def absent_folders(lake: layout.Lake) -> dict[str, str]:
     """Link -> which of its folders the last look could not read, and why."""
     texts: dict[str, str] = {}
     for row in told_files(lake).values():
@@ -373,7 +371,7 @@ def absent_folders(lake: Lake) -> dict[str, str]:
 
 
 def unread_lines(
-    lake: Lake,
+    lake: layout.Lake,
     config: Config,
     links: Iterable[str] | None = None,
     hint: bool = True,

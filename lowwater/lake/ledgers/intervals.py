@@ -14,7 +14,7 @@ from lowwater.catalog.time import uncovered
 from lowwater.documents import stored_object
 from lowwater.errors import LakeError
 from lowwater.instants import format_instant
-from lowwater.lake.layout import Lake
+from lowwater.lake import layout, locks
 from lowwater.lake.ledgers.captures import Captures, life_of
 from lowwater.lake.ledgers.runs import (
     AUDIT,
@@ -29,7 +29,6 @@ from lowwater.lake.ledgers.runs import (
     read_replays,
     record_replays,
 )
-from lowwater.lake.locks import hold_range
 from lowwater.plan.temporal import END_OF_TIME
 
 if TYPE_CHECKING:
@@ -296,7 +295,7 @@ class StatusRow:
         return "; ".join(filter(None, (state_text, *(cause for cause in self.lacking if cause not in state_text))))
 
 
-def status(lake: Lake, sets: Iterable[StatusInputs]) -> list[StatusRow]:
+def status(lake: layout.Lake, sets: Iterable[StatusInputs]) -> list[StatusRow]:
     """Computes the state of every interval with coverage, or with a run, by set, interval and query."""
     return [row for inputs in sets for row in set_status(inputs, read_replays(lake, inputs.name))]
 
@@ -464,11 +463,11 @@ def consented(rows: Iterable[ReplayRow], digests: Mapping[str, str] | None = Non
     )
 
 
-def approve(lake: Lake, query_set: str, start: int, end: int, by: str) -> None:
+def approve(lake: layout.Lake, query_set: str, start: int, end: int, by: str) -> None:
     """Keeps that a person approves the publication of an interval.
     Raises BusyError if a run is at work on it, and LakeError if it does not wait for approval, or the ledger cannot be
     written."""
-    with hold_range(lake, query_set, start, end) as fence:
+    with locks.hold_range(lake, query_set, start, end) as fence:
         rows = [row for row in interval_replays(lake, query_set, start, end) if row.interval_end == end]
         audits = awaited(row for row in rows if row.interval_start == start)
         if not audits:

@@ -20,15 +20,13 @@ from lowwater.catalog.time import is_late, promise_at
 from lowwater.config import Config, Link, section_of
 from lowwater.documents import FILE_NAME
 from lowwater.instants import format_instant
-from lowwater.lake.layout import Lake
+from lowwater.lake import layout, open_tables
 from lowwater.lake.ledgers.captures import SHOWN, Capture, Captures, few, ingested_links, life_of, read_captures
 from lowwater.lake.ledgers.files import LONGEST, SeenFile, absent_folders, file_words, seen_links, told_files
 from lowwater.lake.ledgers.intervals import merged
-from lowwater.lake.open_tables import cached_value
 from lowwater.lake.packets import PacketFiles, readable
 from lowwater.lake.tables import grouped
-from lowwater.plan.operators import Lfta
-from lowwater.plan.temporal import END_OF_TIME
+from lowwater.plan import operators as ops, temporal
 from lowwater.storage.paths import local
 
 # Columns that files of records lack. A tool that calls a column otherwise from one day on leaves NULL in the rows of
@@ -36,7 +34,7 @@ from lowwater.storage.paths import local
 # done.
 
 
-def fields_read(lftas: Sequence[Lfta], link: str) -> set[str]:
+def fields_read(lftas: Sequence[ops.Lfta], link: str) -> set[str]:
     """Returns the fields of the protocol of a link that LFTAs read."""
     fields: set[str] = set()
     for lfta in lftas:
@@ -101,7 +99,12 @@ class OutsideCount:
 
 
 def outside(
-    files: PacketFiles, link: str, captures: Sequence[Capture], settings: Link, start: int = 0, end: int = END_OF_TIME
+    files: PacketFiles,
+    link: str,
+    captures: Sequence[Capture],
+    settings: Link,
+    start: int = 0,
+    end: int = temporal.END_OF_TIME,
 ) -> list[tuple[Capture, OutsideCount]]:
     """Counts, by capture, the records of a link that arrive in [start, end), ns, and lie outside. Only files whose
     statistics cross a bound are read, and of these only the timestamps.
@@ -109,7 +112,7 @@ def outside(
     life = life_of(settings)
     counts = []
     for capture, clock in _crossing(Captures.of(captures), settings.longest_skew, life, start):
-        declared = 0, END_OF_TIME
+        declared = 0, temporal.END_OF_TIME
         if capture.declared is not None:
             declared = capture.declared[0] - settings.longest_skew, capture.declared[1] + settings.longest_skew
         count = OutsideCount()
@@ -130,7 +133,7 @@ def left_out(
     file has others: it would be in no row with another `since` either. Only files that cross a bound are read."""
     if settings.outside == "accepted":
         return
-    ordered, life, whole_time = Captures.of(captures), life_of(settings), (0, END_OF_TIME)
+    ordered, life, whole_time = Captures.of(captures), life_of(settings), (0, temporal.END_OF_TIME)
     places, firsts, lasts = ordered.beyond(*life)
     counts = []
     for at in places[(firsts < end) & (lasts >= start)].tolist():
@@ -174,7 +177,7 @@ def _crossing(captures: Captures, skew: int, life: tuple[int, int], start: int) 
     begins, ends = captures.numbers("declared_from", -1), captures.numbers("declared_to", -1)
     declared, clocks = (begins >= 0) & (ends >= 0), np.array(captures.clocks, np.int64)
     low = np.where(declared, np.maximum(life[0], begins - skew), max(life[0], 0))
-    high = np.where(declared, np.minimum(life[1], ends + skew), min(life[1], END_OF_TIME))
+    high = np.where(declared, np.minimum(life[1], ends + skew), min(life[1], temporal.END_OF_TIME))
     known = (smallest >= 0) & (largest >= 0) & (np.maximum(largest, clocks) >= start)
     for at in np.flatnonzero(known & ((smallest < low) | (largest >= high))).tolist():
         yield captures[at], captures.clocks[at]
@@ -189,7 +192,7 @@ def elsewhere(
     Raises LakeError if a file cannot be read."""
     whole_life = settings.model_copy(update={"since": None, "until": None})
     ordered = Captures.of(captures)
-    begins, ends = ordered.numbers("declared_from", END_OF_TIME), ordered.numbers("declared_to", -1)
+    begins, ends = ordered.numbers("declared_from", temporal.END_OF_TIME), ordered.numbers("declared_to", -1)
     claiming = [ordered[at] for at in np.flatnonzero((begins < end) & (ends > start)).tolist()]
     if not (outside_counts := outside(files, link, claiming, whole_life)):
         return []
@@ -209,7 +212,7 @@ def _of_file(
     life: tuple[int, int],
     declared: tuple[int, int],
     arrivals: tuple[int, int, int],
-    skew: int = END_OF_TIME,
+    skew: int = temporal.END_OF_TIME,
 ) -> OutsideCount:
     """Counts the records of a file that are not later than a skew, where some records of the file are inside."""
     start, end, clock = arrivals
@@ -276,7 +279,7 @@ def record_ranges(files: PacketFiles, link: str, captures: Captures, skew: int) 
             yield min(max(row["min.timestamp"], promise_at(first, skew)), first), last
 
 
-def lake_records_outside(lake: Lake, link: str, settings: Link) -> list[tuple[Capture, OutsideCount]]:
+def lake_records_outside(lake: layout.Lake, link: str, settings: Link) -> list[tuple[Capture, OutsideCount]]:
     """Counts the records outside over all captures of a link, by capture."""
     return outside(PacketFiles.of(lake), link, read_captures(lake, [link])[link], settings)
 
@@ -294,7 +297,7 @@ def outside_words(capture: Capture, count: OutsideCount, settings: Link) -> str:
     return "; ".join(texts)
 
 
-def outside_lines(lake: Lake, config: Config) -> list[str]:
+def outside_lines(lake: layout.Lake, config: Config) -> list[str]:
     """Describes records outside: a line for every link that has some, with their number and the worst capture."""
     lines = []
     for link in ingested_links(lake):
@@ -332,14 +335,14 @@ Finder = Callable[[str, int, int, int], Iterable[Missing]]
 """(link, read_from, start, end) -> what is missing of the link for a run of [start, end), ns, that reads it from
 `read_from`."""
 
-Source = Callable[[Lake, Config, Mapping[str, Sequence[Capture]]], Finder]
+Source = Callable[[layout.Lake, Config, Mapping[str, Sequence[Capture]]], Finder]
 """Reads a ledger once, and returns what finds records in it for as many intervals as are asked for."""
 
 
 class KnownMissing:
     """What the ledgers know to be missing, at one moment."""
 
-    def __init__(self, lake: Lake, config: Config, captures: Mapping[str, Sequence[Capture]]) -> None:
+    def __init__(self, lake: layout.Lake, config: Config, captures: Mapping[str, Sequence[Capture]]) -> None:
         self._lake = lake
         self._finders = [source(lake, config, captures) for source in SOURCES]
 
@@ -380,9 +383,9 @@ class _Spans:
                 yield row
 
 
-def unread_files(lake: Lake, config: Config, captures: Mapping[str, Sequence[Capture]]) -> Finder:
+def unread_files(lake: layout.Lake, config: Config, captures: Mapping[str, Sequence[Capture]]) -> Finder:
     """Finds the files that lie in the folders of a link, and are not read, within the life of the link (T9)."""
-    spans = cached_value(lake.files, "unread files", lambda table: {} if table is None else _unread(lake))
+    spans = open_tables.cached_value(lake.files, "unread files", lambda table: {} if table is None else _unread(lake))
 
     def find(link: str, read_from: int, start: int, end: int) -> Iterator[Missing]:
         since, until = life_of(config.link(link))
@@ -397,7 +400,7 @@ def unread_files(lake: Lake, config: Config, captures: Mapping[str, Sequence[Cap
     return find
 
 
-def left_out_records(lake: Lake, config: Config, captures: Mapping[str, Sequence[Capture]]) -> Finder:
+def left_out_records(lake: layout.Lake, config: Config, captures: Mapping[str, Sequence[Capture]]) -> Finder:
     """Finds the records that arrive in an interval, and that `since` or `until` of their link leaves out."""
     files = PacketFiles.of(lake)
 
@@ -408,7 +411,7 @@ def left_out_records(lake: Lake, config: Config, captures: Mapping[str, Sequence
     return find
 
 
-def _unread(lake: Lake) -> dict[str, _Spans]:
+def _unread(lake: layout.Lake) -> dict[str, _Spans]:
     rows = grouped((link, row) for row in told_files(lake).values() if row.unread for link in row.links)
     return {link: _Spans(of_link) for link, of_link in rows.items()}
 

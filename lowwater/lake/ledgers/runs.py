@@ -17,13 +17,10 @@ import pyarrow.compute as pc
 import pyarrow.dataset as pads
 from numpy.typing import NDArray
 
+from lowwater import errors, instants
 from lowwater.caches import cache_folder
-from lowwater.errors import LowwaterError
-from lowwater.instants import HOUR, format_instant
-from lowwater.lake import layout, tables
-from lowwater.lake.layout import Lake
+from lowwater.lake import layout, open_tables, tables
 from lowwater.lake.ledgers.captures import files_by_link
-from lowwater.lake.open_tables import cached_value
 from lowwater.storage.locks import Fence
 
 # Every write is one commit and may be repeated.
@@ -166,7 +163,7 @@ def interval_replays(lake: layout.Lake, query_set: str, start: int, end: int) ->
     """Reads the rows of the ledger about intervals that meet [start, end), ns, oldest first; again only once the ledger
     has changed, since a run asks for those of its interval a dozen times."""
     key = "replays", query_set, start, end
-    return cached_value(lake.replays, key, lambda _: tuple(read_replays(lake, query_set, (start, end))))
+    return open_tables.cached_value(lake.replays, key, lambda _: tuple(read_replays(lake, query_set, (start, end))))
 
 
 def replay_rows(rows: pa.Table) -> list[ReplayRow]:
@@ -280,7 +277,7 @@ def _of_interval(query_set: str, start: int, end: int) -> pads.Expression:
 
 # Measures and lateness grow with every audit. The newest row of a key counts.
 
-DAY = 24 * HOUR
+DAY = 24 * instants.HOUR
 LONG = 400 * DAY
 """Shorter ranges are read by naming their months, so that no other partition is opened."""
 
@@ -382,12 +379,12 @@ def read_lateness(lake: layout.Lake, link: str, start: int = 0, end: int = 1 << 
 
 def lateness_files(lake: layout.Lake, link: str) -> tuple[str, ...]:
     """Names the files with the lateness of a link; they are others whenever it has changed."""
-    names: Mapping[str, tuple[str, ...]] = cached_value(lake.lateness, "lateness files", files_by_link)
+    names: Mapping[str, tuple[str, ...]] = open_tables.cached_value(lake.lateness, "lateness files", files_by_link)
     return names.get(link, ())
 
 
 def _month(at: int) -> str:
-    return format_instant(at)[:7]
+    return instants.format_instant(at)[:7]
 
 
 def late_share(lake: layout.Lake, link: str, start: int, end: int) -> float | None:
@@ -414,7 +411,7 @@ _held: dict[Path, bytes] = {}
 """Those that this machine has no room for either; they last as long as this process."""
 
 
-def keep_untold(lake: Lake, row: ReplayRow) -> None:
+def keep_untold(lake: layout.Lake, row: ReplayRow) -> None:
     """Keeps the failure of an interval for the next process that can write to the lake."""
     name = sha256(json.dumps([row.query_set, row.interval_start, row.interval_end]).encode()).hexdigest()[:24]
     data = json.dumps(asdict(row)).encode()
@@ -427,7 +424,7 @@ def keep_untold(lake: Lake, row: ReplayRow) -> None:
         _held[path] = data
 
 
-def tell_untold(lake: Lake) -> None:
+def tell_untold(lake: layout.Lake) -> None:
     """Writes what was kept to the ledger. What cannot be written yet stays.
     Raises LakeError if the ledger cannot be read or written."""
     kept = dict(_kept(lake))
@@ -442,7 +439,7 @@ def tell_untold(lake: Lake) -> None:
             path.unlink()
 
 
-def _kept(lake: Lake) -> Iterator[tuple[Path, ReplayRow | None]]:
+def _kept(lake: layout.Lake) -> Iterator[tuple[Path, ReplayRow | None]]:
     """What is kept, by its file; None for what nobody can read."""
     folder = _untold_folder(lake)
     with suppress(OSError):
@@ -458,10 +455,10 @@ def _untold_row(data: bytes) -> ReplayRow | None:
         return None
 
 
-def _untold_folder(lake: Lake) -> Path:
+def _untold_folder(lake: layout.Lake) -> Path:
     try:
         home = cache_folder()
-    except LowwaterError:
+    except errors.LowwaterError:
         home = Path("/nonexistent")  # in memory only
     absolute = lake.root.absolute() if isinstance(lake.root, Path) else lake.root
     return home / "untold" / sha256(str(absolute).encode()).hexdigest()[:24]

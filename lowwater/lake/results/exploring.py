@@ -20,15 +20,12 @@ from numpy.typing import NDArray
 from lowwater import limits
 from lowwater.errors import LakeError, nearest
 from lowwater.instants import HOUR, SECOND, format_instant, parse_instant
-from lowwater.lake import tables
-from lowwater.lake.layout import Lake
+from lowwater.lake import layout, tables, upkeep
 from lowwater.lake.open_tables import at_version, cached_value, existing, newest
-from lowwater.lake.results.published import commit_digest
+from lowwater.lake.results import published
 from lowwater.lake.results.published_rows import of_query, published_within
-from lowwater.lake.upkeep import compact
 from lowwater.limits import COMPARED_HOUR_ROWS
-from lowwater.storage import paths
-from lowwater.storage.locks import Fence
+from lowwater.storage import locks, paths
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -76,7 +73,7 @@ def is_key(kind: pa.DataType) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_integer(kind))
 
 
-def make_sums(table: PurePath, dry_run: bool = False, fence: Fence | None = None) -> tuple[int, int]:
+def make_sums(table: PurePath, dry_run: bool = False, fence: locks.Fence | None = None) -> tuple[int, int]:
     """Sums the files of a published table that have no sums yet, or with `dry_run` only counts them. Sums of files that
     are gone go once they are half. Returns number and bytes of the files that were summed, or would be.
     Raises LakeError if the table cannot be read, or the sums cannot be written."""
@@ -96,7 +93,7 @@ def make_sums(table: PurePath, dry_run: bool = False, fence: Fence | None = None
         for at in range(0, len(new), AT_ONCE):
             rows = [sums for row in new[at : at + AT_ONCE] for sums in _sums_of(table, columns, row)]
             tables.append_rows(path, pa.Table.from_pylist(rows, schema=SUMS), fence, FILES_AT_A_TIME)
-        compact(path, FILES_AT_A_TIME)
+        upkeep.compact(path, FILES_AT_A_TIME)
         gone = known - live.keys()
         if len(gone) >= len(live):
             _drop(path, gone)
@@ -694,7 +691,7 @@ class ResultTable:
         return COMPARISONS[asked.operator](field, _value(asked, kind))
 
 
-def result_table(lake: Lake, query: str, version: int | None = None) -> ResultTable:
+def result_table(lake: layout.Lake, query: str, version: int | None = None) -> ResultTable:
     """Opens the table of a query at a version, or the newest one.
     Raises LakeError if there is no such table or version, or files of the version are gone."""
     path = lake.table(query)
@@ -737,7 +734,7 @@ def _open(path: PurePath, query: str, version: int, latest: int | None) -> Resul
     else:
         files = pa.schema([("path", pa.string()), ("num_records", pa.int64()), (_HOUR, pa.int64())]).empty_table()
     newest = version if latest is None else latest
-    identity = f"{table.metadata().id} {commit_digest(path, version)}"
+    identity = f"{table.metadata().id} {published.commit_digest(path, version)}"
     return ResultTable(query, version, newest, columns, span, path, identity, known, files)
 
 

@@ -21,11 +21,9 @@ from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.intervals import merged
 from lowwater.lake.locks import hold
 from lowwater.lake.results import published
-from lowwater.lake.results.published import unfinished
 from lowwater.lake.tables import safe_name
 from lowwater.limits import PUBLISH_WAIT, STATE_BYTES
-from lowwater.storage import paths
-from lowwater.storage.locks import Fence, LostError
+from lowwater.storage import locks, paths
 
 VERSION = 2
 """Version of the format of the file; 1 had no digests."""
@@ -68,7 +66,7 @@ def _derived(lake: Lake, query_set: str, queries: Iterable[str], stored: Pins | 
     states = {name: state for name, state in found.items() if state is not None}
     if not any(state.pieces or state.names or state.note for state in states.values()):
         return stored
-    open_ranges = unfinished([*states.values()])
+    open_ranges = published.unfinished([*states.values()])
     if stored is not None and not any(state.pieces for state in states.values()):
         open_ranges += stored.unfinished  # of an older version of Lowwater, whose commits do not tell
     if not open_ranges and len(states) == len(found):
@@ -150,7 +148,7 @@ def pin(lake: Lake, query_set: str, queries: Sequence[str] = ()) -> Pins | None:
     return pins
 
 
-def _write(lake: Lake, query_set: str, queries: Sequence[str], fence: Fence | None) -> Pins | None:
+def _write(lake: Lake, query_set: str, queries: Sequence[str], fence: locks.Fence | None) -> Pins | None:
     file, pins = pins_file(lake, query_set), None
 
     def change(before: bytes | None) -> bytes | None:
@@ -161,7 +159,7 @@ def _write(lake: Lake, query_set: str, queries: Sequence[str], fence: Fence | No
 
     try:
         paths.revise(file, change, fence)
-    except LostError:
+    except locks.LostError:
         raise BusyError(f"{query_set}: another process has taken the publication over", "run it again") from None
     except OSError as error:
         raise LakeError(f"{file}: cannot be written: {error.strerror}", "check that the lake is writable") from None

@@ -15,18 +15,13 @@ import pyarrow as pa
 import pyarrow.dataset as pads
 import pyarrow.parquet as pq
 
+from lowwater import errors, limits
 from lowwater.catalog.schemas import PUNCTUATION, ROW
 from lowwater.columns.files import HourFiles, instants
-from lowwater.errors import LakeError, LawError
 from lowwater.instants import HOUR, format_instant
-from lowwater.lake import tables
-from lowwater.lake.layout import Lake, table_schema
-from lowwater.lake.ledgers.intervals import merged
-from lowwater.lake.ledgers.runs import last_published
-from lowwater.lake.results import published
-from lowwater.lake.results.exploring import result_table
-from lowwater.lake.results.streams import fingerprint, stream_files
-from lowwater.limits import COMMIT_FILES
+from lowwater.lake import layout, tables
+from lowwater.lake.ledgers import intervals, runs
+from lowwater.lake.results import exploring, published, streams
 from lowwater.plan.operators import Field
 from lowwater.plan.properties import INSTANT, InstantColumn, instant_columns, result_schema
 from lowwater.storage import paths
@@ -46,7 +41,7 @@ class _ChangedError(Exception):
     """A run replaced one of the files meanwhile."""
 
 
-def fill_instants(lake: Lake, query: str, fields: Sequence[Field], dry_run: bool = False) -> tuple[int, int]:
+def fill_instants(lake: layout.Lake, query: str, fields: Sequence[Field], dry_run: bool = False) -> tuple[int, int]:
     """Fills the columns of instants of a table that an older version made, or with `dry_run` only counts. It may be
     killed at any moment, and go on later; runs may publish meanwhile. Returns the number of files that were written
     again, or would be, and their bytes.
@@ -75,7 +70,7 @@ def _fitting(table: DeltaTable, columns: Sequence[InstantColumn]) -> list[Instan
     ]
 
 
-def _fill(lake: Lake, path: PurePath, columns: Sequence[InstantColumn]) -> tuple[int, int]:
+def _fill(lake: layout.Lake, path: PurePath, columns: Sequence[InstantColumn]) -> tuple[int, int]:
     count = size = 0
     table = tables.open_table(path)
     assert table is not None
@@ -84,8 +79,8 @@ def _fill(lake: Lake, path: PurePath, columns: Sequence[InstantColumn]) -> tuple
         table = tables.open_table(path)
         assert table is not None
         waiting = list(_waiting(path, table, columns))
-        for at in range(0, len(waiting), COMMIT_FILES):
-            chosen = waiting[at : at + COMMIT_FILES]
+        for at in range(0, len(waiting), limits.COMMIT_FILES):
+            chosen = waiting[at : at + limits.COMMIT_FILES]
             try:
                 _rewrite(lake, path, chosen, columns)
             except _ChangedError:
@@ -129,7 +124,9 @@ def _nulls(metadata: pq.FileMetaData, name: str) -> int:
     return sum(statistics.null_count for statistics in found) if found else metadata.num_rows
 
 
-def _rewrite(lake: Lake, path: PurePath, rows: Sequence[dict[str, Any]], columns: Sequence[InstantColumn]) -> None:
+def _rewrite(
+    lake: layout.Lake, path: PurePath, rows: Sequence[dict[str, Any]], columns: Sequence[InstantColumn]
+) -> None:
     attempt = uuid.uuid4().hex[:12]
     added = [_filled(path, row, f"times-{attempt}-{at:05d}.parquet", columns) for at, row in enumerate(rows)]
     names = {row["path"] for row in rows}
@@ -181,12 +178,12 @@ class PublishResult:
     number: int | None = None
 
 
-def check_unchanged(lake: Lake, query: str, start: int, end: int, audited: str) -> list[PurePath]:
+def check_unchanged(lake: layout.Lake, query: str, start: int, end: int, audited: str) -> list[PurePath]:
     """Checks that the stream of a query over [start, end), ns, is still the audited one.
     Raises LawError if they have changed since the audit."""
-    files = stream_files(lake.stream(query), start, end)
-    if fingerprint(files) != audited:
-        raise LawError(
+    files = streams.stream_files(lake.stream(query), start, end)
+    if streams.fingerprint(files) != audited:
+        raise errors.LawError(
             f"interval {format_instant(start)} to {format_instant(end)}: the stream of query {query} has changed since "
             "its audit",
             "run the interval again with --stage high, then audit and publish",
@@ -195,7 +192,7 @@ def check_unchanged(lake: Lake, query: str, start: int, end: int, audited: str) 
 
 
 def publish(
-    lake: Lake,
+    lake: layout.Lake,
     query_set: str,
     query: str,
     fields: tuple[Field, ...],
@@ -221,11 +218,11 @@ def publish(
         checks: name -> SQL of what other writers of the table must keep too.
     """
     path = lake.table(query)
-    last = last_published(lake, query_set, query, start, end)
+    last = runs.last_published(lake, query_set, query, start, end)
     if last is not None and last.digest == digest and not published.damage_of(lake, query_set, query, start, end):
         number = last.publication if act is None else mark(lake, query, start, end, act)
         return PublishResult(query, last.rows or 0, False, number)
-    schema = table_schema(fields)
+    schema = layout.table_schema(fields)
     about = f"rows of the query {query} of the query set {query_set}, published by Lowwater"
     table = tables.create(path, schema, ["_hour"], query_set, {**WITH_INSTANTS, **words}, about)
     _refuse_changes(path, pa.schema(table.schema().to_arrow()), schema)
@@ -246,7 +243,7 @@ def publish(
 class Notes:
     """What a commit says that publishes an interval, for the version that is changed."""
 
-    lake: Lake
+    lake: layout.Lake
     query_set: str
     query: str
     fields: Sequence[Field]
@@ -260,7 +257,7 @@ class Notes:
         self.number = self.act.number(newest.version() + 1)
         earlier: Sequence[tuple[int, int]] = ()
         if state.note is None and state.numbers:
-            earlier = merged(state.numbers)
+            earlier = intervals.merged(state.numbers)
         elif state.note is None and state.names:
             earlier = published.ledger_ranges(self.lake, self.query_set, self.query)
         publication = published.next_publication(
@@ -276,7 +273,7 @@ class Notes:
         return {published.NOTE: publication.text(), published.interval_key(self.start, self.end): self.number}
 
 
-def mark(lake: Lake, query: str, start: int, end: int, act: published.Act) -> int:
+def mark(lake: layout.Lake, query: str, start: int, end: int, act: published.Act) -> int:
     """Says in the log of a table that the visible rows of an interval belong to an act too; no row changes. The caller
     knows that they are the published ones."""
     path = lake.table(query)
@@ -336,11 +333,11 @@ def _row_files(
             continue
         columns, wanted = ([(column.name, column.type) for column in each] for each in (file_schema, schema))
         if columns != wanted or kinds != {ROW}:
-            raise LawError(f"{file} is not a file of published rows: another version of Lowwater wrote it", hint)
+            raise errors.LawError(f"{file} is not a file of published rows: another version of Lowwater wrote it", hint)
         as_stored = tables.describe(file.parent, file)
         least, most = as_stored.smallest["_last"], as_stored.largest["_last"]
         if least < start or most >= end or least // HOUR != most // HOUR:
-            raise LawError(f"{file} has rows outside of the interval, or of several hours", hint)
+            raise errors.LawError(f"{file} has rows outside of the interval, or of several hours", hint)
         yield file, as_stored
 
 
@@ -416,7 +413,7 @@ def _refuse_changes(path: PurePath, old: pa.Schema, new: pa.Schema) -> None:
         index = old.get_field_index(column.name)
         if index >= 0 and tables.plain_type(old.field(index).type) != tables.plain_type(column.type):
             before = old.field(index).type
-            raise LakeError(
+            raise errors.LakeError(
                 f"table {path.name!r}: column {column.name!r} was {before}, the query now gives {column.type}",
                 f"name the column otherwise, or remove {path} and replay every interval",
             )
@@ -429,7 +426,7 @@ ROLLED_BACK_NOTE = "lowwater.rolled_back"
 
 
 def restore(
-    lake: Lake,
+    lake: layout.Lake,
     query_set: str,
     query: str,
     fields: Sequence[Field],
@@ -443,15 +440,15 @@ def restore(
     what is `told`, who did it and why. `act`: the publication of the whole set; None for one of this table alone.
     Raises LakeError if the version does not have the interval, its files are gone, or the table cannot be written."""
     path = lake.table(query)
-    earlier = result_table(lake, query, version)
+    earlier = exploring.result_table(lake, query, version)
     if version == earlier.newest:
-        raise LakeError(f"table {query}: version {version} is the newest one", "name an earlier version")
+        raise errors.LakeError(f"table {query}: version {version} is the newest one", "name an earlier version")
     note = published.last_note(path, version)
     files = meeting_files(earlier.opened(), start, end)
     # An older version of Lowwater wrote no notes: an interval without rows is then taken for one that is not there.
     present = bool(files) if note is None else any(first <= start and end <= last for first, last in note.ranges)
     if not present:
-        raise LakeError(
+        raise errors.LakeError(
             f"table {query}: in version {version} the interval of {format_instant(start)} is not published",
             "name a later version: `lowwater history` lists them",
         )
@@ -473,5 +470,5 @@ def restore(
     def told_notes(newest: DeltaTable) -> dict[str, str | int]:
         return {**notes(newest), ROLLED_BACK_NOTE: json.dumps({"version": version, **told})}
 
-    _replace(path, added, start, end, lambda: result_table(lake, query).stored, lake.fence, told_notes)
+    _replace(path, added, start, end, lambda: exploring.result_table(lake, query).stored, lake.fence, told_notes)
     return PublishResult(query, sum(file.rows for file in added), True, notes.number)

@@ -29,15 +29,13 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lowwater.documents import json_value
+from lowwater import documents, instants, limits
 from lowwater.errors import LakeError
-from lowwater.instants import HOUR, SECOND, format_instant
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.intervals import merged, without
 from lowwater.lake.ledgers.runs import ReplayRow, interval_replays, read_replays
 from lowwater.lake.open_tables import ValuesByState, cached_value, commit_file, entry, identity, log_folder
 from lowwater.lake.tables import OWNER, files_of, grouped, lake_errors
-from lowwater.limits import SEARCHED_COMMITS, STATE_BYTES
 from lowwater.plan.operators import Field
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.storage import paths
@@ -139,7 +137,7 @@ class Publication:
 
     @staticmethod
     def parse(text: str) -> Publication:
-        values = json_value(text)
+        values = documents.json_value(text)
         ranges = tuple((int(first), int(last)) for first, last in values["ranges"])
         promise = {str(name): int(bound) for name, bound in values["promise"].items()}
         since = values.get("since")
@@ -176,7 +174,7 @@ class LogEntry:
     def damage(self) -> tuple[Damage, ...]:
         """What the commit did to rows, or says of them, if it published nothing."""
         if LOST in self.told:
-            lost = json_value(self.told[LOST])
+            lost = documents.json_value(self.told[LOST])
             return tuple(Damage(int(start), int(end), str(why)) for start, end, why in lost)
         if self.publication is not None or not self.changes:
             return ()
@@ -185,7 +183,7 @@ class LogEntry:
 
     def _described(self) -> str:
         """Says when the commit was made, what it did, and which program made it."""
-        at = format_instant(self.at // SECOND * SECOND) if self.at else "at an unknown time"
+        at = instants.format_instant(self.at // instants.SECOND * instants.SECOND) if self.at else "at an unknown time"
         program = self.told.get("engineInfo") or self.told.get("clientVersion") or "a program without a name"
         return " ".join(f"{at}, {self.told.get('operation') or 'an unknown operation'} by {program}".split())[:200]
 
@@ -245,7 +243,7 @@ def read_entry(path: PurePath, version: int) -> LogEntry | None:
     Raises LakeError if it cannot be read."""
     try:
         data = entry(path, version)
-        actions = [json_value(line) for line in data.splitlines() if line.strip()]
+        actions = [documents.json_value(line) for line in data.splitlines() if line.strip()]
         return _entry(version, actions, digest_of(data))
     except FileNotFoundError:
         return None
@@ -311,7 +309,7 @@ def _entry(version: int, actions: Sequence[Mapping[str, Any]], digest: str) -> L
     ranges = (
         (ALWAYS,)
         if None in hours
-        else tuple(merged((hour * HOUR, (hour + 1) * HOUR) for hour in hours if hour is not None))
+        else tuple(merged((hour * instants.HOUR, (hour + 1) * instants.HOUR) for hour in hours if hour is not None))
     )
     if NOTE in told:
         publication = Publication.parse(told[NOTE])
@@ -409,7 +407,7 @@ class TableState:
     def strays(self) -> list[Damage]:
         """What other programs have put where nothing was published, and is still there."""
         others = [each for each in self.damage if not self.is_published(each.start, each.end)]
-        return [each for each in others if any(each.start <= hour * HOUR < each.end for hour in self.files)]
+        return [each for each in others if any(each.start <= hour * instants.HOUR < each.end for hour in self.files)]
 
     def lost(self) -> dict[int, str]:
         """Hour -> a file of it that is not on the disk; an object store is not asked for each file."""
@@ -467,7 +465,7 @@ def state_at(path: PurePath, table: DeltaTable) -> TableState:
 def _newest(path: PurePath, version: int) -> tuple[Publication | None, list[LogEntry]]:
     """Returns the newest note up to a version, and the commits after it, in order."""
     later: list[LogEntry] = []
-    for at in range(version, max(-1, version - SEARCHED_COMMITS), -1):
+    for at in range(version, max(-1, version - limits.SEARCHED_COMMITS), -1):
         entry = read_entry(path, at)
         if entry is None:
             break
@@ -499,7 +497,7 @@ def _stored_numbers(log: PurePath, wanted: int) -> tuple[int, dict[Range, int]] 
     """Returns the version of the newest checkpoint and the numbers that it has; None without one that can be read. One
     need only be there, and is only searched for, if a version is `wanted`; else that is -1."""
     try:
-        last = json_value(paths.read(log / "_last_checkpoint", STATE_BYTES))
+        last = documents.json_value(paths.read(log / "_last_checkpoint", limits.STATE_BYTES))
         if "parts" not in last and "v2Checkpoint" not in last:
             version = int(last["version"])
             return version, _of_checkpoint(log / f"{version:020d}.checkpoint.parquet")
@@ -609,7 +607,7 @@ def damages(lake: Lake, query: str, rows: Iterable[ReplayRow]) -> dict[Range, st
         if not why and (piece.start, piece.end) == row.interval and row.rows is not None:
             why = compared.miscounted(piece, row.rows)
             if why is None:  # the files of its hour do not tell it from its neighbours
-                counted[piece.start // HOUR].append(row.interval)
+                counted[piece.start // instants.HOUR].append(row.interval)
         if why:
             found.setdefault(row.interval, why)
     for hour, together in counted.items():
@@ -631,7 +629,7 @@ class _Compared:
         for each in self.state.damage:
             if each.start < piece.end and piece.start < each.end:
                 return each.why
-        first, last = piece.start // HOUR, -(-piece.end // HOUR)
+        first, last = piece.start // instants.HOUR, -(-piece.end // instants.HOUR)
         for hour, name in self.lost.items():
             if first <= hour < last:
                 return lost_text(name)
@@ -658,8 +656,8 @@ class _Compared:
     def miscounted(self, piece: Piece, rows: int) -> str | None:
         """Says that the files of a range have another number of rows; None if they do not tell."""
         total, inside = 0, True
-        for hour in range(piece.start // HOUR, -(-piece.end // HOUR)):
-            whole = piece.start <= hour * HOUR and (hour + 1) * HOUR <= piece.end
+        for hour in range(piece.start // instants.HOUR, -(-piece.end // instants.HOUR)):
+            whole = piece.start <= hour * instants.HOUR and (hour + 1) * instants.HOUR <= piece.end
             for file in self.state.files.get(hour, ()):
                 if whole or file.is_inside(piece.start, piece.end):
                     total += file.rows
@@ -671,9 +669,9 @@ class _Compared:
         """The same of an hour whose files have rows of several intervals."""
         total, expected = sum(file.rows for file in self.state.files.get(hour, ())), 0
         for piece in pieces:
-            if piece.start < (hour + 1) * HOUR and hour * HOUR < piece.end:
+            if piece.start < (hour + 1) * instants.HOUR and hour * instants.HOUR < piece.end:
                 row = published[piece.number]
-                within = hour * HOUR <= piece.start and piece.end <= (hour + 1) * HOUR
+                within = hour * instants.HOUR <= piece.start and piece.end <= (hour + 1) * instants.HOUR
                 if (piece.start, piece.end) != row.interval or row.rows is None or not within:
                     return ""
                 expected += row.rows
@@ -710,7 +708,7 @@ def stray_lines(lake: Lake) -> list[str]:
         with suppress(LakeError):  # of a table that cannot be read the intervals are damaged
             state = table_state(path)
             for each in state.strays if state is not None else ():
-                span = f"{format_instant(each.start)} to {format_instant(each.end)}"
+                span = f"{instants.format_instant(each.start)} to {instants.format_instant(each.end)}"
                 lines.append(
                     f"table {path.name} has rows of {span}, where nothing is published: {each.why}; remove them"
                 )

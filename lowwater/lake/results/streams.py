@@ -13,11 +13,9 @@ from urllib.parse import unquote
 import pyarrow as pa
 
 from lowwater.errors import LakeError
-from lowwater.lake import tables
-from lowwater.lake.layout import Lake
+from lowwater.lake import layout, tables
 from lowwater.lake.tables import create, describe
-from lowwater.storage import paths
-from lowwater.storage.locks import Fence
+from lowwater.storage import locks, paths
 from lowwater.storage.object_paths import ObjectPath
 from lowwater.storage.untrusted import open_regular
 
@@ -35,7 +33,7 @@ def write_stream(
     end: int,
     files: Iterable[PurePath | Sequence[PurePath]],
     owner: str,
-    fence: Fence | None = None,
+    fence: locks.Fence | None = None,
 ) -> int:
     """Replaces the interval [start, end), ns, of a stream, in one commit, by parquet files in order; those of one part
     of the stream are a sequence. They lie on the lake's disk or in the lake, and are moved. Returns the number of their
@@ -109,7 +107,7 @@ FORM = 3
 held pickles."""
 
 
-def state_folder(lake: Lake, query_set: str, query: str, start: int, end: int, digest: str) -> PurePath:
+def state_folder(lake: layout.Lake, query_set: str, query: str, start: int, end: int, digest: str) -> PurePath:
     """Returns the folder of a query's state after [start, end), ns, for inputs with this digest."""
     return lake.states / tables.safe_name(query_set) / tables.safe_name(query) / f"{start}-{end}-{digest}.{FORM}"
 

@@ -16,20 +16,16 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pyarrow.dataset as pads
 
+from lowwater import documents, instants, limits
 from lowwater.catalog.schemas import LAST
-from lowwater.documents import json_value
 from lowwater.errors import BehindError, BusyError, LakeError, nearest
-from lowwater.instants import HOUR, parse_instant
+from lowwater.lake import locks, open_tables
 from lowwater.lake.layout import Lake, lake_to_read
-from lowwater.lake.locks import hold
-from lowwater.lake.open_tables import at_version
 from lowwater.lake.results.published import LogEntry, commit_digest, last_note, read_entry, table_state
 from lowwater.lake.results.published_rows import of_query
 from lowwater.lake.tables import lake_errors, live_files, open_table, plain_type, safe_name
-from lowwater.limits import BATCH_ROWS, STATE_BYTES
-from lowwater.storage import paths
+from lowwater.storage import paths, untrusted
 from lowwater.storage.locks import Fence, HeldError, LostError, hold_lock
-from lowwater.storage.untrusted import require_names
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -62,7 +58,7 @@ class Position:
     def parse(text: str, where: str) -> Position:
         """Reads a position. Raises LakeError if it is none."""
         try:
-            values = json_value(text)
+            values = documents.json_value(text)
             within, since = values["within"], values["since"]
             return Position(
                 str(values["table"]),
@@ -97,7 +93,7 @@ class Keeper:
         try:
             text = paths.read(self.file).decode()
             if self.file == self.consumer:
-                text = json.dumps(json_value(text)["position"])
+                text = json.dumps(documents.json_value(text)["position"])
         except FileNotFoundError:
             return None
         except (OSError, ValueError, KeyError, TypeError) as error:
@@ -115,7 +111,7 @@ class Keeper:
             if self.file is not None and self.file != self.consumer:
                 _write_whole(Path(self.file), position + "\n")
             if self.consumer is not None:
-                entry = {"name": self.name, "stream": self.stream, "position": json_value(position)}
+                entry = {"name": self.name, "stream": self.stream, "position": documents.json_value(position)}
                 entry |= {"version": version, "until": end, "seen": time.time_ns()}
                 paths.write(self.consumer, json.dumps(entry).encode(), fence=self._fence)
         except LostError:
@@ -147,7 +143,7 @@ def hold_keeper(lake: Lake, stream: str, position: str | Path | None, name: str,
     try:
         if name:
             keeper._fence = keeper._held.enter_context(
-                hold(lake, f"subscriber {name} of {stream}", sees=[lake.table(stream)])
+                locks.hold(lake, f"subscriber {name} of {stream}", sees=[lake.table(stream)])
             )
         if position is not None:
             keeper._held.enter_context(hold_lock(Path(f"{Path(position).absolute()}.lock")))
@@ -181,7 +177,7 @@ def consumers_of(lake: Lake, stream: str) -> list[Consumer]:
     consumers = []
     for path in paths.children(consumers_folder(lake, stream)):
         try:
-            entry = json_value(paths.read(path, STATE_BYTES))
+            entry = documents.json_value(paths.read(path, limits.STATE_BYTES))
             values = int(entry["version"]), int(entry["until"]), int(entry["seen"])
             digest = str(entry.get("position", {}).get("digest", ""))
             consumers.append(Consumer(path.name.removesuffix(".json"), *values, digest))
@@ -380,7 +376,7 @@ class Subscription:
         start = publication.start if self._at.since is None else max(publication.start, self._at.since)
         if start >= publication.end:
             return None
-        require_names(self._path, entry.added)
+        untrusted.require_names(self._path, entry.added)
         files = [self._path / unquote(name) for name in entry.added]
         return Change(
             self.stream,
@@ -411,10 +407,10 @@ class Subscription:
         assert within is not None
         if self._parts is None:
             self._parts = self._files_by_hour(within)
-        while self._parts and (self._parts[0][0] + 1) * HOUR <= within:
+        while self._parts and (self._parts[0][0] + 1) * instants.HOUR <= within:
             self._parts.pop(0)
         hour, files = self._parts.pop(0) if self._parts else (None, [])
-        end, promise = within if hour is None else (hour + 1) * HOUR, dict[str, int]()
+        end, promise = within if hour is None else (hour + 1) * instants.HOUR, dict[str, int]()
         last = not self._parts
         note = last_note(self._path, version) if last else None
         if note is not None and note.ranges[-1][1] > within:
@@ -429,7 +425,7 @@ class Subscription:
         """Returns the hours with rows from an instant (ns) on, and the files of each, in order."""
         files: dict[int, list[PurePath]] = {}
         for row in sorted(live_files(self._snapshot()), key=lambda row: (row.get("min._last") or 0, row["path"])):
-            if (int(row["partition._hour"]) + 1) * HOUR > within:
+            if (int(row["partition._hour"]) + 1) * instants.HOUR > within:
                 path = self._path / unquote(row["path"])
                 files.setdefault(int(row["partition._hour"]), []).append(path)
         return sorted(files.items())
@@ -439,7 +435,7 @@ class Subscription:
         from deltalake.exceptions import DeltaError
 
         try:
-            return at_version(self._path, self._at.version)
+            return open_tables.at_version(self._path, self._at.version)
         except DeltaError:
             raise BehindError(
                 f"stream {self.stream}: version {self._at.version} is no longer in its log", AGAIN
@@ -455,7 +451,7 @@ class Subscription:
             try:
                 for file in files:
                     dataset = pads.dataset(str(paths.local(file)), columns, format="parquet", partitioning=None)
-                    scan = dataset.to_batches(filter=chosen, batch_size=BATCH_ROWS, batch_readahead=2)
+                    scan = dataset.to_batches(filter=chosen, batch_size=limits.BATCH_ROWS, batch_readahead=2)
                     yield from (batch for batch in scan if batch.num_rows)
             except FileNotFoundError:
                 raise BehindError(
@@ -500,7 +496,7 @@ def subscribe(
     """
     opened = lake_to_read(lake)
     try:
-        first = parse_instant(since) if isinstance(since, str) else since
+        first = instants.parse_instant(since) if isinstance(since, str) else since
     except ValueError as error:
         raise LakeError(f"since: {error}", "write an instant, or ns since the epoch") from None
     keeper = hold_keeper(opened, stream, position, name, after)

@@ -11,9 +11,8 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from lowwater.catalog.expr import Const, Expr, Type, Unary, columns_of
+from lowwater.catalog import expr as ex, schemas
 from lowwater.catalog.functions import Fold
-from lowwater.catalog.schemas import stored
 from lowwater.errors import UnsupportedError
 from lowwater.low.code.expressions import (
     FALSE,
@@ -230,7 +229,7 @@ class GroupKey:
     reads: list[ColumnRead] = field(default_factory=list)
     epochs: list[Epoch] = field(default_factory=list)
 
-    def add(self, column: Field, type_: Type, places: list[WordPlace], half: str | None) -> None:
+    def add(self, column: Field, type_: ex.Type, places: list[WordPlace], half: str | None) -> None:
         """Adds an output column.
 
         Args:
@@ -253,7 +252,7 @@ def key_code(emit: Emitter, lfta: Lfta, link: str) -> GroupKey:
     keys.words = [f"w{at}" for at in range(len(texts))]
     general = emit.take_lines() + _assignments(keys.words, texts)
     # The columns of a host value already say where it is NULL.
-    keys.before, test = ([], TRUE) if emit.hosted else emit.test_not_null(stored(columns_of(*exprs)))
+    keys.before, test = ([], TRUE) if emit.hosted else emit.test_not_null(schemas.stored(ex.columns_of(*exprs)))
     if test == TRUE:
         keys.lines = general
     else:
@@ -264,11 +263,11 @@ def key_code(emit: Emitter, lfta: Lfta, link: str) -> GroupKey:
     return keys
 
 
-def _word_code(emit: Emitter, exprs: list[Expr], lfta: Lfta, keys: GroupKey | None) -> list[str]:
+def _word_code(emit: Emitter, exprs: list[ex.Expr], lfta: Lfta, keys: GroupKey | None) -> list[str]:
     """Returns the code of the words, and adds the columns to `keys` unless it is None."""
     layout = KeyLayout(len(exprs))
     for bit, expr in enumerate(exprs):
-        if expr.type is Type.STRING and isinstance(expr, Const):
+        if expr.type is ex.Type.STRING and isinstance(expr, ex.Const):
             if keys is not None:
                 keys.outputs.append(OutputColumn.fixed(expr))
             continue
@@ -284,24 +283,24 @@ def _assignments(words: list[str], texts: list[str]) -> list[str]:
     return [f"{word} = {text}" for word, text in zip(words, texts, strict=True)]
 
 
-def read_as(type_: Type, place: str) -> str:
+def read_as(type_: ex.Type, place: str) -> str:
     """Returns the code that turns a word of the table into a value of a column."""
-    return f"real({place})" if type_ is Type.FLOAT else place
+    return f"real({place})" if type_ is ex.Type.FLOAT else place
 
 
-def key_words(type_: Type, value: Operand) -> list[tuple[str, bool]]:
+def key_words(type_: ex.Type, value: Operand) -> list[tuple[str, bool]]:
     """Returns the words of a key, and whether each is narrow.
 
     The words of a NULL key are 0, so that equal keys have equal words (V1).
     """
-    if type_ is Type.IP:
+    if type_ is ex.Type.IP:
         return [(_stored(type_, word, value.null), at == 0) for at, word in enumerate(value.words)]
-    narrow = type_ in (Type.BOOL, Type.STRING) or (type_ is Type.INT and value.narrow)
+    narrow = type_ in (ex.Type.BOOL, ex.Type.STRING) or (type_ is ex.Type.INT and value.narrow)
     return [(_stored(type_, value.words[0], value.null), narrow)]
 
 
-def _stored(type_: Type, word: str, null: str) -> str:
-    word = {Type.FLOAT: f"bits({word})", Type.BOOL: f"int({word})"}.get(type_, word)
+def _stored(type_: ex.Type, word: str, null: str) -> str:
+    word = {ex.Type.FLOAT: f"bits({word})", ex.Type.BOOL: f"int({word})"}.get(type_, word)
     if null == FALSE:
         return word
     return "0" if null == TRUE else f"(0 if {null} else {word})"
@@ -443,9 +442,9 @@ class Grouping:
         for bit, (partial, argument) in enumerate(zip(self.lfta.partials, arguments, strict=True)):
             if argument is None:
                 self._reads.append((len(self.outputs), [f"int({_EVICTION_TABLE}[s, {self._ticket}])"], FALSE))
-                self.outputs.append(OutputColumn(Type.INT))
+                self.outputs.append(OutputColumn(ex.Type.INT))
                 continue
-            if isinstance(argument, Const):
+            if isinstance(argument, ex.Const):
                 self.outputs.append(OutputColumn.fixed(argument))
                 continue
             cell = _Cell(partial, partial.native.fold if partial.native is not None else None, at, bit, argument)
@@ -464,16 +463,16 @@ class Grouping:
         """Returns the statements that queue the arguments of user-defined sub-aggregates."""
         k = self.number
         ticket = f"int({self._table}[s, {self._ticket}])"
-        columns: list[tuple[OutputColumn, tuple[str, ...], str]] = [(OutputColumn(Type.INT), (ticket,), FALSE)]
+        columns: list[tuple[OutputColumn, tuple[str, ...], str]] = [(OutputColumn(ex.Type.INT), (ticket,), FALSE)]
         for partial in self.lfta.partials:
             if partial.udaf is None or partial.argument is None:
                 continue
             expr = of_link(partial.argument, self.link)
-            if expr.type is Type.STRING and isinstance(expr, Const):
+            if expr.type is ex.Type.STRING and isinstance(expr, ex.Const):
                 columns.append((OutputColumn.fixed(expr), (), FALSE))
                 continue
             value = self.emit.value(expr)
-            words = (f"int({value.words[0]})",) if expr.type is Type.BOOL else tuple(value.words)
+            words = (f"int({value.words[0]})",) if expr.type is ex.Type.BOOL else tuple(value.words)
             columns.append((OutputColumn(expr.type, value.null != FALSE), words, value.null))
         self.taken = [output for output, _, _ in columns]
         lines = [f"taken = int(s{k}[{TAKEN}])", f"s{k}[{TAKEN}] += 1"]
@@ -481,7 +480,7 @@ class Grouping:
             lines += output.lines(taken_name(k, at), words, null, "taken") if output.written else []
         return lines
 
-    def _argument(self, partial: Partial) -> Operand | Const:
+    def _argument(self, partial: Partial) -> Operand | ex.Const:
         """Returns the argument of a partial aggregate; the constant itself for a constant string.
 
         Raises:
@@ -493,14 +492,14 @@ class Grouping:
         if partial.argument is None or native is None or native.parts is not None:
             raise UnsupportedError(f"the aggregate {partial.function} in the low level", "select the rows instead")
         expr = of_link(partial.argument, self.link)
-        if expr.type is Type.STRING:
-            if not isinstance(expr, Const):
+        if expr.type is ex.Type.STRING:
+            if not isinstance(expr, ex.Const):
                 raise UnsupportedError(f"{partial.function} of texts in the low level", "count them")
             return expr
         value = self.emit.value(expr)
-        if partial.type is Type.FLOAT and expr.type is not Type.FLOAT:
+        if partial.type is ex.Type.FLOAT and expr.type is not ex.Type.FLOAT:
             return Operand((self.emit.name(f"float({value.words[0]})"),), value.null)
-        if partial.type is Type.BOOL:
+        if partial.type is ex.Type.BOOL:
             return Operand((self.emit.name(f"int({value.words[0]})"),), value.null)
         return value
 
@@ -509,11 +508,11 @@ class Grouping:
         if partial.argument is None:
             return "1"
         expr = of_link(partial.argument, self.link)
-        if isinstance(expr, Const):
+        if isinstance(expr, ex.Const):
             return "0" if expr.value is None else "1"
-        if expr.type is Type.STRING:
+        if expr.type is ex.Type.STRING:
             # A test for NULL, because the value itself would number every string.
-            return self.emit.name(f"0 if {self.emit.value(Unary(Type.BOOL, 'IS NULL', expr)).words[0]} else 1")
+            return self.emit.name(f"0 if {self.emit.value(ex.Unary(ex.Type.BOOL, 'IS NULL', expr)).words[0]} else 1")
         null = self.emit.value(expr).null
         return "1" if null == FALSE else self.emit.name(f"0 if {null} else 1")
 
@@ -531,7 +530,7 @@ class Grouping:
             lines += ["if not same:", *indented(inner)]
         lines += ["full = False"]
         for cell in cells:
-            if cell.fold is not None and cell.fold.sums and cell.partial.type is Type.INT:
+            if cell.fold is not None and cell.fold.sums and cell.partial.type is ex.Type.INT:
                 # The group leaves the table before a partial sum exceeds 64 bits, so that no sum wraps around (O3).
                 overflows = f"add({cell.places(table)[0]}, {cell.value.words[0]})[1]"
                 lines.append(f"full = full or same and {overflows} and {negation(cell.value.null)}")
@@ -569,7 +568,7 @@ class Grouping:
 
     def _folded(self, cell: _Cell, fold: Fold) -> list[str]:
         word, place = cell.value.words[0], cell.place(self._table)
-        if cell.partial.type is Type.FLOAT:
+        if cell.partial.type is ex.Type.FLOAT:
             return [f"{place} = bits(real({place}) {fold.sign} {word})"]
         if not cell.nullable or fold.neutral == 0:
             return [f"{place} {fold.sign}= {word}"]
@@ -619,12 +618,12 @@ def _holds(table: str, slot: str, words: list[str]) -> str:
 
 def _better(table: str, cell: _Cell, fold: Fold) -> str:
     places = cell.places(table)
-    if cell.partial.type is Type.IP:
+    if cell.partial.type is ex.Type.IP:
         return compare_addresses(fold.sign, cell.value.words, tuple(places))
-    old = f"real({places[0]})" if cell.partial.type is Type.FLOAT else places[0]
+    old = f"real({places[0]})" if cell.partial.type is ex.Type.FLOAT else places[0]
     return f"({cell.value.words[0]} {fold.sign} {old})"
 
 
 def _write(table: str, cell: _Cell) -> list[str]:
-    words = [f"bits({word})" if cell.partial.type is Type.FLOAT else word for word in cell.value.words]
+    words = [f"bits({word})" if cell.partial.type is ex.Type.FLOAT else word for word in cell.value.words]
     return [f"{table}[s, {cell.at + k}] = {word}" for k, word in enumerate(words)]

@@ -14,8 +14,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from lowwater.catalog import expr as ex
-from lowwater.catalog.schemas import RECORD_NUMBER, SAMPLING_RATE, address_parts, is_stored, stored_field
+from lowwater.catalog import expr as ex, schemas
 from lowwater.catalog.values import words_from_ip
 from lowwater.errors import LowwaterError
 from lowwater.low.runtime.arithmetic import MAX, MIN, truncate
@@ -282,7 +281,7 @@ def _by_constant(op: str, a: str, left: Operand, b: int) -> Bounded | None:
 _FLOAT_FUNCTIONS = {"/": "fdiv", "%": "fmod"}
 _PYTHON_OPERATORS = {"=": "==", "<>": "!="}
 OUTCOME = "outcome"
-NODE_COLUMNS = (SAMPLING_RATE, OUTCOME)
+NODE_COLUMNS = (schemas.SAMPLING_RATE, OUTCOME)
 """Columns `<name> <node>` with the results of sampling and load shedding for one node (O5)."""
 
 OWN_SKEW = "skew"
@@ -315,7 +314,7 @@ class Inputs:
         Raises:
             LowwaterError: packets have no such column.
         """
-        if not is_stored(name) and name.split()[0] not in (*NODE_COLUMNS, OWN_SKEW, RECORD_NUMBER):
+        if not schemas.is_stored(name) and name.split()[0] not in (*NODE_COLUMNS, OWN_SKEW, schemas.RECORD_NUMBER):
             raise LowwaterError(f"the low level has no column '{name}'", "bind the query to the packet catalog")
         if name not in self.columns:
             self.columns.append(name)
@@ -386,7 +385,7 @@ class Emitter:
         Returns:
             The statements before each block of records, and the test.
         """
-        places = [self._inputs.column(name) for name in names if stored_field(name).nullable]
+        places = [self._inputs.column(name) for name in names if schemas.stored_field(name).nullable]
         if not places:
             return [], TRUE
 
@@ -437,13 +436,13 @@ class Emitter:
     def _read(self, name: str) -> Operand:
         if name in _CLOCKS and self._clocked:
             return Operand((_CLOCKS[name],), least=0, most=END_OF_TIME)
-        if name == SAMPLING_RATE:
-            at = self._inputs.column(f"{SAMPLING_RATE} {self._node}")
+        if name == schemas.SAMPLING_RATE:
+            at = self._inputs.column(f"{schemas.SAMPLING_RATE} {self._node}")
             return Operand((self.name(f"float(c{at}[i])"),))
         at = self._inputs.column(name)
-        if name == RECORD_NUMBER:
+        if name == schemas.RECORD_NUMBER:
             return Operand((self.name(f"int(c{at}[i])"),), least=0, most=END_OF_TIME)
-        stored_as = stored_field(name)
+        stored_as = schemas.stored_field(name)
         null = self.name(f"(m{at}[i >> 3] >> (i & 7)) & 1 == 0") if stored_as.nullable and not self._valid else FALSE
         if pa.types.is_floating(stored_as.type):
             return Operand((self.name(f"float(c{at}[i])"),), null)
@@ -470,7 +469,7 @@ class Emitter:
         return f"{self._node}_{len(self.beside) - 1}"
 
     def _column(self, name: str) -> Operand:
-        if not (names := address_parts(name)):
+        if not (names := schemas.address_parts(name)):
             return self._load(name)
         parts = [self._load(part) for part in names]
         null = self.name(either(*(part.null for part in parts)))

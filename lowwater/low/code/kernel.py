@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 
 from lowwater.catalog.expr import Const, Expr, Param, Type, columns_of, conjunction, conjuncts, show, walk
 from lowwater.catalog.schemas import stored
-from lowwater.low.code.aggregation import BLOCK as BLOCK
-from lowwater.low.code.aggregation import FROM, SIZE, Epoch, Grouping, taken_name
+from lowwater.low.code.aggregation import BLOCK as BLOCK, FROM, SIZE, Epoch, Grouping, taken_name
 from lowwater.low.code.expressions import (
     FALSE,
     OUTCOME,

@@ -12,14 +12,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lowwater.catalog.expr import Const, Type
-from lowwater.catalog.schemas import STREAM_TYPES
+from lowwater.catalog import expr as ex, schemas
 from lowwater.low.code.expressions import FALSE, TRUE, indented, negation
 
 Array = npt.NDArray[np.generic]
 Int64Array = npt.NDArray[np.int64]
 
-_DTYPES: dict[Type, type[np.generic]] = {Type.FLOAT: np.float64, Type.BOOL: np.uint8, Type.IP: np.uint8}
+_DTYPES: dict[ex.Type, type[np.generic]] = {ex.Type.FLOAT: np.float64, ex.Type.BOOL: np.uint8, ex.Type.IP: np.uint8}
 ADDRESS_BYTES = 17
 """Most bytes of an IP value."""
 
@@ -34,29 +33,29 @@ class OutputColumn:
         written: whether code writes the column.
     """
 
-    type: Type
+    type: ex.Type
     nullable: bool = False
     constant: str | None = None
     written: bool = True
 
     @staticmethod
-    def fixed(expr: Const) -> OutputColumn:
+    def fixed(expr: ex.Const) -> OutputColumn:
         """Returns a column with the same string in every row."""
-        return OutputColumn(Type.STRING, constant=None if expr.value is None else str(expr.value), written=False)
+        return OutputColumn(ex.Type.STRING, constant=None if expr.value is None else str(expr.value), written=False)
 
     def parameters(self, name: str) -> list[str]:
         """Returns the names of its arrays: values, ends of addresses, validity."""
         names = [f"o{name}"] if self.written else []
-        names += [f"e{name}"] if self.type is Type.IP else []
+        names += [f"e{name}"] if self.type is ex.Type.IP else []
         return [*names, f"n{name}"] if self.nullable else names
 
     def arrays(self, rows: int) -> list[Array]:
         """Allocates arrays for some rows, in the order of the parameters."""
         if not self.written:
             return []
-        size = rows * ADDRESS_BYTES if self.type is Type.IP else rows
+        size = rows * ADDRESS_BYTES if self.type is ex.Type.IP else rows
         arrays: list[Array] = [allocate(size, _DTYPES.get(self.type, np.int64))]
-        if self.type is Type.IP:
+        if self.type is ex.Type.IP:
             ends = allocate(rows + 1, np.int32)
             ends[0] = 0
             arrays.append(ends)
@@ -69,7 +68,7 @@ class OutputColumn:
             words: the code of the value's words; a boolean is 0 or 1.
             at: the name of the row's number.
         """
-        if self.type is Type.IP:
+        if self.type is ex.Type.IP:
             write_address = f"e{name}[{at} + 1] = put_address(o{name}, int(e{name}[{at}]), {', '.join(words)})"
             lines = [write_address] if null == FALSE else [f"e{name}[{at} + 1] = e{name}[{at}]"]
             if null not in (TRUE, FALSE):
@@ -92,13 +91,13 @@ class OutputColumn:
         if self.nullable and not arrays[-1][:rows].all():
             valid = _bits(arrays[-1], rows)
         values = arrays[0]
-        if self.type is Type.IP:
+        if self.type is ex.Type.IP:
             buffers = [valid, pa.py_buffer(arrays[1][: rows + 1]), pa.py_buffer(values)]
             return pa.Array.from_buffers(pa.binary(), rows, buffers)
-        kind = pa.int64() if self.type is Type.STRING else STREAM_TYPES[self.type]
-        data = _bits(values, rows) if self.type is Type.BOOL else pa.py_buffer(values)
+        kind = pa.int64() if self.type is ex.Type.STRING else schemas.STREAM_TYPES[self.type]
+        data = _bits(values, rows) if self.type is ex.Type.BOOL else pa.py_buffer(values)
         column = pa.Array.from_buffers(kind, rows, [valid, data])
-        return pa.array(texts, pa.string()).take(column) if self.type is Type.STRING else column
+        return pa.array(texts, pa.string()).take(column) if self.type is ex.Type.STRING else column
 
 
 def _bits(flags: Array, rows: int) -> pa.Buffer:

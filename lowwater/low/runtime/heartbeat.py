@@ -20,11 +20,9 @@ from lowwater.catalog.schemas import PUNCTUATION, ROW
 from lowwater.catalog.time import clock_of, promise_at, tick_after, tick_from
 from lowwater.low.code.row_buffers import Int64Array
 from lowwater.low.settings import LowSettings, Policy
-from lowwater.plan.operators import Lfta, clocks, group_last
-from lowwater.plan.properties import stream_schema
-from lowwater.plan.temporal import END_OF_TIME, INT64_MAX, Temporal
+from lowwater.plan import operators as ops, properties, temporal
 
-NEVER = INT64_MAX
+NEVER = temporal.INT64_MAX
 
 
 @dataclass
@@ -78,7 +76,7 @@ class Heartbeats:
     """
 
     def __init__(
-        self, lfta: Lfta, settings: LowSettings, read_from: int, end: int, grain: int = 1, entered: int = -1
+        self, lfta: ops.Lfta, settings: LowSettings, read_from: int, end: int, grain: int = 1, entered: int = -1
     ) -> None:
         self._lfta = lfta
         self._skew, self._delay = 0 if lfta.arrival else settings.skew, settings.delay
@@ -114,7 +112,7 @@ class Heartbeats:
         Args:
             seen: the largest arrival that was processed; -1 for none.
         """
-        bounded = self._end < END_OF_TIME
+        bounded = self._end < temporal.END_OF_TIME
         if bounded and self._policy is Policy.PERIODIC and self.due < self._end:
             self._lull(self._end - 1, operator)
         elif bounded and self._policy is Policy.DATA_DRIVEN:
@@ -162,8 +160,8 @@ class Heartbeats:
     def _next_change(self, promise: int) -> int:
         """Returns the least promise that changes a field, of the promises that readers can use."""
         change = promise + 1
-        if clocks(self._lfta.fields):
-            change = group_last(self._lfta.fields, self._lfta.promises(promise)) + 1
+        if ops.clocks(self._lfta.fields):
+            change = ops.group_last(self._lfta.fields, self._lfta.promises(promise)) + 1
         return max(change, (promise // self._grain + 1) * self._grain)
 
     def _make(self, tick: int, promise: int, operator: FlushTarget) -> int:
@@ -194,7 +192,7 @@ class Heartbeats:
         """Returns the least promise with the same value in every field."""
         pairs = zip(self._lfta.fields, self._lfta.promises(promise), strict=True)
         firsts = [
-            Temporal((steps,)).first(value)
+            temporal.Temporal((steps,)).first(value)
             for field, value in pairs
             if field.temporal and value is not None
             for steps in field.temporal.components
@@ -226,7 +224,7 @@ def _constants(rows: int) -> tuple[pa.Array, pa.Array]:
     return pa.repeat(pa.scalar(ROW), rows), pa.array(np.zeros(rows, np.int64))
 
 
-def rows_batch(lfta: Lfta, columns: Sequence[pa.Array], clocks: Int64Array, lasts: Int64Array) -> pa.RecordBatch:
+def rows_batch(lfta: ops.Lfta, columns: Sequence[pa.Array], clocks: Int64Array, lasts: Int64Array) -> pa.RecordBatch:
     """Returns rows of an LFTA as a stream batch, without a copy.
 
     Args:
@@ -238,20 +236,20 @@ def rows_batch(lfta: Lfta, columns: Sequence[pa.Array], clocks: Int64Array, last
     kind, period = (array.slice(0, size) for array in _constants(1 << max(size - 1, 0).bit_length()))
     ticks = _int64_array(clocks)
     control = [_int64_array(lasts), kind, ticks, ticks, period]
-    return pa.record_batch([*columns, *control], schema=stream_schema(lfta.fields))
+    return pa.record_batch([*columns, *control], schema=properties.stream_schema(lfta.fields))
 
 
 def _int64_array(values: Int64Array) -> pa.Array:
     return pa.Array.from_buffers(pa.int64(), len(values), [None, pa.py_buffer(values)])
 
 
-def punctuation_batch(lfta: Lfta, punctuations: list[PunctuationRun], period: int) -> pa.RecordBatch:
+def punctuation_batch(lfta: ops.Lfta, punctuations: list[PunctuationRun], period: int) -> pa.RecordBatch:
     """Returns punctuations as a stream batch: promised columns have values, the others are NULL (P5).
 
     Args:
         period: time between ticks, ns.
     """
-    schema = stream_schema(lfta.fields)
+    schema = properties.stream_schema(lfta.fields)
     promised = [lfta.promises(punctuation.promise) for punctuation in punctuations]
     columns = [[row[at] for row in promised] for at in range(len(lfta.fields))]
     columns.append([punctuation.promise for punctuation in punctuations])

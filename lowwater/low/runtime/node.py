@@ -10,10 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lowwater.catalog import expr as ex
-from lowwater.catalog.calls import CheckedAggregate, DictionaryColumn, apply_python, call_function
-from lowwater.catalog.expr import conjuncts
-from lowwater.catalog.schemas import STREAM_TYPES
+from lowwater.catalog import calls, expr as ex, schemas
 from lowwater.catalog.time import is_late
 from lowwater.catalog.values import words_from_ip
 from lowwater.low.code import aggregation
@@ -22,15 +19,14 @@ from lowwater.low.code.expressions import OWN_SKEW, is_hosted, of_link
 from lowwater.low.code.kernel import NodeProgram
 from lowwater.low.code.row_buffers import Array, Int64Array, OutputColumn, RowBuffer
 from lowwater.low.evaluate import ChunkColumns, ExpressionKernel, Pair
-from lowwater.low.runtime.arithmetic import MAX, MIN
-from lowwater.low.runtime.heartbeat import Heartbeats, in_order, punctuation_batch, rows_batch
+from lowwater.low.runtime import arithmetic, heartbeat
 from lowwater.low.settings import (
     Bounds,
     Flush,
     LftaStatistics,
     LowSettings,
 )
-from lowwater.plan.operators import Lfta
+from lowwater.plan import operators as ops
 from lowwater.plan.temporal import END_OF_TIME, INT64_MAX, Temporal, granularity
 
 # The operators of LFTAs at run time: selections, and aggregations with their group tables (000 sections 4.3, 4.4).
@@ -53,7 +49,7 @@ class GroupTable:
         state: counters and bounds; `low.code.aggregation` names their positions.
     """
 
-    def __init__(self, lfta: Lfta, program: NodeProgram, number: int, code: Code, slots: int, flush: Flush) -> None:
+    def __init__(self, lfta: ops.Lfta, program: NodeProgram, number: int, code: Code, slots: int, flush: Flush) -> None:
         self.words: Int64Array = np.zeros((slots, program.width), np.int64)
         self.times: tuple[Temporal, ...] = tuple(_time(lfta, epoch.column) for epoch in program.epochs)
         self.state: Int64Array = np.zeros(aggregation.BOUNDS + 3 * len(self.times), np.int64)
@@ -131,10 +127,10 @@ class GroupTable:
     def _put(self, at: int, instant: int) -> None:
         """Sets the bounds that the keys of a group precede if its `_last` is below an instant (ns)."""
         for place, time in enumerate(self.times, aggregation.BOUNDS + at):
-            self.state[place] = min(max(time.promise(instant), MIN), MAX)
+            self.state[place] = min(max(time.promise(instant), arithmetic.MIN), arithmetic.MAX)
 
 
-def _time(lfta: Lfta, column: int) -> Temporal:
+def _time(lfta: ops.Lfta, column: int) -> Temporal:
     time = lfta.fields[column].temporal
     assert time is not None
     return time
@@ -162,11 +158,11 @@ class States:
         arrays: arguments of the code, the arrays of the queue.
     """
 
-    def __init__(self, lfta: Lfta, queue: Sequence[OutputColumn], capacity: int) -> None:
+    def __init__(self, lfta: ops.Lfta, queue: Sequence[OutputColumn], capacity: int) -> None:
         numbered = enumerate(lfta.partials, len(lfta.keys))
         partials = [(number, partial, partial.udaf) for number, partial in numbered if partial.udaf is not None]
-        self._columns = [(number, STREAM_TYPES[partial.type]) for number, partial, _ in partials]
-        self._functions = [CheckedAggregate(udaf) for _, _, udaf in partials]
+        self._columns = [(number, schemas.STREAM_TYPES[partial.type]) for number, partial, _ in partials]
+        self._functions = [calls.CheckedAggregate(udaf) for _, _, udaf in partials]
         self._has_argument = [partial.argument is not None for _, partial, _ in partials]
         self._queue = queue
         self._parts = [output.arrays(capacity) for output in queue]
@@ -296,7 +292,7 @@ class LftaAggregation(LftaOperator):
     """
 
     def __init__(
-        self, lfta: Lfta, program: NodeProgram, number: int, code: Code, read_from: int, settings: LowSettings
+        self, lfta: ops.Lfta, program: NodeProgram, number: int, code: Code, read_from: int, settings: LowSettings
     ) -> None:
         slots = settings.slots or lfta.slots
         self._ordered, self._steps = settings.flush.ordered, settings.flush.steps
@@ -475,8 +471,8 @@ def gate_of(member: ex.Expr | None, predicate: ex.Expr | None, link: str) -> ex.
         member: the condition of the protocol; None for all packets.
         predicate: the predicate of the LFTA; None for none.
     """
-    members = conjuncts(None if member is None else of_link(member, link))
-    parts = conjuncts(None if predicate is None else of_link(predicate, link))
+    members = ex.conjuncts(None if member is None else of_link(member, link))
+    parts = ex.conjuncts(None if predicate is None else of_link(predicate, link))
     plain = [part for part in parts if not any(is_hosted(node) for node in ex.walk(part))]
     others = (node for part in parts for node in ex.walk(part))
     infallible = not any(isinstance(node, ex.Call) and (node.function.partial or _is_users(node)) for node in others)
@@ -502,7 +498,7 @@ class _Chunk:
     def __init__(self, host: Host, columns: ChunkColumns) -> None:
         self._host = host
         self._columns = columns
-        self._coded: dict[ex.Expr, DictionaryColumn] = {}
+        self._coded: dict[ex.Expr, calls.DictionaryColumn] = {}
         self._pairs: dict[tuple[ex.Expr, str], Pair] = {}
 
     def hosted(self, hosted: Sequence[ex.Expr], name: str) -> Pair:
@@ -527,37 +523,37 @@ class _Chunk:
             return self._host.number(str(value))
         return words_from_ip(value)[part] if isinstance(value, bytes) else value
 
-    def coded(self, expr: ex.Expr) -> DictionaryColumn:
+    def coded(self, expr: ex.Expr) -> calls.DictionaryColumn:
         """Returns any expression over the records, dictionary-encoded."""
         if expr not in self._coded:
             self._coded[expr] = self._evaluate(expr)
         return self._coded[expr]
 
-    def _evaluate(self, expr: ex.Expr) -> DictionaryColumn:
+    def _evaluate(self, expr: ex.Expr) -> calls.DictionaryColumn:
         rows = self._columns.rows
         if isinstance(expr, ex.Const):
             value = float(expr.value) if expr.type is ex.Type.FLOAT and isinstance(expr.value, int) else expr.value
-            return DictionaryColumn.constant(value, rows)
+            return calls.DictionaryColumn.constant(value, rows)
         if isinstance(expr, ex.Column):
             return self._columns.coded(expr.name)
         if not is_hosted(expr):
             return self._from_kernel(expr)
         arguments = [self.coded(argument) for argument in expr.children()]
         if isinstance(expr, ex.Call):
-            return call_function(expr.function, arguments, rows)
+            return calls.call_function(expr.function, arguments, rows)
         if isinstance(expr, ex.Unary):
             (operand,) = arguments
-            return DictionaryColumn([value is None for value in operand.values], operand.index, operand.failed)
+            return calls.DictionaryColumn([value is None for value in operand.values], operand.index, operand.failed)
         if isinstance(expr, ex.OneOf):
-            return apply_python(expr.holds(), arguments, rows)
+            return calls.apply_python(expr.holds(), arguments, rows)
         if isinstance(expr, ex.Binary):
-            return apply_python(ex.COMPARE[expr.op], arguments, rows)
+            return calls.apply_python(ex.COMPARE[expr.op], arguments, rows)
         raise TypeError(type(expr).__name__)
 
-    def _from_kernel(self, expr: ex.Expr) -> DictionaryColumn:
+    def _from_kernel(self, expr: ex.Expr) -> calls.DictionaryColumn:
         alone = self._host.alone(expr)
         beside = [part for name in alone.beside for part in self.hosted(alone.hosted, name)]
-        return DictionaryColumn.of(alone.of(self._columns, beside, self._host.texts))
+        return calls.DictionaryColumn.of(alone.of(self._columns, beside, self._host.texts))
 
 
 Write = Callable[[str, pa.RecordBatch], None]
@@ -576,7 +572,7 @@ class LftaNode:
 
     def __init__(
         self,
-        lfta: Lfta,
+        lfta: ops.Lfta,
         link: str,
         program: NodeProgram,
         number: int,
@@ -599,7 +595,7 @@ class LftaNode:
             self.operator = LftaSelection(program, self._read_from, settings.chunk_rows)
         self.operator.written = self._emit
         grain = bounds.grains.get(lfta.name, 1)
-        self.beats = Heartbeats(lfta, settings, self._read_from, bounds.end, grain, bounds.entered)
+        self.beats = heartbeat.Heartbeats(lfta, settings, self._read_from, bounds.end, grain, bounds.entered)
         self._rows = self._punctuations = 0
 
     @property
@@ -663,12 +659,12 @@ class LftaNode:
         self._punctuations += len(punctuations)
         if size:
             columns = operator.columns(self._host.texts)
-            rows = rows_batch(self.lfta, columns, operator.rows.clock(0, size), operator.lasts())
+            rows = heartbeat.rows_batch(self.lfta, columns, operator.rows.clock(0, size), operator.lasts())
             operator.clear()
         if punctuations:
-            promises = punctuation_batch(self.lfta, punctuations, self._settings.period)
+            promises = heartbeat.punctuation_batch(self.lfta, punctuations, self._settings.period)
             before = [punctuation.before for punctuation in punctuations]
-            for batch in in_order(rows, promises, before) if size else [promises]:
+            for batch in heartbeat.in_order(rows, promises, before) if size else [promises]:
                 self._write(self.lfta.name, batch)
         elif size:
             self._write(self.lfta.name, rows)

@@ -10,11 +10,9 @@ from fractions import Fraction
 
 from lowwater.catalog.expr import COMPARISON, Binary, Column, Const, Expr, Type, Unary
 from lowwater.errors import QueryError
-from lowwater.gsql import nodes as syntax
+from lowwater.gsql import nodes as syntax, words
 from lowwater.gsql.printer import print_expression
-from lowwater.gsql.words import nanoseconds, unit_name
-from lowwater.plan.operators import Field
-from lowwater.plan.temporal import Temporal
+from lowwater.plan import operators as ops, temporal
 from lowwater.plan.text import Text, place_of
 
 Units = Mapping[str, Fraction]
@@ -29,7 +27,7 @@ _FIT = f"write a shorter one: the largest number is {(1 << 63) - 1}"
 _HINT = "write it beside a column of time, such as timestamp + 5 s, or write a plain number"
 
 
-def unit_of(time: Temporal) -> Fraction | None:
+def unit_of(time: temporal.Temporal) -> Fraction | None:
     """Returns the unit of an attribute in ns, from its progress; None if it is unknown or the components differ."""
     units = set()
     for steps in time.components:
@@ -45,7 +43,7 @@ def unit_of(time: Temporal) -> Fraction | None:
     return units.pop() if len(units) == 1 else None
 
 
-def units_of(fields: Sequence[Field], declared: Mapping[str, int | None]) -> dict[str, Fraction]:
+def units_of(fields: Sequence[ops.Field], declared: Mapping[str, int | None]) -> dict[str, Fraction]:
     """Finds the units of the temporal columns of a stream. Returns column -> unit in ns, without columns of unknown
     unit. `declared`: column -> declared unit in ns, as in `BoundSource.units`."""
     units = {}
@@ -91,7 +89,7 @@ def unit_in(expr: Expr, units: Units) -> Fraction | None:
 def length_of(node: syntax.Expression) -> Fraction | None:
     """Returns the length in ns of a duration or a sum of durations; None for any other expression."""
     if isinstance(node, syntax.Duration):
-        return nanoseconds(node.value, node.unit)
+        return words.nanoseconds(node.value, node.unit)
     if isinstance(node, syntax.UnaryOp) and node.op == "-":
         length = length_of(node.operand)
         return None if length is None else -length
@@ -166,4 +164,4 @@ def brief(reach: int, unit: Fraction | None, attribute: str) -> str:
 
 def named(unit: Fraction) -> str:
     """Returns the plural name of a unit given in ns, such as `seconds`."""
-    return unit_name(unit) or (f"units of {unit / 10**9} s" if unit % 10**9 == 0 else f"units of {unit} ns")
+    return words.unit_name(unit) or (f"units of {unit / 10**9} s" if unit % 10**9 == 0 else f"units of {unit} ns")

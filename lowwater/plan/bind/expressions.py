@@ -8,16 +8,14 @@ from fractions import Fraction
 from functools import partial
 from ipaddress import ip_network
 
+from lowwater import config, instants, limits
 from lowwater.catalog import expr as ex
 from lowwater.catalog.functions import SHIFT, AggregateFunction, Function, StateFunction
 from lowwater.catalog.native import NATIVE
 from lowwater.catalog.values import pack_ip, parse_mac
-from lowwater.config import section_of
 from lowwater.errors import QueryError, nearest
 from lowwater.gsql import nodes as syntax
 from lowwater.gsql.printer import print_expression
-from lowwater.instants import parse_instant
-from lowwater.limits import IN_VALUES
 from lowwater.plan.bind.durations import Units, alone, counted, in_seconds, length_of, named, takes, unit_in
 from lowwater.plan.bind.names import Names
 from lowwater.plan.operators import Aggregate
@@ -90,7 +88,7 @@ def _of_condition(condition: syntax.Expression, op: str, number: ex.Expr) -> str
 
 def _of_instant(text: str, op: str, other: syntax.Expression, unit: Fraction) -> str:
     try:
-        instant = parse_instant(text)
+        instant = instants.parse_instant(text)
     except ValueError:
         return ""
     number, column = instant // unit, print_expression(other)
@@ -475,9 +473,9 @@ class Scope:
         if isinstance(node, syntax.IsNull):
             return negate(ex.Unary(ex.Type.BOOL, "IS NULL", self.bind(node.operand)), node.negated)
         if isinstance(node, syntax.InList):
-            if len(node.values) > IN_VALUES:
+            if len(node.values) > limits.IN_VALUES:
                 hint = "keep the values in a watch list and join it (docs/language/joins.md)"
-                said = f"IN takes at most {IN_VALUES:,} values, not {len(node.values):,}"
+                said = f"IN takes at most {limits.IN_VALUES:,} values, not {len(node.values):,}"
                 raise self.text.error(place_of(node), said, hint)
             operand, *values = self._together(node.operand, *node.values)
             pairs = zip(node.values, values, strict=True)
@@ -543,7 +541,7 @@ class Scope:
             properties = {word.lower(): value for word, value in links.of(links.properties, link, {}).items()}
             properties |= {"interface": link, "name": link}
             if node.name.lower() not in properties:
-                hint = f'write {node.name} = "..." under {section_of(link, "properties")}'
+                hint = f'write {node.name} = "..." under {config.section_of(link, "properties")}'
                 raise self.text.error(node.place, f"@{node.name}: link {link} has no such property", hint)
             values[link] = ex.Const(ex.Type.STRING, properties[node.name.lower()])
         if len(set(values.values())) == 1:

@@ -13,16 +13,15 @@ from functools import partial
 from itertools import product
 from math import prod
 
+from lowwater.catalog import functions
 from lowwater.catalog.expr import Column, Const, Expr, Param, Type
-from lowwater.catalog.functions import AggregateFunction, StateFunction
 from lowwater.errors import QueryError, raise_all
 from lowwater.gsql import nodes as syntax
 from lowwater.gsql.printer import print_expression
 from lowwater.limits import GROUPING_SETS
 from lowwater.plan import operators as ops
-from lowwater.plan.bind.durations import brief, unit_in
+from lowwater.plan.bind import durations, sources
 from lowwater.plan.bind.expressions import Scope, bind_aggregate
-from lowwater.plan.bind.sources import BoundSource, bind_window, endless, make_map, name_items, narrow
 from lowwater.plan.temporal import infer
 from lowwater.plan.text import attempt_all, place_of, spot
 
@@ -39,7 +38,7 @@ class _Parts:
     columns: dict[tuple[ops.Aggregate, bool], Column] = field(default_factory=dict)
     aggregates: list[ops.Aggregate] = field(default_factory=list)
     supers: list[ops.Aggregate] = field(default_factory=list)
-    states: list[StateFunction] = field(default_factory=list)
+    states: list[functions.StateFunction] = field(default_factory=list)
 
     def column(self, aggregate: ops.Aggregate, over: bool) -> Column:
         """Returns the column of an aggregate; equal ones have one. Superaggregates (`over`) are listed separately."""
@@ -53,12 +52,12 @@ class _Parts:
             self.columns[aggregate, over] = Column(aggregate.type, f"{prefix}{number}")
         return self.columns[aggregate, over]
 
-    def state(self, function: StateFunction) -> None:
+    def state(self, function: functions.StateFunction) -> None:
         if function not in self.states:
             self.states.append(function)
 
 
-def bind_group(query: str, statement: syntax.Select, rows: Scope, source: BoundSource) -> ops.Aggregation:
+def bind_group(query: str, statement: syntax.Select, rows: Scope, source: sources.BoundSource) -> ops.Aggregation:
     """Binds an aggregation over one stream. Raises QueryError if a clause has an error, or the groups would never
     close. `source`: the stream and its window, if FROM gives one."""
     text = rows.text
@@ -78,10 +77,10 @@ def bind_group(query: str, statement: syntax.Select, rows: Scope, source: BoundS
     node, keys, predicate, aggregates = _expanded(query, statement, rows, node, keys, predicate, parts.aggregates)
     key_fields = ops.make_fields(keys, ops.temporals(node.fields))
     if not any(key_field.temporal for key_field in key_fields):
-        raise endless(statement, _key_items(statement), rows, node, keys)
+        raise sources.endless(statement, _key_items(statement), rows, node, keys)
     fields = tuple(_field(item, key_fields) for item in items)
     exprs = (*(key.expr for key in keys), *(e for a in aggregates for e in a.arguments))
-    read = narrow(node, predicate, *exprs, *(e for a in parts.supers for e in a.arguments))
+    read = sources.narrow(node, predicate, *exprs, *(e for a in parts.supers for e in a.arguments))
     over_rows = (query, fields, read, predicate, tuple(keys), key_fields, tuple(aggregates))
     plain = (*over_rows, clauses.get("having"), tuple(items))
     if statement.cleaning_when is not None or statement.cleaning_by is not None or parts.states or parts.supers:
@@ -99,7 +98,7 @@ def bind_group(query: str, statement: syntax.Select, rows: Scope, source: BoundS
 
 
 def _over_rows(
-    query: str, statement: syntax.Select, rows: Scope, grouped: Scope, source: BoundSource
+    query: str, statement: syntax.Select, rows: Scope, grouped: Scope, source: sources.BoundSource
 ) -> tuple[tuple[ops.Node, list[ops.Item], dict[str, Expr]], Expr | None]:
     """Binds GROUP BY and WHERE. Reports the errors of both together."""
     groupings: list[tuple[ops.Node, list[ops.Item], dict[str, Expr]]] = []
@@ -113,10 +112,10 @@ def _over_rows(
     return groupings[0], next(iter(predicate), None)
 
 
-def _further(statement: syntax.Select, rows: Scope, source: BoundSource) -> list[QueryError]:
+def _further(statement: syntax.Select, rows: Scope, source: sources.BoundSource) -> list[QueryError]:
     """Finds errors in the select items and HAVING after GROUP BY has failed. Its variables then have unknown types."""
 
-    def on_aggregate(call: syntax.Call, overloads: Sequence[AggregateFunction]) -> Expr:
+    def on_aggregate(call: syntax.Call, overloads: Sequence[functions.AggregateFunction]) -> Expr:
         return Column(bind_aggregate(call, overloads, replace(rows, where="another aggregate")).type, "")
 
     window = statement.window or source.window
@@ -136,7 +135,7 @@ def _further(statement: syntax.Select, rows: Scope, source: BoundSource) -> list
 
 
 def _grouped(
-    query: str, statement: syntax.Select, rows: Scope, source: BoundSource
+    query: str, statement: syntax.Select, rows: Scope, source: sources.BoundSource
 ) -> tuple[ops.Node, list[ops.Item], dict[str, Expr]]:
     """Binds GROUP BY and the window. Returns the input, the group-by variables and the window columns by name."""
     written = _key_items(statement)
@@ -147,7 +146,7 @@ def _grouped(
     window = statement.window or source.window
     if window is None:
         return source.node, keys, {}
-    windowed = bind_window(query, window, source, rows)
+    windowed = sources.bind_window(query, window, source, rows)
     extra = [item for item in windowed.partition if item.name.lower() not in names]
     return windowed.node, [*keys, *extra, windowed.number], windowed.visible
 
@@ -157,8 +156,8 @@ def _note_brief(item: syntax.SelectItem, key: ops.Item, rows: Scope) -> None:
     for part in _divisions(item.expression):
         length = part.right.value if isinstance(part.right, syntax.Literal) else None
         if isinstance(length, int) and not isinstance(length, bool):
-            unit = unit_in(rows.bind(part.left), rows.units)
-            if note := brief(length, unit, print_expression(part.left)):
+            unit = durations.unit_in(rows.bind(part.left), rows.units)
+            if note := durations.brief(length, unit, print_expression(part.left)):
                 rows.names.notes[spot(item)] = f"an epoch of {key.name} is very short: {note}"
 
 
@@ -217,14 +216,14 @@ def _key(item: syntax.SelectItem, rows: Scope) -> ops.Item:
 def _results(rows: Scope, keys: Sequence[ops.Item], visible: dict[str, Expr], parts: _Parts) -> Scope:
     """Builds the scope of the select items and clauses over groups."""
 
-    units = {key.name: unit for key in keys if (unit := unit_in(key.expr, rows.units)) is not None}
+    units = {key.name: unit for key in keys if (unit := durations.unit_in(key.expr, rows.units)) is not None}
 
-    def on_aggregate(call: syntax.Call, overloads: Sequence[AggregateFunction]) -> Expr:
+    def on_aggregate(call: syntax.Call, overloads: Sequence[functions.AggregateFunction]) -> Expr:
         aggregate = bind_aggregate(call, overloads, replace(rows, where="another aggregate"))
         column = parts.column(aggregate, call.over)
         native = aggregate.native
         if native is not None and native.picks and aggregate.argument is not None:
-            unit = unit_in(aggregate.argument, rows.units)
+            unit = durations.unit_in(aggregate.argument, rows.units)
             units.update({} if unit is None else {column.name: unit})
         return column
 
@@ -242,7 +241,7 @@ def _over_groups(
     written = {name: node for name in clauses if (node := getattr(statement, name)) is not None}
     steps = [partial(_over_group, item, results, keys, rows, sets) for item in statement.items]
     bound = attempt_all([*steps, *(partial(results.predicate, node, name.upper()) for name, node in written.items())])
-    items = name_items(statement.items, bound[: len(steps)], rows.text)
+    items = sources.name_items(statement.items, bound[: len(steps)], rows.text)
     return items, dict(zip(written, bound[len(steps) :], strict=True))
 
 
@@ -327,7 +326,7 @@ def _expanded(
         return Column(expr.type, item.name)
 
     moved = [aggregate.over(carried) for aggregate in aggregates]
-    before = make_map(query, node, predicate, [*keys, *arguments.values()])
+    before = sources.make_map(query, node, predicate, [*keys, *arguments.values()])
     fields = tuple(replace(f, temporal=None) if f.name in inside else f for f in before.fields)
     grouped = (*fields, ops.Field(SET, Type.INT))
     expanded = ops.Expand(query, grouped, before, tuple(sorted(inside)), unique, SET, spot(first))

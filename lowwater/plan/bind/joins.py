@@ -14,9 +14,8 @@ from lowwater.errors import QueryError
 from lowwater.gsql import nodes as syntax
 from lowwater.gsql.printer import print_source
 from lowwater.plan import operators as ops
-from lowwater.plan.bind.durations import brief, has_duration, unit_in, unit_of
+from lowwater.plan.bind import durations, grouping
 from lowwater.plan.bind.expressions import Scope, negate
-from lowwater.plan.bind.grouping import bind_group
 from lowwater.plan.bind.names import Names, type_of
 from lowwater.plan.bind.sources import BoundSource, bind_attribute, expand_stars, length, name_items, timeless
 from lowwater.plan.temporal import Step, Temporal, infer
@@ -191,9 +190,9 @@ def note_window(window: ops.Window, place: syntax.Place, names: Names, plain: bo
     spot = (place.line, place.column)
     if window.below + window.above < 0:
         names.notes[spot] = "the band of the join is empty, so no rows can meet: its lower end is above its upper end"
-    unit = None if window.left_time.origin else unit_of(window.left_time)
+    unit = None if window.left_time.origin else durations.unit_of(window.left_time)
     reach = max(abs(window.below), abs(window.above))
-    if plain and window.below + window.above >= 0 and (note := brief(reach, unit, ex.show(window.left))):
+    if plain and window.below + window.above >= 0 and (note := durations.brief(reach, unit, ex.show(window.left))):
         names.notes[spot] = f"the band of the join hardly reaches: {note}"
     units = _units(window.left, window.right, window.left_time, window.right_time)
     if window.equality and units and units[2] >= FAR:
@@ -207,7 +206,7 @@ def note_window(window: ops.Window, place: syntax.Place, names: Names, plain: bo
 def _units(left: ex.Expr, right: ex.Expr, left_time: Temporal, right_time: Temporal) -> tuple[str, str, int] | None:
     """Compares the units of the two sides of a match window. Returns the side with the larger unit, the other side, and
     the ratio of the units; None if equal or unknown."""
-    units = (unit_of(left_time), unit_of(right_time))
+    units = (durations.unit_of(left_time), durations.unit_of(right_time))
     if units[0] is None or units[1] is None or units[0] == units[1] or left_time.origin:
         return None
     coarse, fine = (left, right) if units[0] > units[1] else (right, left)
@@ -272,7 +271,7 @@ def _aggregated(query: str, statement: syntax.Select, match: _Match, scope: Scop
     units = {item.name: scope.units[column] for column, item in named.items() if column in scope.units}
     rows = replace(scope, sources=scopes, units=units)
     source = BoundSource("", whole, {field.name: ex.Column(field.type, field.name) for field in whole.fields})
-    group = bind_group(query, replace(statement, where=None), rows, source)
+    group = grouping.bind_group(query, replace(statement, where=None), rows, source)
     exprs: list[ex.Expr | None] = [key.expr for key in group.keys]
     exprs += [expr for aggregate in group.aggregates for expr in aggregate.arguments]
     below = group.input
@@ -327,7 +326,7 @@ def _match(statement: syntax.Select, text: Text, sources: Sequence[BoundSource],
     kind = ops.JoinKind(statement.join)
     _note_missing(kind, filters, across, (left, right), names)
     extents = [side.source.window.range for side in (left, right) if side.source.window]
-    plain = not has_duration(statement.where) and not any(extent and extent.unit for extent in extents)
+    plain = not durations.has_duration(statement.where) and not any(extent and extent.unit for extent in extents)
     note_window(window, place_of(statement.where) if statement.where else statement.place, names, plain)
     return _Match(kind, (left, right), filters, across, window, tuple(equalities), residual), scope
 
@@ -491,7 +490,7 @@ def _scoped(source: BoundSource) -> dict[str, ex.Expr]:
 
 def _column_units(*sources: BoundSource) -> dict[str, Fraction]:
     units = {
-        f"{source.alias}.{name}": unit_in(expr, source.time_units())
+        f"{source.alias}.{name}": durations.unit_in(expr, source.time_units())
         for source in sources
         for name, expr in source.columns.items()
     }
@@ -529,7 +528,7 @@ def bind_filter_join(
     reach = scope.constant(extent, "the range of FILTER_JOIN", (column, unit))
     if not isinstance(reach, int) or reach <= 0:
         raise text.error(place_of(extent), "the range of FILTER_JOIN is a whole number above 0")
-    if not has_duration(extent) and (note := brief(reach, unit, f"{left.alias}.{column.name}")):
+    if not durations.has_duration(extent) and (note := durations.brief(reach, unit, f"{left.alias}.{column.name}")):
         names.notes[spot(extent)] = f"the range of FILTER_JOIN hardly reaches: {note}"
     parts = ex.conjuncts(scope.predicate(statement.where, "WHERE")) if statement.where else []
     keys, filters = _keys(parts, left, right, text.error(place_of(statement.where), *_BY_KEY))

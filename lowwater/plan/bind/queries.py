@@ -12,27 +12,18 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
-from lowwater.catalog.expr import Column, Const, Expr, Type
-from lowwater.catalog.functions import Cost
-from lowwater.catalog.native import NATIVE
+from lowwater import config, limits
+from lowwater.catalog import expr as ex, functions, native
 from lowwater.catalog.protocols import LOG_KINDS, READY
-from lowwater.config import section_of
 from lowwater.errors import QueryError, nearest, raise_all, sort_errors
-from lowwater.gsql import nodes as syntax
-from lowwater.gsql.parser import parse
+from lowwater.gsql import nodes as syntax, parser
 from lowwater.gsql.printer import print_expression
-from lowwater.limits import QUERY_NAME_CHARACTERS
-from lowwater.plan.bind.durations import unit_in
-from lowwater.plan.bind.expressions import Scope
-from lowwater.plan.bind.grouping import bind_group
-from lowwater.plan.bind.joins import Watch, bind_filter_join, bind_join, bind_watch_join, declare_watch
+from lowwater.plan import operators as ops, properties, temporal
+from lowwater.plan.bind import durations, expressions, grouping, joins
 from lowwater.plan.bind.names import Declared, Names, declare
 from lowwater.plan.bind.sources import BoundSource, expand_stars, make_map, name_items, source_fields
 from lowwater.plan.context import Context
 from lowwater.plan.dialect import gigascope
-from lowwater.plan.operators import ANY_LINK, Field, Node, Sample, Source, Union
-from lowwater.plan.properties import StatedKeys
-from lowwater.plan.temporal import Temporal
 from lowwater.plan.text import BelowError, Note, Text, attempt_all, place_of, spot
 
 # Options of DEFINE: reads the values of a statement and checks them. Called by `queries`. An option of the public
@@ -130,7 +121,7 @@ def slots_of(statement: syntax.Statement, text: Text) -> int | None:
     return 1 << (int(written) - 1).bit_length()
 
 
-def sample_of(statement: syntax.Statement, text: Text, kind: str) -> Sample | None:
+def sample_of(statement: syntax.Statement, text: Text, kind: str) -> ops.Sample | None:
     """Reads `sample` and `sample_seed`, the share of the packets that a query reads (SEMANTICS O5); None if it reads
     all packets. `kind`: the kind of the source's records, such as `pcap`.
     Raises UnsupportedError if the records are not packets, and QueryError if the rate is not above 0 and at most 1, or
@@ -150,7 +141,7 @@ def sample_of(statement: syntax.Statement, text: Text, kind: str) -> Sample | No
         raise text.unsupported(place, "Lowwater samples packets only", "leave out DEFINE sample")
     if not 0 < float(written) <= 1:
         raise no_share
-    return Sample(float(written), int(seed))
+    return ops.Sample(float(written), int(seed))
 
 
 def threshold_of(statement: syntax.Statement, text: Text) -> int | None:
@@ -158,15 +149,15 @@ def threshold_of(statement: syntax.Statement, text: Text) -> int | None:
     written = options(statement).get("lfta_cost", "")
     if not written:
         return None
-    if written.upper() in Cost.__members__:
-        return Cost[written.upper()]
+    if written.upper() in functions.Cost.__members__:
+        return functions.Cost[written.upper()]
     if not written.isdigit() or len(written) > 9:
-        hint = f"write {', '.join(Cost.__members__)}, or a number"
+        hint = f"write {', '.join(functions.Cost.__members__)}, or a number"
         raise text.error(place_of(statement), f"lfta_cost {written!r} is unknown", hint)
     return int(written)
 
 
-def keys_of(named: Named, names: Sequence[str]) -> StatedKeys:
+def keys_of(named: Named, names: Sequence[str]) -> properties.StatedKeys:
     """Reads `keys` and `extra_keys`, the unique key that a query states.
     Raises QueryError if a key is not a column of the query."""
     statement, text = named
@@ -176,7 +167,7 @@ def keys_of(named: Named, names: Sequence[str]) -> StatedKeys:
         for key in keys:
             if key not in names:
                 raise text.error(place_of(statement), f"{word}: the query has no column {key}", nearest(key, names))
-    return StatedKeys(*(tuple(keys) for keys in written.values()))
+    return properties.StatedKeys(*(tuple(keys) for keys in written.values()))
 
 
 # Binds statements: turns each syntax tree into a logical plan. Second stage of the pipeline. Each query gets one
@@ -190,11 +181,11 @@ class Binder:
 
     context: Context
     statements: Mapping[str, tuple[syntax.Statement, Text]]  # query name -> (statement, file that holds it)
-    bound: dict[str, Node] = field(default_factory=dict)  # query name -> logical plan, for every query bound so far
+    bound: dict[str, ops.Node] = field(default_factory=dict)  # query name -> logical plan, for every query bound so far
     failed: set[str] = field(default_factory=set)
     notes: list[Note] = field(default_factory=list)
 
-    def query(self, name: str) -> Node:
+    def query(self, name: str) -> ops.Node:
         """Binds a query; those that it reads were bound before, or have failed.
         Raises QueryError if the text of the query has an error, and BelowError if a query that it reads has errors."""
         if name in self.bound:
@@ -208,7 +199,7 @@ class Binder:
         self.bound[name] = node
         return node
 
-    def _statement(self, name: str, statement: syntax.Statement, text: Text) -> Node:
+    def _statement(self, name: str, statement: syntax.Statement, text: Text) -> ops.Node:
         names = Names.of(statement, self.context, text)
         if isinstance(statement, syntax.Select):
             node = self._select(name, statement, text, names)
@@ -219,7 +210,7 @@ class Binder:
         self.notes += [Note(name, note, place) for place, note in names.notes.items()]
         return node
 
-    def _select(self, name: str, statement: syntax.Select, text: Text, names: Names) -> Node:
+    def _select(self, name: str, statement: syntax.Select, text: Text, names: Names) -> ops.Node:
         if statement.join == "WATCHLIST_JOIN":
             return self._watched(name, statement, text, names)
         sources = attempt_all([partial(self._source, name, ref, text) for ref in statement.sources])
@@ -227,7 +218,7 @@ class Binder:
         names = replace(names, links=links, assumed=tuple(source.alias for source in sources if source.assumed))
         if statement.join == "FILTER_JOIN":
             self._check_lookup(statement, sources, text)
-            return bind_filter_join(name, statement, text, sources, names)
+            return joins.bind_filter_join(name, statement, text, sources, names)
         grouped = self._grouped(statement, sources)
         if statement.having is not None and not statement.group_by and not self._has_aggregates(statement):
             raise text.error(place_of(statement.having), "HAVING filters groups, and there are none", "write WHERE")
@@ -238,12 +229,12 @@ class Binder:
             message = "Lowwater does not run SELECT DISTINCT of an aggregation"
             raise text.unsupported(statement.place, message, "name the aggregation and select DISTINCT from it")
         if statement.join:
-            return bind_join(name, statement, text, sources, names, grouped)
+            return joins.bind_join(name, statement, text, sources, names, grouped)
         source = sources[0]
         columns, units = {source.alias: source.columns}, source.time_units()
-        scope = Scope(text, columns, where="a query without GROUP BY", names=names, units=units)
+        scope = expressions.Scope(text, columns, where="a query without GROUP BY", names=names, units=units)
         if grouped:
-            return bind_group(name, statement, scope, source)
+            return grouping.bind_group(name, statement, scope, source)
         return _selection(name, statement, scope, source)
 
     def _grouped(self, statement: syntax.Select, sources: Sequence[BoundSource]) -> bool:
@@ -262,13 +253,13 @@ class Binder:
             return True
         return any(self._aggregates(child) for child in syntax.children(node))
 
-    def _watched(self, name: str, statement: syntax.Select, text: Text, names: Names) -> Node:
+    def _watched(self, name: str, statement: syntax.Select, text: Text, names: Names) -> ops.Node:
         left, right = statement.sources
         watch = self._watch(right, text)
         source = self._source(name, left, text)
         self._check_lookup(statement, [source], text)
         names = replace(names, links=source.links)
-        return bind_watch_join(name, statement, text, source, watch, right.alias or right.name, names)
+        return joins.bind_watch_join(name, statement, text, source, watch, right.alias or right.name, names)
 
     def _check_lookup(self, statement: syntax.Select, sources: Sequence[BoundSource], text: Text) -> None:
         """Raises an error if FILTER_JOIN or WATCHLIST_JOIN has a window or groups: both select single rows."""
@@ -277,16 +268,16 @@ class Binder:
             hint = "name the join as a query, and aggregate that"
             raise text.error(statement.place, f"{statement.join} has only SELECT, FROM and WHERE", hint)
 
-    def _watch(self, ref: syntax.SourceRef, text: Text) -> Watch:
+    def _watch(self, ref: syntax.SourceRef, text: Text) -> joins.Watch:
         entry = self.statements.get(ref.name)
         if entry is None or not isinstance(entry[0], syntax.Watchlist):
             watch_lists = [name for name, (other, _) in self.statements.items() if isinstance(other, syntax.Watchlist)]
             raise text.error(ref.place, f"no watch list is called {ref.name}", nearest(ref.name, watch_lists))
         if ref.name in self.failed:
             raise BelowError(f"watch list {ref.name} has errors")
-        return declare_watch(ref.name, entry[0], entry[1], self.context.folders)
+        return joins.declare_watch(ref.name, entry[0], entry[1], self.context.folders)
 
-    def _merge(self, name: str, statement: syntax.Merge, text: Text, names: Names) -> Node:
+    def _merge(self, name: str, statement: syntax.Merge, text: Text, names: Names) -> ops.Node:
         sides = attempt_all([partial(self._source, name, ref, text) for ref in statement.sources])
         by_alias = {side.alias: side for side in sides}
         if len(by_alias) < len(sides):
@@ -294,8 +285,8 @@ class Binder:
         if statement.slack is not None:
             first = statement.columns[0]
             merged_on = sides[0].columns.get(first.name)
-            unit = None if merged_on is None else unit_in(merged_on, sides[0].time_units())
-            Scope(text, {}, names=names).constant(statement.slack, "SLACK", (first, unit))
+            unit = None if merged_on is None else durations.unit_in(merged_on, sides[0].time_units())
+            expressions.Scope(text, {}, names=names).constant(statement.slack, "SLACK", (first, unit))
         branches, position = [], -1
         for column, side in zip(statement.columns, sides, strict=True):
             if side.window is not None:
@@ -313,10 +304,10 @@ class Binder:
         if merged is None:
             raise text.error(statement.place, "the merge columns progress in opposite directions")
         fields = tuple(
-            Field(f.name, f.type, merged if i == position else None, f.declared)
+            ops.Field(f.name, f.type, merged if i == position else None, f.declared)
             for i, f in enumerate(branches[0].fields)
         )
-        return Union(name, fields, tuple(branches))
+        return ops.Union(name, fields, tuple(branches))
 
     def _source(self, query: str, ref: syntax.SourceRef, text: Text) -> BoundSource:
         if ref.union:
@@ -343,11 +334,11 @@ class Binder:
         # The interface name of a capture may hold `.` and `/`; a range variable may not.
         alias = ref.alias or re.sub(r"\W", "_", ref.name)
         fields = source_fields(protocol)
-        node = Source(query, fields, alias, links, protocol.name, protocol.member, protocol.kind, place=spot(ref))
+        node = ops.Source(query, fields, alias, links, protocol.name, protocol.member, protocol.kind, place=spot(ref))
         node = replace(node, layout=protocol.layout, sample=sample_of(self.statements[query][0], text, protocol.kind))
         groups = {self.context.links.of(self.context.links.groups, link, "") for link in links}
         if len(groups) == 1 and (column := protocol.columns.get(group := groups.pop())) is not None:
-            node = replace(node, group=column.name if isinstance(column, Column) else group)
+            node = replace(node, group=column.name if isinstance(column, ex.Column) else group)
         units = {a.name: a.unit for a in protocol.attributes if a.unit is None or not a.clock}
         assumed = link and self.context.links.names is None
         return BoundSource(alias, node, protocol.columns, ref.window, units, assumed, protocol.hidden)
@@ -358,7 +349,7 @@ class Binder:
         if name in self.failed:
             raise BelowError(f"query {name} has errors")
         node = self.query(name)
-        columns: dict[str, Expr] = {f.name: Column(f.type, f.name) for f in node.fields}
+        columns: dict[str, ex.Expr] = {f.name: ex.Column(f.type, f.name) for f in node.fields}
         return BoundSource(ref.alias or ref.name, node, columns, ref.window)
 
     def _bare_link(self, ref: syntax.SourceRef) -> bool:
@@ -380,17 +371,17 @@ class Binder:
         parts = (replace(ref, union=(), window=None, alias=""), *ref.union)
         sides = _by_protocol(attempt_all([partial(self._source, query, part, text) for part in parts]), ref, text)
         alias = ref.alias or sides[0].alias
-        if len(sides) == 1 and isinstance(whole := sides[0].node, Source):
+        if len(sides) == 1 and isinstance(whole := sides[0].node, ops.Source):
             return replace(sides[0], alias=alias, node=replace(whole, alias=alias), window=ref.window, assumed=False)
-        packets = all(isinstance(side.node, Source) for side in sides)
+        packets = all(isinstance(side.node, ops.Source) for side in sides)
         branches = [side.stream(query, names=side.whole() if packets else None) for side in sides]
         _check_union(branches, "UNION", ref.place, text)
         fields = tuple(
-            Field(f.name, f.type, _merged([branch.fields[at].temporal for branch in branches]), f.declared)
+            ops.Field(f.name, f.type, _merged([branch.fields[at].temporal for branch in branches]), f.declared)
             for at, f in enumerate(branches[0].fields)
         )
-        united = Union(query, fields, tuple(branches))
-        columns: dict[str, Expr] = {f.name: Column(f.type, f.name) for f in fields}
+        united = ops.Union(query, fields, tuple(branches))
+        columns: dict[str, ex.Expr] = {f.name: ex.Column(f.type, f.name) for f in fields}
         if not packets:
             return BoundSource(alias, united, columns, ref.window)
         # A query may use any alias of a packet column, also over the union.
@@ -403,7 +394,7 @@ class Binder:
         links = self.context.links
         if not ref.links or (ref.links == ("default",) and "default" not in links.sets):
             if links.names is None:
-                return (ANY_LINK,)
+                return (ops.ANY_LINK,)
             # A protocol without a link reads every link of its kind of records but those of another protocol.
             chosen = {
                 name
@@ -440,7 +431,7 @@ class Binder:
         for link in links:
             link_kind = self.context.links.of(self.context.links.kinds, link, "pcap")
             if not _holds(link_kind, kind):
-                hint = f"write kind = '{kind}' in {section_of(link)}, or --kind {link}={kind}"
+                hint = f"write kind = '{kind}' in {config.section_of(link)}, or --kind {link}={kind}"
                 message = f"{ref.name} reads {kind} records, and link {link} has {link_kind} records"
                 raise text.error(ref.place, message, hint if kind in LOG_KINDS else "")
 
@@ -451,9 +442,9 @@ def _holds(link: str, protocol: str) -> bool:
     return protocol == "other" or link == protocol or (link in ("parquet", "json") and protocol == "csv")
 
 
-def _branch(query: str, column: syntax.Name, side: BoundSource, text: Text) -> tuple[Node, int]:
+def _branch(query: str, column: syntax.Name, side: BoundSource, text: Text) -> tuple[ops.Node, int]:
     """Binds one input of MERGE. Returns the input and the position of its merge column."""
-    Scope(text, {side.alias: side.columns}).bind(column)
+    expressions.Scope(text, {side.alias: side.columns}).bind(column)
     branch = side.stream(query)
     names = [f.name for f in branch.fields]
     index = names.index(side.canonical(column.name))
@@ -462,7 +453,7 @@ def _branch(query: str, column: syntax.Name, side: BoundSource, text: Text) -> t
     return branch, index
 
 
-def _merged(times: Sequence[Temporal | None]) -> Temporal | None:
+def _merged(times: Sequence[temporal.Temporal | None]) -> temporal.Temporal | None:
     """Finds the progress of a column of merged streams: the least progress of the inputs (P3). Returns the progress;
     None if an input has none or the inputs progress differently."""
     progresses = [time for time in times if time is not None]
@@ -471,16 +462,16 @@ def _merged(times: Sequence[Temporal | None]) -> Temporal | None:
     return progresses[0].merged(*progresses[1:])
 
 
-def _selection(query: str, statement: syntax.Select, scope: Scope, source: BoundSource) -> Node:
+def _selection(query: str, statement: syntax.Select, scope: expressions.Scope, source: BoundSource) -> ops.Node:
     written = expand_stars(statement.items, [source], scope.text)
     aliases = {item.alias: print_expression(item.expression) for item in written if item.alias}
     hints = {name: f"{name} is the name of a select item: write {text}" for name, text in aliases.items()}
     scope = replace(scope, aliases=hints)
 
-    def where() -> Expr:
-        return scope.predicate(statement.where, "WHERE") if statement.where else Const(Type.BOOL, True)
+    def where() -> ex.Expr:
+        return scope.predicate(statement.where, "WHERE") if statement.where else ex.Const(ex.Type.BOOL, True)
 
-    steps: list[Callable[[], Expr]] = [where, *(partial(scope.bind, item.expression) for item in written)]
+    steps: list[Callable[[], ex.Expr]] = [where, *(partial(scope.bind, item.expression) for item in written)]
     predicate, *bound = attempt_all(steps)
     items = name_items(written, bound, scope.text)
     return make_map(query, source.node, predicate if statement.where else None, items)
@@ -489,7 +480,7 @@ def _selection(query: str, statement: syntax.Select, scope: Scope, source: Bound
 def _as_groups(statement: syntax.Select, sources: Sequence[BoundSource], text: Text) -> syntax.Select:
     """Rewrites SELECT DISTINCT as GROUP BY of the select items: each distinct row appears when its epoch closes."""
     written = expand_stars(statement.items, sources, text)
-    named = name_items(written, [Const(Type.BOOL, True)] * len(written), text)
+    named = name_items(written, [ex.Const(ex.Type.BOOL, True)] * len(written), text)
     keys = tuple(
         syntax.SelectItem(item.expression, name.name, item.place) for item, name in zip(written, named, strict=True)
     )
@@ -503,22 +494,22 @@ def _by_protocol(sides: Sequence[BoundSource], ref: syntax.SourceRef, text: Text
     of: dict[str, int] = {}
     for side in sides:
         node = side.node
-        if isinstance(node, Source) and node.protocol in of:
+        if isinstance(node, ops.Source) and node.protocol in of:
             first = merged[of[node.protocol]]
-            assert isinstance(first.node, Source)
+            assert isinstance(first.node, ops.Source)
             if set(first.node.links) & set(node.links):
                 raise text.error(ref.place, "UNION lists a link twice, which would count its packets twice")
             links = tuple(sorted((*first.node.links, *node.links)))
             group = node.group if node.group == first.node.group else ""
             merged[of[node.protocol]] = replace(first, node=replace(first.node, links=links, group=group))
         else:
-            if isinstance(node, Source):
+            if isinstance(node, ops.Source):
                 of[node.protocol] = len(merged)
             merged.append(side)
     return merged
 
 
-def _check_union(branches: Sequence[Node], word: str, place: syntax.Place, text: Text) -> None:
+def _check_union(branches: Sequence[ops.Node], word: str, place: syntax.Place, text: Text) -> None:
     first = branches[0].fields
     for branch in branches[1:]:
         if len(branch.fields) != len(first):
@@ -552,7 +543,7 @@ def read_texts(texts: Iterable[tuple[str, str]], folders: Sequence[Path]) -> Tex
 
 
 def _add(contents: Texts, file: str, source: str, library: str) -> None:
-    parsed = parse(source, file, tuple(NATIVE))
+    parsed = parser.parse(source, file, tuple(native.NATIVE))
     text = Text(file, source)
     contents.protocols += [(protocol, file, source) for protocol in parsed.protocols]
 
@@ -581,8 +572,8 @@ def _name(statement: syntax.Statement, number: int, text: Text) -> str:
         raise text.error(place, f"query name {name!r}: only letters, digits and _ can be used, a letter first")
     if name.startswith("_"):
         raise text.error(place, f"query name {name}: names that begin with _ are Lowwater's own")
-    if len(name) > QUERY_NAME_CHARACTERS:
-        length = f"it has {len(name)} characters, at most {QUERY_NAME_CHARACTERS} are a file name"
+    if len(name) > limits.QUERY_NAME_CHARACTERS:
+        length = f"it has {len(name)} characters, at most {limits.QUERY_NAME_CHARACTERS} are a file name"
         raise text.error(place, f"query name {name[:20]}...: {length}", "shorten it")
     if (lower := name.lower()) in RESERVED:
         written = f"`lowwater run` writes a file {lower}, {RESERVED[lower]}, beside its rows"
@@ -672,7 +663,7 @@ class Bound:
     """The bound queries of a query set."""
 
     statements: Statements  # query -> (statement, file that holds it), in the order of the files, libraries last
-    plans: Mapping[str, Node]  # query -> logical plan; each query comes before its readers
+    plans: Mapping[str, ops.Node]  # query -> logical plan; each query comes before its readers
     notes: Sequence[Note]
     context: Context  # the functions, links and protocols that queries may name, with the declared protocols
     hidden: frozenset[str]  # queries without a table: those with `visibility 'internal'`, and those of libraries
@@ -680,7 +671,7 @@ class Bound:
     selections: frozenset[str]  # queries with `select_lfta`
     slots: Mapping[str, int]  # query -> number of slots of its group tables, for queries with `aggregate_slots`
     thresholds: Mapping[str, int]  # query -> cost from which a function is not LFTA-safe, for queries with `lfta_cost`
-    keys: Mapping[str, StatedKeys]  # query -> the unique key that its DEFINE states
+    keys: Mapping[str, properties.StatedKeys]  # query -> the unique key that its DEFINE states
 
 
 def bind_texts(texts: Iterable[tuple[str, str]], folders: Sequence[Path], context: Context, slots: int | None) -> Bound:
@@ -714,7 +705,7 @@ def is_hidden(name: str, read: Texts) -> bool:
     return name in read.library or options(read.statements[name][0]).get("visibility", "").lower() == "internal"
 
 
-def _bind(statements: Statements, context: Context) -> tuple[dict[str, Node], list[Note]]:
+def _bind(statements: Statements, context: Context) -> tuple[dict[str, ops.Node], list[Note]]:
     """Binds all queries and reports the errors of all of them together. Returns the logical plans, each query before
     its readers, and the notes in the order of the files."""
     binder = Binder(context, statements)
@@ -734,7 +725,7 @@ def _bind(statements: Statements, context: Context) -> tuple[dict[str, Node], li
     for name, (statement, text) in statements.items():
         sound = attempt(partial(_note, notes, name, statement, text))
         if sound and isinstance(statement, syntax.Watchlist):
-            sound = attempt(partial(declare_watch, name, statement, text, context.folders))
+            sound = attempt(partial(joins.declare_watch, name, statement, text, context.folders))
         if not sound:
             binder.failed.add(name)
     order, circles = _order(statements)

@@ -7,15 +7,11 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from operator import add, mul, sub
 
-from lowwater.catalog.expr import Binary, Column, Const, Expr, Type, Unary, columns_of, show, walk
-from lowwater.catalog.native import NATIVE
-from lowwater.catalog.protocols import ALIASES, LINK, SECOND, Attribute, Protocol
-from lowwater.catalog.records import field_name
+from lowwater.catalog import expr as ex, native, protocols, records
 from lowwater.errors import QueryError, nearest
-from lowwater.gsql import nodes as syntax
+from lowwater.gsql import nodes as syntax, words
 from lowwater.gsql.printer import print_expression
-from lowwater.gsql.words import UNITS, nanoseconds
-from lowwater.plan.bind.durations import brief, unit_of, units_of
+from lowwater.plan.bind import durations
 from lowwater.plan.bind.expressions import Scope
 from lowwater.plan.operators import Bucket, Field, Item, Join, Map, Node, Source, UniqueNames, make_fields, temporals
 from lowwater.plan.properties import ROW
@@ -29,7 +25,7 @@ class BoundSource:
 
     alias: str
     node: Node
-    columns: Mapping[str, Expr]  # column name -> expression over the rows of the stream
+    columns: Mapping[str, ex.Expr]  # column name -> expression over the rows of the stream
     window: syntax.Window | None = None  # the window after the source; None if there is none
     # temporal column -> ns per unit, for columns not derived from the clock; None if the unit is unknown
     units: Mapping[str, int | None] = field(default_factory=dict)
@@ -47,42 +43,42 @@ class BoundSource:
     def whole(self) -> list[str]:
         """Returns all columns, without the aliases of packet columns."""
         # A declared protocol does not name the link, so two such protocols have equal columns only without it.
-        unnamed = self.hidden & {LINK}
+        unnamed = self.hidden & {protocols.LINK}
         return [name for name in self.columns if self.canonical(name) == name and name not in unnamed]
 
     def canonical(self, name: str) -> str:
         """Returns the first name of a packet column that has several names; any other name unchanged."""
-        other = ALIASES.get(name, name)
+        other = protocols.ALIASES.get(name, name)
         same = isinstance(self.node, Source) and other in self.columns and self.columns[other] == self.columns[name]
         return other if same else name
 
     def time_units(self) -> dict[str, Fraction]:
         """Maps each temporal column of the stream to its unit in ns; without columns of unknown unit."""
-        return units_of(self.node.fields, self.units)
+        return durations.units_of(self.node.fields, self.units)
 
-    def stream(self, query: str, predicate: Expr | None = None, names: Sequence[str] | None = None) -> Node:
+    def stream(self, query: str, predicate: ex.Expr | None = None, names: Sequence[str] | None = None) -> Node:
         """Builds the stream of the source with a filter and a projection. The rows of a query are only filtered.
         `names`: columns of packets to keep; None keeps those that `*` stands for."""
         if not isinstance(self.node, Source):
             if predicate is None:
                 return self.node
-            keep = [Item(f.name, Column(f.type, f.name)) for f in self.node.fields]
+            keep = [Item(f.name, ex.Column(f.type, f.name)) for f in self.node.fields]
             return make_map(query, self.node, predicate, keep)
         chosen = self.shown() if names is None else names
         return make_map(query, self.node, predicate, [Item(n, self.columns[n]) for n in chosen])
 
 
-def source_fields(protocol: Protocol) -> tuple[Field, ...]:
+def source_fields(protocol: protocols.Protocol) -> tuple[Field, ...]:
     """Returns the stored columns of a protocol, with the progress of its temporal attributes (SEMANTICS T8)."""
     times = {attribute.name: _progress(protocol, attribute) for attribute in protocol.attributes}
     declared = protocol.declared
     return tuple(Field(n, t, times.get(n), declared.get(n, "")) for n, t in protocol.stored.items())
 
 
-def _progress(protocol: Protocol, attribute: Attribute) -> Temporal:
-    time = CLOCK if attribute.clock else Temporal(((),), f"{protocol.name}.{field_name(attribute.name)}")
+def _progress(protocol: protocols.Protocol, attribute: protocols.Attribute) -> Temporal:
+    time = CLOCK if attribute.clock else Temporal(((),), f"{protocol.name}.{records.field_name(attribute.name)}")
     if attribute.clock and attribute.unit != 1:
-        time = time.then(Step("div", attribute.unit or SECOND))
+        time = time.then(Step("div", attribute.unit or protocols.SECOND))
     return time.then(Step("neg")) if attribute.decreasing else time
 
 
@@ -99,17 +95,17 @@ def _timeless_join(join: Join) -> str:
     sides = zip((join.window.left, join.window.right), join.window.present(join.kind), strict=True)
     if not (temporal := [side for side, present in sides if present]):
         return f"match by an equality of times in {join.query}: an {join.kind} by a band has no temporal column"
-    names = " or ".join(show(side) for side in temporal)
+    names = " or ".join(ex.show(side) for side in temporal)
     return f"select {names} in {join.query}: only what a join matches by is temporal in its rows"
 
 
-def make_map(query: str, source: Node, predicate: Expr | None, items: Sequence[Item]) -> Map:
+def make_map(query: str, source: Node, predicate: ex.Expr | None, items: Sequence[Item]) -> Map:
     """Builds the selection and projection of a stream."""
     fields = make_fields(items, temporals(source.fields))
     return Map(query, fields, narrow(source, predicate, *(item.expr for item in items)), predicate, tuple(items))
 
 
-def narrow(node: Node, *exprs: Expr | None) -> Node:
+def narrow(node: Node, *exprs: ex.Expr | None) -> Node:
     """Removes unused columns from a packet source, also below a Bucket. Returns any other stream unchanged."""
     if isinstance(node, Bucket):
         below = narrow(node.input, *exprs, node.attribute, *(item.expr for item in node.partition), node.counted)
@@ -119,11 +115,11 @@ def narrow(node: Node, *exprs: Expr | None) -> Node:
         return replace(node, input=below, fields=fields)
     if not isinstance(node, Source):
         return node
-    used = set(columns_of(*exprs))
+    used = set(ex.columns_of(*exprs))
     return replace(node, fields=tuple(f for f in node.fields if f.name in used))
 
 
-def name_items(written: Sequence[syntax.SelectItem], bound: Sequence[Expr], text: Text) -> list[Item]:
+def name_items(written: Sequence[syntax.SelectItem], bound: Sequence[ex.Expr], text: Text) -> list[Item]:
     """Names the select items: by their alias, else by the rules of GSQL. A name that is taken, in any case, gets 1, 2,
     ... appended."""
     items: list[Item] = []
@@ -150,7 +146,7 @@ def default_name(node: syntax.Expression, position: int) -> str:
         if node.star:
             return "Cnt"
         argument = node.arguments[0] if node.arguments else None
-        name = node.name.upper() if node.name in NATIVE else node.name
+        name = node.name.upper() if node.name in native.NATIVE else node.name
         return f"{name}_{argument.name if isinstance(argument, syntax.Name) else 'SE'}"
     return f"Field{position}"
 
@@ -191,7 +187,7 @@ class Windowed:
 
     node: Node
     number: Item  # group-by variable with the number of the window, over the rows of `node`
-    visible: dict[str, Expr]  # `window_start`, `window_end` and `wid` -> expression over the groups
+    visible: dict[str, ex.Expr]  # `window_start`, `window_end` and `wid` -> expression over the groups
     partition: tuple[Item, ...] = ()
 
 
@@ -211,18 +207,18 @@ def bind_window(query: str, window: syntax.Window, source: BoundSource, scope: S
     attribute, time = bind_attribute(window, source, scope)
     reach = length(window.range, attribute, time, source, text)
     slide = length(window.slide, attribute, time, source, text) if window.slide else reach
-    if not window.range.unit and (note := brief(reach, _unit(attribute, time, source), show(attribute))):
+    if not window.range.unit and (note := durations.brief(reach, _unit(attribute, time, source), ex.show(attribute))):
         scope.names.notes[spot(window)] = f"the window is very short: {note}"
     if reach == slide:
-        number = Binary(Type.INT, "/", attribute, Const(Type.INT, slide))
+        number = ex.Binary(ex.Type.INT, "/", attribute, ex.Const(ex.Type.INT, slide))
         return Windowed(source.node, Item(NUMBER, number), _visible(slide, reach))
     if not time.increasing:
         hint = "select its negative in a query that is read, such as -t AS u, and slide over that"
         raise text.unsupported(window.place, "a sliding window over a decreasing attribute", hint)
-    tagged = Field(NUMBER, Type.INT, numbered(time, reach, slide))
+    tagged = Field(NUMBER, ex.Type.INT, numbered(time, reach, slide))
     fields = (*source.node.fields, tagged)
     node = Bucket(query, fields, source.node, attribute, reach, slide, NUMBER, place=spot(window))
-    return Windowed(node, Item(NUMBER, Column(Type.INT, NUMBER)), _visible(slide, reach))
+    return Windowed(node, Item(NUMBER, ex.Column(ex.Type.INT, NUMBER)), _visible(slide, reach))
 
 
 def numbered(time: Temporal, reach: int, slide: int) -> Temporal:
@@ -235,10 +231,10 @@ def numbered(time: Temporal, reach: int, slide: int) -> Temporal:
     return replace(progress, own=begins.chains)
 
 
-def _visible(slide: int, reach: int) -> dict[str, Expr]:
-    number = Column(Type.INT, NUMBER)
-    start = Binary(Type.INT, "*", number, Const(Type.INT, slide))
-    end = Binary(Type.INT, "+", start, Const(Type.INT, reach))
+def _visible(slide: int, reach: int) -> dict[str, ex.Expr]:
+    number = ex.Column(ex.Type.INT, NUMBER)
+    start = ex.Binary(ex.Type.INT, "*", number, ex.Const(ex.Type.INT, slide))
+    end = ex.Binary(ex.Type.INT, "+", start, ex.Const(ex.Type.INT, reach))
     return {"wid": number, "window_start": start, "window_end": end}
 
 
@@ -250,14 +246,14 @@ def _rows(query: str, window: syntax.Window, source: BoundSource, scope: Scope) 
     if window.attribute is not None:
         raise text.error(window.attribute.place, "a window of rows has no WA: it counts the records of its links")
     reach, slide = _count(window.range, text), _count(window.slide or window.range, text)
-    node = replace(source.node, fields=(*source.node.fields, Field(ROW, Type.INT, Temporal(((),), "rows"))))
+    node = replace(source.node, fields=(*source.node.fields, Field(ROW, ex.Type.INT, Temporal(((),), "rows"))))
     partition = tuple(Item(name.name, scope.bind(name)) for name in window.partition)
     counted = scope.predicate(window.counted, "WHERE in a window") if window.counted is not None else None
-    number = Field(NUMBER, Type.INT, numbered(Temporal(((),), "rows"), reach, slide))
-    attribute = Column(Type.INT, ROW)
+    number = Field(NUMBER, ex.Type.INT, numbered(Temporal(((),), "rows"), reach, slide))
+    attribute = ex.Column(ex.Type.INT, ROW)
     fields = (*node.fields, number)
     tagged = Bucket(query, fields, node, attribute, reach, slide, NUMBER, True, partition, counted, spot(window))
-    return Windowed(tagged, Item(NUMBER, Column(Type.INT, NUMBER)), _visible(slide, reach), partition)
+    return Windowed(tagged, Item(NUMBER, ex.Column(ex.Type.INT, NUMBER)), _visible(slide, reach), partition)
 
 
 def _count(extent: syntax.Extent | None, text: Text) -> int:
@@ -267,7 +263,7 @@ def _count(extent: syntax.Extent | None, text: Text) -> int:
     return extent.value
 
 
-def bind_attribute(window: syntax.Window, source: BoundSource, scope: Scope) -> tuple[Expr, Temporal]:
+def bind_attribute(window: syntax.Window, source: BoundSource, scope: Scope) -> tuple[ex.Expr, Temporal]:
     """Binds the attribute of a window: WA, else the only temporal column of the source."""
     text, times = scope.text, temporals(source.node.fields)
     if window.attribute is None:
@@ -279,7 +275,7 @@ def bind_attribute(window: syntax.Window, source: BoundSource, scope: Scope) -> 
     else:
         attribute = scope.bind(window.attribute)
     time = infer(attribute, times)
-    if time is None or attribute.type is not Type.INT:
+    if time is None or attribute.type is not ex.Type.INT:
         place = window.attribute.place if window.attribute else window.place
         temporal_names = [
             name if len(scope.sources) == 1 else f"{alias}.{name}"
@@ -298,30 +294,30 @@ def _choice(temporal_names: Sequence[str], node: Node) -> str:
     return f"write WA {'time' if 'time' in temporal_names else temporal_names[0]}" if temporal_names else timeless(node)
 
 
-def length(extent: syntax.Extent, attribute: Expr, time: Temporal, source: BoundSource, text: Text) -> int:
+def length(extent: syntax.Extent, attribute: ex.Expr, time: Temporal, source: BoundSource, text: Text) -> int:
     """Converts RANGE or SLIDE to units of the attribute. Raises QueryError if the length is not a whole number of units
     above 0, or the unit of the attribute is unknown. `extent`: number and unit as written; without a unit, the number
     counts units of the attribute."""
     unit = extent.unit.lower()
     if not unit:
         value = Fraction(repr(extent.value))
-    elif unit not in UNITS:
-        raise text.error(extent.place, f"{extent.unit} is no unit", nearest(unit, (*UNITS, *ROWS)))
+    elif unit not in words.UNITS:
+        raise text.error(extent.place, f"{extent.unit} is no unit", nearest(unit, (*words.UNITS, *ROWS)))
     else:
         attribute_unit = _unit(attribute, time, source)
         if attribute_unit is None:
             hint = "write the RANGE as a number in the attribute's own unit, or declare `unit 's'` in its PROTOCOL"
             raise text.error(extent.place, "a duration needs an attribute whose unit is known", hint)
-        value = nanoseconds(extent.value, unit) / attribute_unit
+        value = words.nanoseconds(extent.value, unit) / attribute_unit
     if value != int(value) or not 0 < value < 1 << 62:
         raise text.error(extent.place, "RANGE and SLIDE are whole numbers of the attribute's unit, above 0")
     return int(value)
 
 
-def _unit(attribute: Expr, time: Temporal, source: BoundSource) -> Fraction | None:
+def _unit(attribute: ex.Expr, time: Temporal, source: BoundSource) -> Fraction | None:
     """Returns the unit of the attribute in ns; None if it is unknown."""
-    scale = unit_of(time)
-    declared = [source.units[name] for name in columns_of(attribute) if name in source.units]
+    scale = durations.unit_of(time)
+    declared = [source.units[name] for name in ex.columns_of(attribute) if name in source.units]
     if None in declared or scale is None or (time.origin and not declared):
         return None
     return scale * (declared[0] or 1) if time.origin else scale
@@ -359,27 +355,27 @@ def endless(
     return rows.text.error(place_of(statement), message, f"add an epoch to GROUP BY, such as {example}, or a window")
 
 
-def _number(expr: Expr) -> int | None:
+def _number(expr: ex.Expr) -> int | None:
     """Computes a sum, difference or product of whole numbers; None for any other expression."""
-    if isinstance(expr, Const):
+    if isinstance(expr, ex.Const):
         return expr.value if type(expr.value) is int else None
     parts = [_number(child) for child in expr.children()]
-    if isinstance(expr, Unary) and expr.op == "-" and parts[0] is not None:
+    if isinstance(expr, ex.Unary) and expr.op == "-" and parts[0] is not None:
         return -parts[0]
-    if isinstance(expr, Binary) and expr.op in _FOLDED and parts[0] is not None and parts[1] is not None:
+    if isinstance(expr, ex.Binary) and expr.op in _FOLDED and parts[0] is not None and parts[1] is not None:
         return _FOLDED[expr.op](parts[0], parts[1])
     return None
 
 
-def _no_epoch(key: Expr, times: dict[str, Temporal]) -> str:
+def _no_epoch(key: ex.Expr, times: dict[str, Temporal]) -> str:
     """Explains why arithmetic on a temporal column yields no epoch; empty if it finds no fault."""
-    for part in walk(key):
-        if isinstance(part, Binary) and part.op in ("*", "/") and infer(part.left, times):
-            if part.right.type is Type.FLOAT:
+    for part in ex.walk(key):
+        if isinstance(part, ex.Binary) and part.op in ("*", "/") and infer(part.left, times):
+            if part.right.type is ex.Type.FLOAT:
                 return "it is no integer"
             number = _number(part.right)
             if number == 0:
                 return "it divides by 0" if part.op == "/" else "it is always 0"
-            if number is not None and not isinstance(part.right, Const):
-                return f"{show(part.right)} is not written as one number, {number}"
+            if number is not None and not isinstance(part.right, ex.Const):
+                return f"{ex.show(part.right)} is not written as one number, {number}"
     return ""

@@ -15,22 +15,18 @@ from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Any
 
-from lowwater.catalog import expr as ex
+from lowwater.catalog import expr as ex, protocols
 from lowwater.catalog.builtin.numbers import LOCAL_DAY
 from lowwater.catalog.expr import Expr, conjuncts
 from lowwater.catalog.native import type_of
-from lowwater.catalog.protocols import ALIASES, PROTOCOLS
 from lowwater.catalog.records import field_name
 from lowwater.catalog.values import format_ip, format_mac
 from lowwater.gsql import nodes as gsql
 from lowwater.gsql.printer import print_expression, print_statement
-from lowwater.plan import operators as ops
+from lowwater.plan import operators as ops, queryset, rules, temporal
 from lowwater.plan.explain import model
 from lowwater.plan.properties import Prefilter, by_arrival, carried_state, needed_granularity, read_from, unsafe
-from lowwater.plan.queryset import Plan, QueryPlan
-from lowwater.plan.rules import Setting, whole_reason
 from lowwater.plan.shares import all_stages, fragment_plan, low_shares, shown
-from lowwater.plan.temporal import Step, Temporal
 
 # Turns bound expressions back into syntax trees, so that the printer of the language prints them for EXPLAIN. `gsql`
 # calls this module.
@@ -166,7 +162,7 @@ def condition(*parts: ex.Expr | None, names: Names | None = None) -> gsql.Expres
 # column (`timestamp/1000000000` is `time`).
 
 _COLUMNS: dict[ex.Expr, ex.Column] = {}
-for _name, _expr in PROTOCOLS["ETH"].columns.items():
+for _name, _expr in protocols.PROTOCOLS["ETH"].columns.items():
     if not isinstance(_expr, ex.Column):
         _COLUMNS.setdefault(_expr, ex.Column(_expr.type, _name))
 
@@ -183,7 +179,7 @@ def spelled(expr: ex.Expr, records: str) -> ex.Expr:
 def spelled_item(item: ops.Item, records: str) -> ops.Item:
     """Returns an item of an LFTA over protocol columns; an item with an alias of a column becomes that alias."""
     expr = spelled(item.expr, records)
-    second = records == "pcap" and isinstance(expr, ex.Column) and ALIASES.get(item.name) == expr.name
+    second = records == "pcap" and isinstance(expr, ex.Column) and protocols.ALIASES.get(item.name) == expr.name
     return ops.Item(item.name, ex.Column(expr.type, item.name) if second else expr)
 
 
@@ -204,13 +200,13 @@ def params_of(*exprs: ex.Expr | None) -> dict[str, ex.Param]:
     }
 
 
-def steps(time: Temporal) -> tuple[str, ...]:
+def steps(time: temporal.Temporal) -> tuple[str, ...]:
     """Returns each component of a value as GSQL over `clock` (ns) or over the origin, such as `(clock - 5)/10*60`."""
     start: ex.Expr = ex.Column(ex.Type.INT, time.origin or "clock")
     return tuple(high(reduce(_step, component, start)) for component in time.components)
 
 
-def _step(value: ex.Expr, step: Step) -> ex.Expr:
+def _step(value: ex.Expr, step: temporal.Step) -> ex.Expr:
     if step.op == "neg":
         return ex.Unary(ex.Type.INT, "-", value)
     if step.op == "day":
@@ -478,7 +474,7 @@ def _grouping(expand: ops.Expand, keys: Sequence[ops.Item]) -> tuple[gsql.Groupi
 
 
 def describe_operator(
-    node: ops.Node, reader: ops.Node | None, inputs: Sequence[int], setting: Setting
+    node: ops.Node, reader: ops.Node | None, inputs: Sequence[int], setting: rules.Setting
 ) -> model.OperatorInfo:
     """Returns the description of an operator. `reader`: the operator that reads it; None for the output of a query."""
     chosen = _physical(node, setting.arrival)
@@ -526,7 +522,7 @@ def punctuation_info(promise: ops.Punctuation) -> model.PunctuationInfo:
     return model.PunctuationInfo(promise.columns, promise.joint, promise.reason, promise.groupwise)
 
 
-def stays_high(node: ops.Node, setting: Setting) -> str:
+def stays_high(node: ops.Node, setting: rules.Setting) -> str:
     """Returns why an LFTA does not run an operator directly above a selection LFTA, or runs only a part of it; empty
     for every other operator."""
     below = node.inputs()[0] if node.inputs() else None
@@ -546,7 +542,7 @@ def stays_high(node: ops.Node, setting: Setting) -> str:
         return "sampling reads the rows of a supergroup in canonical order in one process"
     if isinstance(node.input, ops.Bucket) and node.input.rows:
         return "windows count the rows of all links together, in order of arrival"
-    return whole_reason(node, node.keys, setting)
+    return rules.whole_reason(node, node.keys, setting)
 
 
 def _details(node: ops.Node) -> dict[str, Any]:
@@ -653,7 +649,7 @@ DETAILS: dict[type[ops.Node], Callable[[Any], dict[str, Any]]] = {
 """Operator -> its details; an operator without expressions needs no entry."""
 
 
-def describe_lftas(plan: Plan) -> tuple[model.LftaInfo, ...]:
+def describe_lftas(plan: queryset.Plan) -> tuple[model.LftaInfo, ...]:
     """Returns the description of every LFTA of the outputs, in order of first use."""
     highs = [query.high for query in plan.queries]
     granularities, shares = needed_granularity(*highs), low_shares(highs)
@@ -717,7 +713,7 @@ def _signatures(lfta: ops.Lfta, prefilters: Sequence[Prefilter]) -> tuple[model.
     )
 
 
-def describe_prefilters(plan: Plan) -> tuple[model.PrefilterInfo, ...]:
+def describe_prefilters(plan: queryset.Plan) -> tuple[model.PrefilterInfo, ...]:
     """Returns the description of every prefilter, with the number of LFTAs that share a bit."""
     records = {lfta.name: lfta.kind for lfta in plan.lftas}
     return tuple(
@@ -741,14 +737,14 @@ DEEPEST = 8
 """Largest depth of queries described in place; a deeper query has its own description."""
 
 
-def describe(plan: Plan) -> model.Description:
+def describe(plan: queryset.Plan) -> model.Description:
     """Returns the contents of EXPLAIN for a plan."""
     borders = _Borders.of(plan)
     queries = tuple(_query(query, plan, borders, plan.setting) for query in (*plan.queries, *plan.internal))
     return model.Description(model.VERSION, queries, describe_lftas(plan), describe_prefilters(plan))
 
 
-def own_text(query: QueryPlan) -> str:
+def own_text(query: queryset.QueryPlan) -> str:
     """Returns the canonical text of a query without the queries that it reads."""
     return query.text.split("\n\n")[-1]
 
@@ -763,7 +759,7 @@ class _Borders:
     unread: set[str] = field(default_factory=set)  # queries that no output reads
 
     @staticmethod
-    def of(plan: Plan) -> _Borders:
+    def of(plan: queryset.Plan) -> _Borders:
         borders = _Borders({id(query.high): query.name for query in plan.queries})
         nodes = list(ops.walk(*(query.high for query in plan.queries)))
         readers: dict[int, int] = {}
@@ -798,7 +794,7 @@ class _Borders:
                 homes.setdefault(id(below), (home, depth + (below.query != node.query)))
         return seen
 
-    def _merged(self, query: QueryPlan, plan: Plan, seen: Mapping[str, str]) -> None:
+    def _merged(self, query: queryset.QueryPlan, plan: queryset.Plan, seen: Mapping[str, str]) -> None:
         """Places a query whose last operator the rules merged with its reader."""
         text = own_text(query)
         readers = (other.name for other in plan.queries if text in other.text.split("\n\n")[:-1])
@@ -809,7 +805,9 @@ class _Borders:
             self.unread.add(query.name)
 
 
-def _query(query: QueryPlan, plan: Plan, borders: _Borders, setting: Setting) -> model.QueryInfo:
+def _query(
+    query: queryset.QueryPlan, plan: queryset.Plan, borders: _Borders, setting: rules.Setting
+) -> model.QueryInfo:
     output = query in plan.queries
     notes = tuple(str(note) for note in plan.notes if note.query == query.name)
     if query.name in borders.unread:
@@ -840,7 +838,7 @@ def _query(query: QueryPlan, plan: Plan, borders: _Borders, setting: Setting) ->
     )
 
 
-def _operators(query: QueryPlan, borders: _Borders, setting: Setting) -> tuple[model.OperatorInfo, ...]:
+def _operators(query: queryset.QueryPlan, borders: _Borders, setting: rules.Setting) -> tuple[model.OperatorInfo, ...]:
     """Returns the operators, readers first, down to the streams of queries with descriptions of their own."""
     order: dict[int, tuple[ops.Node, ops.Node | None]] = {}
     stack: list[tuple[ops.Node, ops.Node | None]] = [(query.high, None)]
@@ -888,6 +886,6 @@ def _shares(high: ops.Node) -> tuple[model.SharesInfo, ...]:
     return tuple(model.SharesInfo(tuple(map(shown, stage.keys)), stage.why, stage.anywhere) for stage in stages)
 
 
-def _reads(query: QueryPlan) -> tuple[model.ReadRange, ...]:
+def _reads(query: queryset.QueryPlan) -> tuple[model.ReadRange, ...]:
     starts = read_from(query.high, SAMPLE)
     return tuple(model.ReadRange(name, SAMPLE - start if start else None) for name, start in starts.items())

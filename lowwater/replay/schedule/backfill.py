@@ -16,12 +16,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from threading import Semaphore
 
-from lowwater.errors import BusyError, LowwaterError
+from lowwater import errors, processes
 from lowwater.high.runner import Runner
-from lowwater.lake.ledgers.intervals import HELD, RUNNING
-from lowwater.lake.ledgers.runs import FAILED
+from lowwater.lake.ledgers import intervals, runs
 from lowwater.lake.query_sets import WAITING
-from lowwater.processes import STEP, in_background, pause, until_stopped
 from lowwater.replay.interval import run_interval
 from lowwater.replay.job import Job
 from lowwater.replay.progress import Progress
@@ -54,7 +52,7 @@ class IntervalResult:
     @property
     def published(self) -> bool:
         """Whether the interval is visible now."""
-        return self.state not in (FAILED, WAITING, HELD, RUNNING)
+        return self.state not in (runs.FAILED, WAITING, intervals.HELD, intervals.RUNNING)
 
 
 @dataclass(frozen=True)
@@ -99,7 +97,7 @@ def backfill(
     if any(interval.packets for interval in work if not interval.blocked):
         runner.begin()
     listener = watch or BackfillListener()
-    with until_stopped(listener.stops, () if in_background() else (signal.SIGINT,)) as stopped:
+    with processes.until_stopped(listener.stops, () if processes.in_background() else (signal.SIGINT,)) as stopped:
         turns = Semaphore(workers), Semaphore(workers)
         tried = _Backfill(by_name, runner, listener, stopped, 2 * workers, *turns).all(_ordered(by_name, work, order))
     if stopped():
@@ -147,11 +145,11 @@ class _Backfill:
             if waiting[0][1] != told:
                 told = waiting[0][1]
                 self.watch.waits([due for unit, _ in waiting for due in unit], told)
-            pause(PAUSE, self.stopped)
+            processes.pause(PAUSE, self.stopped)
             if time.monotonic() - since > PATIENCE:
                 for unit, reason in waiting:
                     for due in unit:
-                        self._ended(IntervalResult(due, RUNNING, reason))
+                        self._ended(IntervalResult(due, intervals.RUNNING, reason))
                 break
             self._round([unit for unit, _ in waiting])
             if len(self.tried) > ended:
@@ -170,7 +168,7 @@ class _Backfill:
                     waiting.add(pool.submit(self._unit, unit))
                 if not waiting:
                     break
-                finished, waiting = wait(waiting, STEP, FIRST_COMPLETED)
+                finished, waiting = wait(waiting, processes.STEP, FIRST_COMPLETED)
                 for future in finished:
                     future.result()
         except Exception:
@@ -192,7 +190,7 @@ class _Backfill:
                     self.watch.begins(interval)
                     try:
                         tried = self._one(interval, evaluated)
-                    except BusyError as error:  # the rest of a chain follows it
+                    except errors.BusyError as error:  # the rest of a chain follows it
                         self.watch.leaves(interval)
                         self.busy.append((unit[number:], error.message))
                         return
@@ -222,10 +220,10 @@ class _Backfill:
         try:
             job, progress = self.jobs[due.query_set], Progress(quiet=True)
             outcome = run_interval(job, due.start, due.end, progress, self.runner, ask=True, evaluated=evaluated)
-        except BusyError:
+        except errors.BusyError:
             raise
-        except LowwaterError as error:
+        except errors.LowwaterError as error:
             if self.runner.broken(error):
                 raise
-            return IntervalResult(due, FAILED, str(error), seconds=time.monotonic() - begin)
+            return IntervalResult(due, runs.FAILED, str(error), seconds=time.monotonic() - begin)
         return IntervalResult(due, outcome.state, outcome.reason, outcome.rows, time.monotonic() - begin)

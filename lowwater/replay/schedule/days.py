@@ -13,17 +13,12 @@ import pyarrow.compute as pc
 
 from lowwater.config import Config
 from lowwater.instants import HOUR, spoken_duration, spoken_instant
-from lowwater.lake.layout import Lake
+from lowwater.lake import layout, tables
+from lowwater.lake.ledgers import coverage, files, intervals, runs
 from lowwater.lake.ledgers.captures import Captures
-from lowwater.lake.ledgers.coverage import covered_share
-from lowwater.lake.ledgers.files import unread_lines
-from lowwater.lake.ledgers.intervals import gravest, set_status
-from lowwater.lake.ledgers.runs import AUDIT, DONE, FAILED, PUBLISH, late_share, read_qualities, read_replays
-from lowwater.lake.tables import open_table
 from lowwater.quality.reports import IntervalAudit, interval_audits
 from lowwater.replay.job import Job
-from lowwater.replay.schedule.due import DueSelection, due, expected
-from lowwater.replay.schedule.skew_review import share_text
+from lowwater.replay.schedule import due, skew_review
 
 # What a day is worth, which rules flap, what a change did: the page *Quality* and the report show it.
 
@@ -64,7 +59,7 @@ class LinkDay:
     before: float | None  # the same a week before
 
 
-def link_day(lake: Lake, config: Config, link: str, captures: Captures, start: int, end: int) -> LinkDay:
+def link_day(lake: layout.Lake, config: Config, link: str, captures: Captures, start: int, end: int) -> LinkDay:
     """Measures a link over [start, end), ns, as far as it lives and its captures reach."""
     settings = config.link(link)
     reached = max((capture.covers_to for capture in captures), default=start)
@@ -72,8 +67,8 @@ def link_day(lake: Lake, config: Config, link: str, captures: Captures, start: i
     until = min(end, reached if settings.until is None else settings.until)
     lost = 0
     if begin < until:
-        lost = round((1 - covered_share(link, captures, settings, begin, until)) * (until - begin))
-    late, before = (late_share(lake, link, at, at + end - start) for at in (start, start - WEEK))
+        lost = round((1 - coverage.covered_share(link, captures, settings, begin, until)) * (until - begin))
+    late, before = (runs.late_share(lake, link, at, at + end - start) for at in (start, start - WEEK))
     return LinkDay(link, lost, late, before)
 
 
@@ -89,9 +84,9 @@ class Flapping:
     failed: int
 
 
-def flapping(lake: Lake, sets: Iterable[str], start: int, end: int) -> list[Flapping]:
+def flapping(lake: layout.Lake, sets: Iterable[str], start: int, end: int) -> list[Flapping]:
     """Finds the rules of query sets that flap over the newest audits of the intervals that begin in [start, end)."""
-    rows = read_qualities(lake, start, end)
+    rows = runs.read_qualities(lake, start, end)
     named = rows.filter(pc.is_in(rows.column("query_set"), pa.array(list(sets), pa.string())))
     kept = ["query_set", "expectation", "interval_start", "success", "title", "kind"]
     chosen = named.select(kept).to_pylist()
@@ -117,10 +112,12 @@ class Change:
     better: tuple[str, ...]  # titles of rules that hold more often
 
 
-def last_change(lake: Lake, query_set: str) -> Change | None:
+def last_change(lake: layout.Lake, query_set: str) -> Change | None:
     """Compares the audits of a query set after its newest release or text of queries with those before."""
-    runs = sorted((row for row in read_replays(lake, query_set) if row.stage == AUDIT), key=lambda row: row.finished_at)
-    by_run = [(row, json.loads(row.settings)) for row in runs]
+    audits = sorted(
+        (row for row in runs.read_replays(lake, query_set) if row.stage == runs.AUDIT), key=lambda row: row.finished_at
+    )
+    by_run = [(row, json.loads(row.settings)) for row in audits]
     marks = [(row, settings.get("release", ""), settings.get("queries", "")) for row, settings in by_run]
     at = next((n for n in range(len(marks) - 1, 0, -1) if marks[n][1:] != marks[n - 1][1:] and marks[n - 1][1]), None)
     if at is None:
@@ -130,7 +127,7 @@ def last_change(lake: Lake, query_set: str) -> Change | None:
     near = marks[max(0, at - NEWEST_AUDITS) : at], marks[at : at + NEWEST_AUDITS]
     before, after = ({(each.interval_start, each.interval_end) for each, *_ in part} for part in near)
     starts = [start for start, _ in before | after]
-    quality = read_qualities(lake, min(starts), max(starts) + 1)
+    quality = runs.read_qualities(lake, min(starts), max(starts) + 1)
     shares: dict[str, list[list[bool]]] = {}
     for each in quality.filter(pc.equal(quality.column("query_set"), query_set)).to_pylist():
         interval = each["interval_start"], each["interval_end"]
@@ -158,8 +155,8 @@ class DayQuality:
         worth = ", ".join(f"{self.words[word]:,} {word}" for word in WORDS if self.words.get(word))
         lost = ", ".join(f"{each.link} {spoken_duration(each.lost)}" for each in self.links if each.lost)
         late = ", ".join(
-            f"{each.link} {share_text(each.late)} (a week before "
-            f"{'unknown' if each.before is None else share_text(each.before)})"
+            f"{each.link} {skew_review.share_text(each.late)} (a week before "
+            f"{'unknown' if each.before is None else skew_review.share_text(each.before)})"
             for each in self.links
             if each.late
         )
@@ -178,7 +175,7 @@ class DayQuality:
 
 
 def day_quality(
-    lake: Lake,
+    lake: layout.Lake,
     config: Config,
     captures: Mapping[str, Captures],
     query_sets: Iterable[str],
@@ -220,7 +217,7 @@ def day_report(jobs: Iterable[Job], unplanned: Mapping[str, str], now: int) -> l
     for job in jobs:
         lines += _published(job, now)
         lines += _due(job, now)
-        unread += unread_lines(job.lake, job.config, job.plan.links, hint=False)
+        unread += files.unread_lines(job.lake, job.config, job.plan.links, hint=False)
     lines += dict.fromkeys(unread)
     return lines + [f"{name} cannot be planned: {why.partition(chr(10))[0]}" for name, why in unplanned.items()]
 
@@ -240,17 +237,17 @@ def _worth(
     """Yields what the intervals that begin in [start, end) are worth, why, and how many they are."""
     audits = {audit.key: audit for audit in interval_audits(jobs[0].lake, start, end)}
     for job in jobs:
-        mine, rows = {link: captures[link] for link in job.plan.links}, read_replays(job.lake, job.query_set)
-        states = set_status(expected(job, mine), rows, wanted=lambda begin, _: start <= begin < end)
+        mine, rows = {link: captures[link] for link in job.plan.links}, runs.read_replays(job.lake, job.query_set)
+        states = intervals.set_status(due.expected(job, mine), rows, wanted=lambda begin, _: start <= begin < end)
         for bounds, together in groupby(states, lambda row: (row.start, row.end)):
-            first = gravest(list(together))
+            first = intervals.gravest(list(together))
             yield *trust(first.shown, first.why, audits.get((job.query_set, *bounds))), first.intervals
 
 
 def _published(job: Job, now: int) -> list[str]:
     states: dict[tuple[int, int], set[str]] = {}
-    for row in read_replays(job.lake, job.query_set):
-        if now - DAY <= row.finished_at < now and (row.stage == PUBLISH or row.state == FAILED):
+    for row in runs.read_replays(job.lake, job.query_set):
+        if now - DAY <= row.finished_at < now and (row.stage == runs.PUBLISH or row.state == runs.FAILED):
             states.setdefault((row.interval_start, row.interval_end), set()).add(row.state)
     worst = ("failed", "incomplete", "provisional", "done")
     counts = Counter(next((state for state in worst if state in found), "done") for found in states.values())
@@ -260,7 +257,7 @@ def _published(job: Job, now: int) -> list[str]:
 
 def _due(job: Job, now: int) -> list[str]:
     begin = max(0, (now - LOOKED_AT) // job.length * job.length)
-    work = due(job, DueSelection(begin, None))
+    work = due.due(job, due.DueSelection(begin, None))
     if not work:
         return []
     number = sum(each.intervals for each in work)
@@ -296,15 +293,15 @@ def whole_range(job: Job, start: int, end: int) -> WholeRange:
     # Versions come first: what the ledgers then call done is in them, or was replaced by rows that are newer.
     versions = {}
     for query in job.plan.queries:
-        table = open_table(job.lake.table(query.name))
+        table = tables.open_table(job.lake.table(query.name))
         if table is not None:
             versions[query.name] = table.version()
     job.require_bounds(start, end)
     lacking = []
-    replays = read_replays(job.lake, job.query_set, (start, end))
-    rows = set_status(expected(job, job.captures()), replays, start, end)
+    replays = runs.read_replays(job.lake, job.query_set, (start, end))
+    rows = intervals.set_status(due.expected(job, job.captures()), replays, start, end)
     for (begin, _), together in groupby(rows, lambda row: (row.start, row.end)):
-        worst = gravest(together)
-        if worst.state != DONE:
+        worst = intervals.gravest(together)
+        if worst.state != runs.DONE:
             lacking.append((begin, worst.shown, worst.why))
     return WholeRange(tuple(lacking), versions)

@@ -10,13 +10,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
 from statistics import median
 
+from lowwater import documents, instants
 from lowwater.config import load_config
-from lowwater.documents import FILE_NAME, stored_object
 from lowwater.errors import ConfigError, LowwaterError, QueryError
-from lowwater.instants import format_instant
-from lowwater.lake.layout import Lake, lake_to_read
+from lowwater.lake import layout, locks, query_sets
+from lowwater.lake.ledgers import coverage, missing, runs
 from lowwater.lake.ledgers.captures import Capture, Captures
-from lowwater.lake.ledgers.coverage import gap_texts
 from lowwater.lake.ledgers.intervals import (
     HALF,
     HELD,
@@ -34,27 +33,10 @@ from lowwater.lake.ledgers.intervals import (
     status,
     timetable,
 )
-from lowwater.lake.ledgers.missing import missing_texts, occupied_intervals
-from lowwater.lake.ledgers.runs import (
-    AUDIT,
-    DONE,
-    FAILED,
-    INCOMPLETE,
-    PROVISIONAL,
-    ROLLED_BACK,
-    Publications,
-    ReplayRow,
-    read_replays,
-    replayed_sets,
-)
-from lowwater.lake.locks import at_work
 from lowwater.lake.packets import PacketFiles
-from lowwater.lake.query_sets import KINDS
 from lowwater.lake.results.published import damages
 from lowwater.lake.run_inputs import changes
-from lowwater.plan.properties import hands_over
-from lowwater.plan.queryset import QueryPlan
-from lowwater.plan.temporal import END_OF_TIME
+from lowwater.plan import properties, queryset, temporal
 from lowwater.quality.suites import suite_digest
 from lowwater.replay.job import IntervalInputs, Job, TrialChanges, query_files
 from lowwater.replay.schedule.links import set_names
@@ -77,13 +59,13 @@ def statuses(
             if tell is None:
                 raise
             tell(name, error)
-    lake = lake_to_read(root)
+    lake = layout.lake_to_read(root)
     return with_running(lake, status(lake, sets))
 
 
-def with_running(lake: Lake, rows: Sequence[StatusRow]) -> list[StatusRow]:
+def with_running(lake: layout.Lake, rows: Sequence[StatusRow]) -> list[StatusRow]:
     """Returns the states of intervals, of which those are `running` on which a process is at work now."""
-    held = {name: at_work(lake, name) for name in {row.query_set for row in rows}}
+    held = {name: locks.at_work(lake, name) for name in {row.query_set for row in rows}}
     shown = []
     for row in rows:
         who = _who(held[row.query_set], row.start, row.end)
@@ -98,7 +80,7 @@ def _who(held: Mapping[tuple[int, int], str], start: int, end: int) -> str:
 def expected(job: Job, captures: Mapping[str, Captures]) -> StatusInputs:
     """Collects what `status` needs to know of a query set, given the captures of its links."""
     queries = {query.name: query for query in job.plan.queries}
-    known, past = job.known_missing(captures), Publications(job.lake, job.query_set)
+    known, past = job.known_missing(captures), runs.Publications(job.lake, job.query_set)
     times = times_of(job, captures)
     longest = max((job.config.link(link).longest_skew for link in job.plan.links), default=0)
 
@@ -106,12 +88,12 @@ def expected(job: Job, captures: Mapping[str, Captures]) -> StatusInputs:
         return job.inputs(start, end, captures, known, past)
 
     def changed(query: str, start: int, end: int, accounting: str) -> str:
-        before = stored_object(accounting).get("inputs", {})
+        before = documents.stored_object(accounting).get("inputs", {})
         return "; ".join(changes(before, inputs(start, end).summary(queries[query]), captures))
 
     def gaps(start: int, end: int) -> list[str]:
         now = inputs(start, end)
-        return gap_texts(now.gaps(), captures, now.why_needed)
+        return coverage.gap_texts(now.gaps(), captures, now.why_needed)
 
     return StatusInputs(
         job.query_set,
@@ -122,7 +104,7 @@ def expected(job: Job, captures: Mapping[str, Captures]) -> StatusInputs:
         lacking=lambda start, end: inputs(start, end).lacking(),
         changed=changed,
         lost=lambda query, start, end: inputs(start, end).lost(queries[query]),
-        missing=lambda start, end: missing_texts(inputs(start, end).missing()),
+        missing=lambda start, end: missing.missing_texts(inputs(start, end).missing()),
         gaps=gaps,
         # Of a year of intervals few end where coverage does.
         unsettled=lambda start, end: inputs(start, end).open() if times.in_gap(end, end + longest) else "",
@@ -139,7 +121,7 @@ def times_of(job: Job, captures: Mapping[str, Captures]) -> Timetable:
         rows,
         {link: job.config.link(link) for link in rows},
         job.length,
-        occupied_intervals(PacketFiles.of(job.lake), rows, job.config, job.length),
+        missing.occupied_intervals(PacketFiles.of(job.lake), rows, job.config, job.length),
         end_of_rows(job, captures),
         at - min(starts.values(), default=at),
         job.passed,
@@ -159,7 +141,7 @@ def end_of_rows(job: Job, captures: Mapping[str, Captures]) -> int:
     if not ends:
         return 0
     last = max(last_instant(job.config, query, max(ends) - 1) for query in job.plan.queries)
-    return last + 1 if last < END_OF_TIME - 1 else 0
+    return last + 1 if last < temporal.END_OF_TIME - 1 else 0
 
 
 # The work of an interval: packets from file statistics, seconds and bytes from earlier runs.
@@ -220,38 +202,38 @@ def _share(smallest: int, largest: int, start: int, end: int) -> float:
     return max(0, min(end, largest + 1) - max(start, smallest)) / span
 
 
-def estimate(job: Job, captures: Mapping[str, Sequence[Capture]], replays: Iterable[ReplayRow]) -> Estimate:
+def estimate(job: Job, captures: Mapping[str, Sequence[Capture]], replays: Iterable[runs.ReplayRow]) -> Estimate:
     """Fits a line of least squares through the newest runs; takes the median if their packet counts are too similar.
     `replays`: rows of the ledger `replays`, oldest first."""
     seconds: dict[tuple[int, int], dict[str, float]] = {}
     sizes: dict[tuple[int, int], dict[tuple[str, str], int]] = {}
     for row in replays:
-        if row.state != FAILED:
-            if (size := stored_object(row.accounting).get("stored")) is not None:
+        if row.state != runs.FAILED:
+            if (size := documents.stored_object(row.accounting).get("stored")) is not None:
                 sizes.setdefault((row.interval_start, row.interval_end), {})[row.stage, row.query] = size
             spent = seconds.setdefault((row.interval_start, row.interval_end), {})
-            spent[row.stage] = float(stored_object(row.timings).get(row.stage, spent.get(row.stage, 0.0)))
+            spent[row.stage] = float(documents.stored_object(row.timings).get(row.stage, spent.get(row.stage, 0.0)))
     newest, files = list(seconds.items())[-NEWEST:], PacketFiles.of(job.lake)
-    runs, stored = [], []
+    ran, stored = [], []
     for interval, spent in newest:
         packets = packet_estimate(files, job.inputs(*interval, captures)).packets
         if sum(spent.values()):
-            runs.append((packets, sum(spent.values())))
+            ran.append((packets, sum(spent.values())))
         if packets and interval in sizes:
             stored.append(sum(sizes[interval].values()) / packets)
-    return replace(_fitted_line(runs), stored=median(stored) if stored else None)
+    return replace(_fitted_line(ran), stored=median(stored) if stored else None)
 
 
-def _fitted_line(runs: Sequence[tuple[int, float]]) -> Estimate:
-    if not runs:
+def _fitted_line(ran: Sequence[tuple[int, float]]) -> Estimate:
+    if not ran:
         return Estimate()
-    typical = median(spent for _, spent in runs)
-    mean = sum(packets for packets, _ in runs) / len(runs)
-    spread = sum((packets - mean) ** 2 for packets, _ in runs)
-    if spread <= (mean / 10) ** 2 * len(runs):  # a tenth about the mean says nothing of what a packet costs
+    typical = median(spent for _, spent in ran)
+    mean = sum(packets for packets, _ in ran) / len(ran)
+    spread = sum((packets - mean) ** 2 for packets, _ in ran)
+    if spread <= (mean / 10) ** 2 * len(ran):  # a tenth about the mean says nothing of what a packet costs
         return Estimate(typical)
-    average = sum(spent for _, spent in runs) / len(runs)
-    slope = sum((packets - mean) * (spent - average) for packets, spent in runs) / spread
+    average = sum(spent for _, spent in ran) / len(ran)
+    slope = sum((packets - mean) * (spent - average) for packets, spent in ran) / spread
     fixed = average - slope * mean
     return Estimate(typical) if slope <= 0 or fixed < 0 else Estimate(fixed, slope)
 
@@ -259,13 +241,13 @@ def _fitted_line(runs: Sequence[tuple[int, float]]) -> Estimate:
 # What is due is read from the ledgers and the plans of the queries; nothing runs. `lowwater plan` shows it, and
 # `replay.schedule.backfill` runs it.
 
-TO_CONFIRM = (PROVISIONAL, INCOMPLETE)
+TO_CONFIRM = (runs.PROVISIONAL, runs.INCOMPLETE)
 """States of a publication that a run turns into `done` where nothing is open or missing any more."""
 
-MAY_RUN = (*KINDS, HALF, HELD)
+MAY_RUN = (*query_sets.KINDS, HALF, HELD)
 """States of a query that make its interval due."""
 
-VISIBLE = (DONE, INCOMPLETE, PROVISIONAL, ROLLED_BACK)
+VISIBLE = (runs.DONE, runs.INCOMPLETE, runs.PROVISIONAL, runs.ROLLED_BACK)
 """States in which a query need not run again."""
 
 UNAPPROVED = "held: its audit warned, and a person must approve it"
@@ -339,8 +321,8 @@ def open_jobs(
     planned over the lake."""
     if names:
         return [Job.open(root, name, queries, changes) for name in dict.fromkeys(names)]
-    config, lake = load_config(root), lake_to_read(root)
-    configured = {*config.query_sets, *replayed_sets(lake)}
+    config, lake = load_config(root), layout.lake_to_read(root)
+    configured = {*config.query_sets, *runs.replayed_sets(lake)}
     jobs: list[Job] = []
     errors: dict[str, LowwaterError] = {}
     for name in sorted(configured or (path.stem for path in queries.glob("*.gsql"))):
@@ -352,7 +334,7 @@ def open_jobs(
         raise next(iter(errors.values()))
     if not jobs:
         causes = "\n".join(f"query set {name}: {cause}" for name, cause in errors.items())
-        hint = f"write [query_sets.NAME] with files = [...] in {FILE_NAME}, or name a folder: --queries"
+        hint = f"write [query_sets.NAME] with files = [...] in {documents.FILE_NAME}, or name a folder: --queries"
         if errors:
             wrong = (name for name, cause in errors.items() if isinstance(cause, QueryError))
             files = " ".join(shlex.quote(str(file)) for name in wrong for file in query_files(config, name, queries))
@@ -371,9 +353,9 @@ def due(job: Job, selection: DueSelection) -> list[Due]:
     _check_bounds(job, selection)
     captures = job.captures()
     rows_of_run = 1 + 3 * len(job.plan.queries)
-    recent = read_replays(job.lake, job.query_set, newest=NEWEST * rows_of_run)
+    recent = runs.read_replays(job.lake, job.query_set, newest=NEWEST * rows_of_run)
     groups: dict[tuple[int, int], list[StatusRow]] = defaultdict(list)
-    replays = read_replays(job.lake, job.query_set, selection.span)
+    replays = runs.read_replays(job.lake, job.query_set, selection.span)
 
     def wanted(start: int, end: int) -> bool:
         return selection.holds(start, end) and start % job.length == end % job.length == 0
@@ -381,9 +363,9 @@ def due(job: Job, selection: DueSelection) -> list[Due]:
     for row in set_status(expected(job, captures), replays, selection.start, selection.end, wanted):
         groups[row.start, row.end].append(row)
     due_intervals: list[Due] = []
-    chain = _Chain([query for query in job.plan.queries if hands_over(query.high)])
+    chain = _Chain([query for query in job.plan.queries if properties.hands_over(query.high)])
     guess, files, known = estimate(job, captures, recent), PacketFiles.of(job.lake), job.known_missing(captures)
-    held, past = at_work(job.lake, job.query_set), Publications(job.lake, job.query_set)
+    held, past = locks.at_work(job.lake, job.query_set), runs.Publications(job.lake, job.query_set)
     behind = ""
     for (start, end), rows in sorted(groups.items()):
         inputs = job.inputs(start, end, captures, known, past)
@@ -396,7 +378,7 @@ def due(job: Job, selection: DueSelection) -> list[Due]:
             if behind and not interval.blocked:
                 interval = replace(interval, blocked=behind)
             elif interval.blocked and job.chained and not behind:
-                behind = f"an earlier interval of its chain cannot, that of {format_instant(start)}"
+                behind = f"an earlier interval of its chain cannot, that of {instants.format_instant(start)}"
             due_intervals.append(replace(interval, running=_who(held, start, end)))
             chain.runs(inputs, interval)
     return due_intervals
@@ -406,7 +388,7 @@ def due(job: Job, selection: DueSelection) -> list[Due]:
 class _Chain:
     """Predicts which intervals of a chained set become stale when earlier ones run (I4); used in order of time."""
 
-    queries: Sequence[QueryPlan]  # queries that hand a state over
+    queries: Sequence[queryset.QueryPlan]  # queries that hand a state over
     # (query, instant) of states that will change, because the interval that ends there is published again
     anew: set[tuple[str, int]] = field(default_factory=set)
     halted: bool = False  # whether an interval cannot start, so that no later one runs
@@ -443,12 +425,12 @@ def outdated_audits(job: Job, selection: DueSelection) -> list[tuple[int, int]]:
     since a suite changes no row."""
     present = {query.name: suite_digest(job.suites.get(query.name, ())) for query in job.plan.queries}
     newest: dict[tuple[int, int], dict[str, str]] = {}
-    for row in read_replays(job.lake, job.query_set, stage=AUDIT):
+    for row in runs.read_replays(job.lake, job.query_set, stage=runs.AUDIT):
         judged = newest.setdefault((row.interval_start, row.interval_end), {})
-        if row.state == FAILED:
+        if row.state == runs.FAILED:
             judged.clear()  # it is due
         else:
-            judged[row.query] = stored_object(row.accounting).get("suite", "")
+            judged[row.query] = documents.stored_object(row.accounting).get("suite", "")
     return sorted(
         interval
         for interval, judged in newest.items()
@@ -467,10 +449,13 @@ def _check_bounds(job: Job, selection: DueSelection) -> None:
 def _due(inputs: IntervalInputs, rows: Sequence[StatusRow], guess: Estimate, files: PacketFiles) -> Due | None:
     first = gravest(rows)
     state = first.state
-    if state not in MAY_RUN or (state in TO_CONFIRM and inputs.state(inputs.gaps())[0] != DONE):
+    if state not in MAY_RUN or (state in TO_CONFIRM and inputs.state(inputs.gaps())[0] != runs.DONE):
         return None
-    mine = [row for row in rows if row.state in MAY_RUN and (row.state != INCOMPLETE or state == INCOMPLETE)]
-    texts = {PROVISIONAL: "every link has reported to its end and the skew since", INCOMPLETE: NOTHING_MISSING}
+    mine = [row for row in rows if row.state in MAY_RUN and (row.state != runs.INCOMPLETE or state == runs.INCOMPLETE)]
+    texts = {
+        runs.PROVISIONAL: "every link has reported to its end and the skew since",
+        runs.INCOMPLETE: NOTHING_MISSING,
+    }
     lines = [line for row in mine if row.state == state for line in row.reason.split("; ")]
     reasons = (texts[state],) if state in texts else tuple(dict.fromkeys(lines))
     gaps = [gap for gap in inputs.gaps() if not inputs.passes(gap)] if first.lacking else []

@@ -10,10 +10,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from lowwater import errors, instants, threads
 from lowwater.catalog.protocols import RECORD_KINDS
 from lowwater.config import Config
-from lowwater.errors import LakeError, LowwaterError, SparkError
-from lowwater.instants import format_instant
 from lowwater.lake.ingestion.arrivals import FileState, Found, Watch, portions
 from lowwater.lake.ingestion.batch import IngestResult
 from lowwater.lake.ingestion.ingest import ingest
@@ -22,7 +21,6 @@ from lowwater.lake.ledgers.captures import left_out_words
 from lowwater.replay.progress import Progress
 from lowwater.replay.stages.runners import ingest_tasks
 from lowwater.storage.failures import away
-from lowwater.threads import TaskMap
 
 
 @dataclass(frozen=True)
@@ -34,9 +32,9 @@ class Refusal:
     why: str
 
 
-def of_every_link(error: LowwaterError) -> bool:
+def of_every_link(error: errors.LowwaterError) -> bool:
     """Whether an ingest of another link would end alike: the disk, the store or the Spark is away."""
-    return away(error) or isinstance(error, SparkError)
+    return away(error) or isinstance(error, errors.SparkError)
 
 
 def ingest_readable(
@@ -44,20 +42,20 @@ def ingest_readable(
     link: str,
     files: Sequence[Path],
     config: Config,
-    tasks: TaskMap,
+    tasks: threads.TaskMap,
     growing: bool = False,
     clock: Callable[[], int] = time.time_ns,
-) -> tuple[list[IngestResult], dict[Path, Refusal], LowwaterError | None]:
+) -> tuple[list[IngestResult], dict[Path, Refusal], errors.LowwaterError | None]:
     """Ingests files of a link, but those that are refused. Arguments as of `ingest`. The error, if there is one, is no
     fault of a file: a full disk, an absent store or Spark, or another process; what was refused before it is."""
-    refused: dict[Path, LowwaterError] = {}
+    refused: dict[Path, errors.LowwaterError] = {}
     results: list[IngestResult] = []
-    hindered: LowwaterError | None = None
+    hindered: errors.LowwaterError | None = None
     try:
         results = ingest(lake, link, files, config, None, tasks, growing, clock, refusals=refused)
-    except (LakeError, SparkError) as error:
+    except (errors.LakeError, errors.SparkError) as error:
         hindered = error
-    except LowwaterError as fault:  # of the link
+    except errors.LowwaterError as fault:  # of the link
         refused = {files[0]: fault}
     return results, {path: Refusal(link, path.name, str(why)) for path, why in refused.items()}, hindered
 
@@ -80,14 +78,14 @@ class Ingesting:
         # tries again.
         self.results: list[IngestResult] = []
         self.refusals: list[Refusal] = []
-        self.hindered: LowwaterError | None = None
+        self.hindered: errors.LowwaterError | None = None
         self.faults: dict[str, str] = {}  # link -> what is wrong with its settings, so that its files wait
         self._lake, self._tell, self._stopped, self._clock, self._spark = lake, tell, stopped, clock, spark
         self._complained = ""
         self._waiting: dict[str, int] = {}
-        self._tasks: TaskMap | None = None
+        self._tasks: threads.TaskMap | None = None
 
-    def complain(self, error: LowwaterError) -> None:
+    def complain(self, error: errors.LowwaterError) -> None:
         """Tells an error, once for as long as it lasts."""
         if str(error) != self._complained:
             self._complained = str(error)
@@ -142,7 +140,7 @@ class Ingesting:
 
 def _lines(result: IngestResult) -> Iterator[str]:
     for row in result.captures:
-        covered = f"{format_instant(row.covers_from)}/{format_instant(row.covers_to)}"
+        covered = f"{instants.format_instant(row.covers_from)}/{instants.format_instant(row.covers_to)}"
         notes = [text for text in (result.note, left_out_words(row.left_out_counts)) if text]
         note = "".join(f"; {text}" for text in notes)
         counted = "records" if row.format in RECORD_KINDS else "packets"

@@ -9,9 +9,7 @@ from typing import Protocol
 
 import numpy as np
 
-from lowwater.config import load_config
-from lowwater.errors import GapError, LowwaterError
-from lowwater.instants import SECOND
+from lowwater import config, errors, instants
 from lowwater.lake.layout import lake_to_read
 from lowwater.lake.ledgers.captures import NEVER, Capture, Captures
 from lowwater.lake.ledgers.coverage import Gap, gap_error, gap_texts
@@ -24,17 +22,17 @@ from lowwater.replay.job import Job
 def set_names(root: PurePath, queries: Path) -> list[str]:
     """The names of the query sets that are configured or were ever run; without any, of those in a folder."""
     lake = lake_to_read(root)
-    names = {*load_config(root).query_sets, *replayed_sets(lake)}
+    names = {*config.load_config(root).query_sets, *replayed_sets(lake)}
     return sorted(names or {path.stem for path in queries.glob("*.gsql")})
 
 
-def jobs(root: PurePath, queries: Path, tell: Callable[[str, LowwaterError], object] | None = None) -> list[Job]:
+def jobs(root: PurePath, queries: Path, tell: Callable[[str, errors.LowwaterError], object] | None = None) -> list[Job]:
     """Opens the query sets of a lake that can be planned. `tell`: called with each other one and its error."""
     found = []
     for name in set_names(root, queries):
         try:
             found.append(Job.open(root, name, queries))
-        except LowwaterError as error:
+        except errors.LowwaterError as error:
             if tell is not None:
                 tell(name, error)
     return found
@@ -94,7 +92,7 @@ def row_rates(replays: Iterable[Row], start: int, end: int) -> dict[tuple[str, s
     for (query_set, query, _), (rows, span) in newest.items():
         rows_and_span = totals.get((query_set, query), (0, 0))
         totals[query_set, query] = rows_and_span[0] + rows, rows_and_span[1] + span
-    return {key: rows * SECOND / span for key, (rows, span) in totals.items()}
+    return {key: rows * instants.SECOND / span for key, (rows, span) in totals.items()}
 
 
 # May an interval start? Links that have not reported yet, and gaps that will not close (SEMANTICS T5, T6). The sensor
@@ -108,7 +106,7 @@ class LinkReadiness:
     missing: tuple[str, ...]  # one line for each gap that captures may still close
     # error of a gap that no run can pass: its link has policy `fail`, and either the capture of that time is cut, or
     # the patience is over
-    failure: GapError | None
+    failure: errors.GapError | None
 
     @property
     def ready(self) -> bool:

@@ -14,21 +14,19 @@ from lowwater.documents import stored_object
 from lowwater.errors import LakeError, LowwaterError
 from lowwater.high.runner import Runner
 from lowwater.instants import SECOND, format_instant
+from lowwater.lake import layout, query_sets
 from lowwater.lake.ingestion.arrivals import Watch, not_refused
 from lowwater.lake.ingestion.folders import look as look_into_folders
-from lowwater.lake.layout import open_lake
+from lowwater.lake.ledgers import files
 from lowwater.lake.ledgers.captures import Captures
-from lowwater.lake.ledgers.files import unread_lines
 from lowwater.lake.ledgers.intervals import merged, range_words, without
 from lowwater.lake.ledgers.runs import FAILED, ReplayRow, read_replays, tell_untold
-from lowwater.lake.query_sets import SKIPPED, UNREPORTED, WAITING, LastLook, Told, last_look, store_look
 from lowwater.replay.interval import Outcome
 from lowwater.replay.job import Job
 from lowwater.replay.progress import Progress
+from lowwater.replay.schedule import ingesting, links
 from lowwater.replay.schedule.backfill import BackfillListener, IntervalResult, Order, backfill
 from lowwater.replay.schedule.due import UNAPPROVED, Due, DueSelection, due, open_jobs, timeless
-from lowwater.replay.schedule.ingesting import Ingesting, Refusal
-from lowwater.replay.schedule.links import link_readiness
 from lowwater.replay.stages.runners import runner_of
 from lowwater.storage.failures import outages
 
@@ -76,7 +74,7 @@ def look(job: Job, now: int, by: str = "") -> Findings:
     Raises LakeError if a ledger cannot be read, or the look cannot be kept."""
     job.prepare()
     tell_untold(job.lake)
-    before = last_look(job.lake.root, job.query_set)
+    before = query_sets.last_look(job.lake.root, job.query_set)
     job = replace(job, passed=now)  # not the latest ever: a clock that was years ahead is right again
     found = _Look(job, now).findings()
     told = [each for each in before.told if not by or each.by != by]
@@ -84,7 +82,7 @@ def look(job: Job, now: int, by: str = "") -> Findings:
     waits = _on_their_way(job, now, stuck) if any(left.news for left in stuck) else []
     stuck = [left for left in stuck if not any(left.due is other.due for other in waits)]
     old = (left for left in stuck if not (left.news or left.failed))
-    store_look(job.lake.root, job.query_set, LastLook(now, tuple(_told(old))))
+    query_sets.store_look(job.lake.root, job.query_set, query_sets.LastLook(now, tuple(_told(old))))
     waiting = sorted((*found.waits, *waits), key=lambda left: left.due.start)
     return replace(found, stuck=tuple(stuck), waits=tuple(waiting))
 
@@ -94,12 +92,12 @@ def keep_told(root: PurePath, query_set: str, told: Iterable[Left], by: str = ""
     of which nobody hears was not there.
     Raises LakeError if it cannot be kept."""
     if more := tuple(_told(told, by)):
-        before = last_look(root, query_set)
-        store_look(root, query_set, replace(before, told=(*before.told, *more)))
+        before = query_sets.last_look(root, query_set)
+        query_sets.store_look(root, query_set, replace(before, told=(*before.told, *more)))
 
 
-def _told(stuck: Iterable[Left], by: str = "") -> Iterator[Told]:
-    return (Told(left.due.start, left.due.end, left.why, by) for left in stuck)
+def _told(stuck: Iterable[Left], by: str = "") -> Iterator[query_sets.Told]:
+    return (query_sets.Told(left.due.start, left.due.end, left.why, by) for left in stuck)
 
 
 def _on_their_way(job: Job, now: int, stuck: Iterable[Left]) -> list[Left]:
@@ -121,7 +119,7 @@ def _on_their_way(job: Job, now: int, stuck: Iterable[Left]) -> list[Left]:
     return waits
 
 
-def _news(left: Left, told: Iterable[Told]) -> list[Left]:
+def _news(left: Left, told: Iterable[query_sets.Told]) -> list[Left]:
     """Divides what is stuck into the part that was told before and the part that was not."""
     due = left.due
     if due.intervals == 1:
@@ -187,7 +185,7 @@ class _Look:
         if interval.running:
             return interval.running, False
         if interval.end > self._settled:
-            ready = link_readiness(self._job, interval.start, interval.end, patient=True)
+            ready = links.link_readiness(self._job, interval.start, interval.end, patient=True)
             if ready.missing:
                 until = format_instant(interval.end + self._job.config.replay.patience)
                 return f"its links may report until {until}: {'; '.join(ready.missing)}", False
@@ -226,13 +224,13 @@ def edited(job: Job, start: int, end: int, edition: str) -> Outcome | None:
     """The outcome of an interval that a look has found by another `edition` of queries and settings than the present
     one; None for the same. All intervals of a look run by one edition: an edit takes effect at the next look."""
     why = "its queries, suites or settings were edited after the look: the next look runs it"
-    return Outcome(start, end, WAITING, why, {}, False) if job.edition != edition else None
+    return Outcome(start, end, query_sets.WAITING, why, {}, False) if job.edition != edition else None
 
 
 def waits_for(job: Job, start: int, end: int) -> Outcome | None:
     """The outcome of an interval of a chained set that does not run, since the one before it is not published."""
     lacks = _lacks_state(job, start, end, job.captures()) if job.chained else ""
-    return Outcome(start, end, WAITING, lacks, {}, False) if lacks else None
+    return Outcome(start, end, query_sets.WAITING, lacks, {}, False) if lacks else None
 
 
 def _lacks_state(job: Job, start: int, end: int, captures: Mapping[str, Captures]) -> str:
@@ -259,7 +257,7 @@ MOST = 100
 class LookResult:
     """What a look did."""
 
-    refusals: tuple[Refusal, ...] = ()
+    refusals: tuple[ingesting.Refusal, ...] = ()
     found: tuple[Findings, ...] = ()
     results: tuple[IntervalResult, ...] = ()
     unplanned: dict[str, LowwaterError] = field(default_factory=dict)  # query set that cannot be planned -> its error
@@ -299,9 +297,9 @@ class Looker:
         self._root, self._names, self._queries = root, names, queries
         self._tell, self._listener, self._workers, self._spark = tell, listener, workers, spark
         self._stopped, self._clock, self._alone = stopped, clock, alone
-        self._lake = open_lake(root, make=False)
+        self._lake = layout.open_lake(root, make=False)
         watch = Watch(self._lake, settle, clock=clock)
-        self._ingesting = Ingesting(self._lake, watch, tell, stopped, clock, spark)
+        self._ingesting = ingesting.Ingesting(self._lake, watch, tell, stopped, clock, spark)
         self._runner: tuple[object, Runner] | None = None
         self._unread: list[str] = []
 
@@ -331,13 +329,13 @@ class Looker:
         hindered, faults = self._ingesting.hindered, self._ingesting.faults
         return LookResult(refusals, found, tuple(results), unplanned, hindered, more, faults)
 
-    def ingest(self, config: Config) -> Ingesting:
+    def ingest(self, config: Config) -> ingesting.Ingesting:
         """Ingests every file that is new, or has changed, and is complete, whichever interval it is of."""
         if any(link.captures is not None for link in config.links.values()):
             arrivals = self._ingesting.watch.look(config)
             busy = self._ingesting.take(not_refused(self._lake, arrivals) if self._alone else arrivals, config)
             look_into_folders(self._lake, config, self._clock)
-            lines = unread_lines(self._lake, config, hint=False)
+            lines = files.unread_lines(self._lake, config, hint=False)
             for line in lines if busy or lines != self._unread else ():
                 if line not in self._unread:
                     self._tell(line, True)
@@ -370,12 +368,12 @@ def left_alone(
     Raises ConfigError if it is no interval of the query set, and GapError if a link of it will not report."""
     job.require_bounds(start, end)
     if job.chained and not looked:
-        return Outcome(start, end, UNREPORTED, "its intervals run in order", {}, False)
+        return Outcome(start, end, query_sets.UNREPORTED, "its intervals run in order", {}, False)
     if only and not due(job, DueSelection(start, end, tuple(only))):
-        return Outcome(start, end, SKIPPED, f"skipped: the interval is not {' or '.join(only)}", {}, False)
-    ready = link_readiness(job, start, end, time.time() < deadline)
+        return Outcome(start, end, query_sets.SKIPPED, f"skipped: the interval is not {' or '.join(only)}", {}, False)
+    ready = links.link_readiness(job, start, end, time.time() < deadline)
     if ready.failure is not None:
         raise ready.failure
     if ready.missing:
-        return Outcome(start, end, UNREPORTED, "; ".join(ready.missing), {}, False)
+        return Outcome(start, end, query_sets.UNREPORTED, "; ".join(ready.missing), {}, False)
     return None

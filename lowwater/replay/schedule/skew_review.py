@@ -15,29 +15,15 @@ from typing import Any
 
 import numpy as np
 
+from lowwater import documents, errors
 from lowwater.config import load_config, section_of
-from lowwater.documents import FILE_NAME, toml_table
-from lowwater.errors import ConfigError
 from lowwater.instants import SECOND, format_duration, format_instant
 from lowwater.lake.ledgers.captures import Capture, Captures
 from lowwater.lake.ledgers.intervals import STALE
 from lowwater.lake.tables import lake_errors
-from lowwater.quality.lateness import (
-    BOUNDS,
-    LADDER,
-    LATEST_RECORDS,
-    LOSS,
-    QUANTILES,
-    IntervalLateness,
-    LatenessCounts,
-    LateRecord,
-    borne,
-    bound_of,
-    recommend,
-)
+from lowwater.quality import lateness
 from lowwater.replay.job import Job, TrialChanges
-from lowwater.replay.schedule.due import Due, DueSelection, due
-from lowwater.replay.schedule.links import ReadingQuery
+from lowwater.replay.schedule import due, links
 from lowwater.storage import paths
 
 OUTLIER_FACTOR = 10
@@ -62,7 +48,7 @@ class BoundEffect:
 class Outlier:
     """A single interval, or the intervals of one capture, without which a far smaller bound would do."""
 
-    seen: tuple[IntervalLateness, ...]  # the intervals, in order
+    seen: tuple[lateness.IntervalLateness, ...]  # the intervals, in order
     captures: tuple[str, ...]  # file names of the captures to look at
     records: int  # number of its records that are later than the bound recommended for the others
     bound: int | None  # bound that would be recommended with the outlier, ns; None if no skew would do
@@ -75,8 +61,8 @@ class SkewReview:
     link: str  # name of the link
     skew: int  # skew in force, ns
     loss: float  # share of the records that a recommended bound may refuse
-    seen: tuple[IntervalLateness, ...]  # the intervals with records, in order
-    total: LatenessCounts  # lateness of all records
+    seen: tuple[lateness.IntervalLateness, ...]  # the intervals with records, in order
+    total: lateness.LatenessCounts  # lateness of all records
     refused: int  # records later than the skew in force
     # bounds with different effects, ascending; 0, the skew in force and the least bound that admits all records are
     # among them
@@ -84,10 +70,10 @@ class SkewReview:
     recommended: int | None  # recommended bound without the outlier, ns; None without records, or if no skew would do
     # (records, least lateness in ns) of a separate group beyond the recommended bound; None without one
     apart: tuple[int, int] | None
-    latest: tuple[LateRecord, ...]  # latest records of all intervals
-    readers: tuple[ReadingQuery, ...]  # queries that read the link
+    latest: tuple[lateness.LateRecord, ...]  # latest records of all intervals
+    readers: tuple[links.ReadingQuery, ...]  # queries that read the link
     outlier: Outlier | None  # intervals that alone need a far larger bound; None without any
-    others: LatenessCounts  # lateness of the records without the outlier
+    others: lateness.LatenessCounts  # lateness of the records without the outlier
 
     def lost(self, bound: int) -> int:
         """Number of records outside the outlier that a bound refuses: a bound of two digits, or the skew in force."""
@@ -106,9 +92,9 @@ class SkewReview:
 def review(
     link: str,
     skew: int,
-    intervals: Iterable[IntervalLateness],
-    loss: float = LOSS,
-    readers: Sequence[ReadingQuery] = (),
+    intervals: Iterable[lateness.IntervalLateness],
+    loss: float = lateness.LOSS,
+    readers: Sequence[links.ReadingQuery] = (),
     captures: Sequence[Capture] = (),
 ) -> SkewReview:
     """Builds the review of a link from the lateness of its intervals."""
@@ -117,34 +103,37 @@ def review(
     outlier = find_outlier(seen, total, loss, captures)
     out = range(outlier.seen[0].start, outlier.seen[-1].end) if outlier else range(0)
     others = _total(interval for interval in seen if interval.start not in out)
-    recommended = recommend(others, loss)
+    recommended = lateness.recommend(others, loss)
     enough = total.quantile(1.0) or 0
-    steps = [0, *(bound for bound in LADDER if bound < enough), enough]
+    steps = [0, *(bound for bound in lateness.LADDER if bound < enough), enough]
     useful = [bound for before, bound in pairwise(steps) if total.lost(bound) < total.lost(before)]
     rungs = tuple(
         _effect_of(bound, total, seen, refused if bound == skew else total.lost(bound))
         for bound in sorted({0, skew, *useful, recommended or 0})
     )
     apart = _separate_group(others, recommended)
-    latest = tuple(sorted((late for each in seen for late in each.latest), reverse=True)[:LATEST_RECORDS])
+    latest = tuple(sorted((late for each in seen for late in each.latest), reverse=True)[: lateness.LATEST_RECORDS])
     values = total, refused, rungs, recommended, apart, latest, tuple(readers), outlier, others
     return SkewReview(link, skew, loss, seen, *values)
 
 
-def _total(intervals: Iterable[IntervalLateness]) -> LatenessCounts:
-    total = LatenessCounts()
+def _total(intervals: Iterable[lateness.IntervalLateness]) -> lateness.LatenessCounts:
+    total = lateness.LatenessCounts()
     for interval in intervals:
         total.merge(interval.lags)
     return total
 
 
 def find_outlier(
-    intervals: Sequence[IntervalLateness], total: LatenessCounts, loss: float, captures: Sequence[Capture] = ()
+    intervals: Sequence[lateness.IntervalLateness],
+    total: lateness.LatenessCounts,
+    loss: float,
+    captures: Sequence[Capture] = (),
 ) -> Outlier | None:
     """The interval, or the intervals of one capture, without which a bound OUTLIER_FACTOR times smaller would do, where
     two remain for comparison. Of several, the one with the smallest remaining bound, then the one of fewest intervals.
     """
-    bound = recommend(total, loss)
+    bound = lateness.recommend(total, loss)
     if not total.records or (bound is not None and bound < OUTLIER_FACTOR * SMALL_BOUND):
         return None
     ordered = Captures.of(captures)
@@ -155,13 +144,13 @@ def find_outlier(
     first, last = groups[:, (groups[0] < groups[1]) & (len(intervals) - (groups[1] - groups[0]) >= 2)]
     # Row n: what the first n intervals lose by each bound, and their records; so a group is a difference of two rows.
     rows = [np.append(interval.lags.losses(), interval.lags.records) for interval in intervals]
-    sums = np.cumsum(np.vstack([np.zeros(len(BOUNDS) + 1, np.int64), *rows]), axis=0)
+    sums = np.cumsum(np.vstack([np.zeros(len(lateness.BOUNDS) + 1, np.int64), *rows]), axis=0)
     others = sums[-1] - sums[last] + sums[first]
-    enough = (others[:, :-1] <= borne(others[:, -1:], loss)) & (others[:, -1:] > 0)
+    enough = (others[:, :-1] <= lateness.borne(others[:, -1:], loss)) & (others[:, -1:] > 0)
     found = np.flatnonzero(enough.any(axis=1))
     if not len(found):
         return None
-    remaining = np.array(BOUNDS)[enough[found].argmax(axis=1)]
+    remaining = np.array(lateness.BOUNDS)[enough[found].argmax(axis=1)]
     best = np.lexsort((first[found], (last - first)[found], remaining))[0]
     least, begin, end = int(remaining[best]), int(first[found[best]]), int(last[found[best]])
     if bound is not None and bound < OUTLIER_FACTOR * max(least, SMALL_BOUND):
@@ -170,7 +159,7 @@ def find_outlier(
     return Outlier(group, _files_of(group, ordered), sum(interval.lags.lost(least) for interval in group), bound)
 
 
-def _files_of(group: Sequence[IntervalLateness], captures: Captures) -> tuple[str, ...]:
+def _files_of(group: Sequence[lateness.IntervalLateness], captures: Captures) -> tuple[str, ...]:
     """File names of the captures with the latest records; if these are unknown, of the captures that cover the
     intervals."""
     named = {late.capture for interval in group for late in interval.latest}
@@ -181,7 +170,9 @@ def _files_of(group: Sequence[IntervalLateness], captures: Captures) -> tuple[st
     return tuple(Path(path).name for digest, path in files if digest in named)
 
 
-def _effect_of(bound: int, total: LatenessCounts, intervals: Sequence[IntervalLateness], lost: int) -> BoundEffect:
+def _effect_of(
+    bound: int, total: lateness.LatenessCounts, intervals: Sequence[lateness.IntervalLateness], lost: int
+) -> BoundEffect:
     span = sum(interval.end - interval.start for interval in intervals)
     alive = total.records * bound / span if span else 0.0
     busiest = max((interval.busiest for interval in intervals), default=0) * bound / SECOND
@@ -189,7 +180,7 @@ def _effect_of(bound: int, total: LatenessCounts, intervals: Sequence[IntervalLa
     return BoundEffect(bound, lost, share, min(alive, total.records), min(busiest, total.records))
 
 
-def _separate_group(lags: LatenessCounts, recommended: int | None) -> tuple[int, int] | None:
+def _separate_group(lags: lateness.LatenessCounts, recommended: int | None) -> tuple[int, int] | None:
     beyond = [(bound, count) for bound, count in lags.bounds() if recommended and bound > recommended]
     if not beyond or not recommended or beyond[0][0] < OUTLIER_FACTOR * recommended:
         return None
@@ -218,7 +209,7 @@ def headline(report: SkewReview) -> str:
     if not total.records:
         return "no records arrived in this time"
     late = f"{total.records:,} records, {total.late:,} out of order ({share_text(total.late / total.records)})"
-    return f"{late}, the latest {format_duration(bound_of(total.largest))} late; {verdict(report)}"
+    return f"{late}, the latest {format_duration(lateness.bound_of(total.largest))} late; {verdict(report)}"
 
 
 def verdict(report: SkewReview) -> str:
@@ -284,7 +275,7 @@ def remarks(report: SkewReview) -> list[str]:
     return lines
 
 
-def reader_text(report: SkewReview, reader: ReadingQuery, bound: int) -> str:
+def reader_text(report: SkewReview, reader: links.ReadingQuery, bound: int) -> str:
     """The effect of a bound on the rows of a query, which wait for the slowest of its links (P3)."""
     now, then = (max(skew, reader.other_links_wait_ns or 0) for skew in (report.skew, bound))
     name = f"{reader.query_set}/{reader.query}"
@@ -324,7 +315,7 @@ def review_json(report: SkewReview) -> dict[str, Any]:
                 "start": format_instant(interval.start),
                 "end": format_instant(interval.end),
                 **_lags_json(interval.lags, interval.refused),
-                "recommended_ns": recommend(interval.lags, report.loss),
+                "recommended_ns": lateness.recommend(interval.lags, report.loss),
                 "busiest_second": interval.busiest,
             }
             for interval in report.seen
@@ -332,13 +323,13 @@ def review_json(report: SkewReview) -> dict[str, Any]:
     }
 
 
-def _lags_json(lags: LatenessCounts, refused: int) -> dict[str, Any]:
+def _lags_json(lags: lateness.LatenessCounts, refused: int) -> dict[str, Any]:
     return {
         "records": lags.records,
         "out_of_order": lags.late,
         "refused": refused,
         "largest_ns": lags.largest,
-        "quantiles_ns": {str(share): lags.quantile(share) for share in QUANTILES},
+        "quantiles_ns": {str(share): lags.quantile(share) for share in lateness.QUANTILES},
     }
 
 
@@ -358,7 +349,7 @@ class SkewChange:
     text: str  # the settings with the new skew
     written: str  # the settings as they are
     query_sets: tuple[str, ...]
-    stale: tuple[Due, ...]  # published intervals that become stale, oldest first
+    stale: tuple[due.Due, ...]  # published intervals that become stale, oldest first
 
     @property
     def effect(self) -> str:
@@ -371,7 +362,7 @@ def skew_change(root: PurePath, queries: Path, jobs: Iterable[Job], link: str, b
     """Computes what a new skew would do. Writes nothing.
     Raises ConfigError if the settings cannot be changed by a program, or a variable of the environment overrides them,
     and LowwaterError if a query set cannot be planned with the new skew."""
-    path = root / FILE_NAME
+    path = root / documents.FILE_NAME
     with lake_errors(f"{path}: cannot be read"):
         written = paths.read(path).decode() if paths.exists(path) else ""
     config = load_config(root, text=written)
@@ -380,7 +371,7 @@ def skew_change(root: PurePath, queries: Path, jobs: Iterable[Job], link: str, b
     text = with_skew(written, section, bound, str(path))
     changed = load_config(root, text=text)
     if changed.link(link).skew != bound:
-        raise ConfigError(
+        raise errors.ConfigError(
             f"link {link!r}: a variable of the environment sets the skew, over {path}",
             f"change LOWWATER_LINKS__{section.upper()}__SKEW where it is set",
         )
@@ -395,10 +386,10 @@ def skew_change(root: PurePath, queries: Path, jobs: Iterable[Job], link: str, b
 def write_skew(root: PurePath, change: SkewChange) -> None:
     """Writes the settings with the new skew.
     Raises ConfigError if somebody has changed them meanwhile, and LakeError if they cannot be written."""
-    path = root / FILE_NAME
+    path = root / documents.FILE_NAME
     with lake_errors(f"{path}: cannot be written"):
         if (paths.read(path).decode() if paths.exists(path) else "") != change.written:
-            raise ConfigError(f"{path}: was changed meanwhile", "look at the change again")
+            raise errors.ConfigError(f"{path}: was changed meanwhile", "look at the change again")
         paths.write(path, change.text.encode())
 
 
@@ -426,10 +417,10 @@ def with_skew(text: str, link: str, bound: int, where: str) -> str:
     elif header is not None:
         lines[header] = lines[header].rstrip("\n") + "\n"
         lines.insert(header + 1, f"skew = {value}\n")
-    changed, expected = "".join(lines), deepcopy(toml_table(text))
+    changed, expected = "".join(lines), deepcopy(documents.toml_table(text))
     expected.get("links", {}).get(link, {})["skew"] = value.strip('"')
     if header is None or _parsed(changed) != expected:
-        raise ConfigError(
+        raise errors.ConfigError(
             f"{where}: the skew of link {link!r} is not in lines of a section {section_of(link)}",
             f"write skew = {value} into its section by hand",
         )
@@ -438,13 +429,13 @@ def with_skew(text: str, link: str, bound: int, where: str) -> str:
 
 def _parsed(text: str) -> dict[str, object] | None:
     try:
-        return toml_table(text)
+        return documents.toml_table(text)
     except ValueError:
         return None
 
 
-def _newly_stale(before: Job, after: Job) -> list[Due]:
+def _newly_stale(before: Job, after: Job) -> list[due.Due]:
     """The intervals that are stale after a change of settings and were not before."""
-    chosen = DueSelection(kinds=(STALE,))
-    known = {(each.start, each.end) for each in due(before, chosen)}
-    return [each for each in due(after, chosen) if (each.start, each.end) not in known]
+    chosen = due.DueSelection(kinds=(STALE,))
+    known = {(each.start, each.end) for each in due.due(before, chosen)}
+    return [each for each in due.due(after, chosen) if (each.start, each.end) not in known]

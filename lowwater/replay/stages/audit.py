@@ -15,36 +15,18 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lowwater import errors, instants, limits
 from lowwater.catalog.time import Skews
-from lowwater.errors import AuditError, LakeError
-from lowwater.instants import format_instant
 from lowwater.lake.layout import QUALITY, QUARANTINE, row_schema
-from lowwater.lake.ledgers import runs
+from lowwater.lake.ledgers import coverage, runs
 from lowwater.lake.ledgers.captures import Captures
-from lowwater.lake.ledgers.coverage import Gap, covered_share
 from lowwater.lake.packets import LinkRead
 from lowwater.lake.results.published import damage_of
 from lowwater.lake.results.streams import fingerprint, stream_files
-from lowwater.limits import EXAMPLE_ROWS
 from lowwater.plan.operators import Field
-from lowwater.quality import judge, streams
-from lowwater.quality.history import (
-    LINK,
-    QUERY,
-    Items,
-    Row,
-    covered_by,
-    history_start,
-    interval_history,
-    link_items,
-    link_row,
-    metric_table,
-    query_items,
-    query_row,
-)
+from lowwater.quality import history, judge, reports, streams
 from lowwater.quality.links import LinkScan, scan_link
 from lowwater.quality.measures import AuditScope, Counts, frames, lfta_counts
-from lowwater.quality.reports import CRITICAL, graver_first, page_of, write_pages
 from lowwater.quality.streams import NOTHING, RuleResult, check_rows
 from lowwater.replay.job import IntervalInputs, Job
 from lowwater.storage.paths import locals_of
@@ -95,34 +77,34 @@ def _scanned(to_scan: ToScan) -> LinkScan:
 # the intervals audited by then.
 
 
-def compare(scope: AuditScope, scans: Sequence[LinkScan], measured: Mapping[str, Sequence[Row]]) -> bool:
+def compare(scope: AuditScope, scans: Sequence[LinkScan], measured: Mapping[str, Sequence[history.Row]]) -> bool:
     """Compares links and queries with earlier intervals, stores the measures of the interval in the ledgers, and adds
     the columns of the comparison to those of links and queries. `scans` are in the order of the measures of links.
     Returns whether the interval may have been audited before, which no other ledger then has to be asked.
     Raises LakeError if a ledger cannot be read or written."""
     settings, bounds = scope.config.history, (scope.start, scope.end)
     length = scope.end - scope.start
-    since = history_start(settings, scope.start, length)
+    since = history.history_start(settings, scope.start, length)
     metrics = runs.read_metrics(scope.lake, scope.query_set, since, scope.start + 1)
     again = pc.any(pc.equal(metrics.column("interval_start"), scope.start)).as_py() or False
-    history, now = interval_history(settings, metrics, length), time.time_ns()
-    kept: list[tuple[str, str, Items]] = []
+    past, now = history.interval_history(settings, metrics, length), time.time_ns()
+    kept: list[tuple[str, str, history.Items]] = []
     covered, late = {}, []
     for row, scan in zip(measured["links"], scans, strict=True):
         link, watch, about = scan.link, scan.profile.watch, scope.config.link(scan.link)
-        covered[link] = covered_share(link, scope.captures.get(link, ()), about, *bounds)
+        covered[link] = coverage.covered_share(link, scope.captures.get(link, ()), about, *bounds)
         if covered[link] or watch.lags.records:
             ends = watch.refused, watch.lags.largest, watch.busiest
             late.append(runs.LinkLateness(link, *bounds, about.skew, *ends, *watch.lags.counted(), now))
-        items = link_items(row, scan.profile, _types(scope, link), covered[link])
-        kept.append((LINK, link, items))
-        row |= link_row(items, history.before(LINK, link, scope.start), settings, about.skew)
+        items = history.link_items(row, scan.profile, _types(scope, link), covered[link])
+        kept.append((history.LINK, link, items))
+        row |= history.link_row(items, past.before(history.LINK, link, scope.start), settings, about.skew)
     for row in measured["queries"]:
         shares = {link: covered[link] for link in row["links"].split(", ") if link in covered}
-        items = query_items(row["rows"], covered_by(shares, scope.config, *bounds))
-        kept.append((QUERY, row["query"], items))
-        row |= query_row(items, history.before(QUERY, row["query"], scope.start), settings)
-    runs.record_metrics(scope.lake, scope.query_set, *bounds, metric_table(kept, now), again)
+        items = history.query_items(row["rows"], history.covered_by(shares, scope.config, *bounds))
+        kept.append((history.QUERY, row["query"], items))
+        row |= history.query_row(items, past.before(history.QUERY, row["query"], scope.start), settings)
+    runs.record_metrics(scope.lake, scope.query_set, *bounds, history.metric_table(kept, now), again)
     runs.record_lateness(scope.lake, late)
     return again
 
@@ -183,12 +165,14 @@ def audit(
     measured = frames(scope, scanned, counts, queries, rules)
     again = compare(scope, scanned, measured)
     tables = {name: pa.Table.from_pylist(rows) for name, rows in measured.items()}
-    run = f"{job.query_set} {format_instant(inputs.start)}"
+    run = f"{job.query_set} {instants.format_instant(inputs.start)}"
     validations = validate(tables, run, judge.ask)
     findings = [finding for validation in validations for finding in validation.findings]
     _keep(scope, validations, tables, _evidence(queries, rules), scratch, again)
-    failures = graver_first(findings)
-    page = page_of(job.query_set, inputs.start, inputs.end, failures[0].suite if failures else validations[0].suite)
+    failures = reports.graver_first(findings)
+    page = reports.page_of(
+        job.query_set, inputs.start, inputs.end, failures[0].suite if failures else validations[0].suite
+    )
     report = str(job.lake.reports / page)
     accounting = _accounting(measured["links"], counts)
     if verdict(findings) == runs.FAILED:
@@ -206,7 +190,7 @@ def audit(
 
 def _scope(job: Job, inputs: IntervalInputs) -> AuditScope:
     instances = sorted((lfta.name, link) for lfta in job.plan.lftas for link in lfta.links)
-    passing, failing = list[Gap](), list[Gap]()
+    passing, failing = list[coverage.Gap](), list[coverage.Gap]()
     for gap in inputs.gaps():
         (passing if inputs.passes(gap) else failing).append(gap)
     about = job.lake, job.config, job.query_set, inputs.start, inputs.end
@@ -229,7 +213,7 @@ def _checked(stream: _Stream) -> tuple[str, streams.StreamCheck]:
     files = locals_of(stream.files)
     try:
         found = fingerprint(files)
-    except LakeError:
+    except errors.LakeError:
         found = ""  # the audit reports a missing file as a finding
     return found, streams.check_stream(files, stream.fields, stream.start, stream.end, found != stream.written)
 
@@ -264,7 +248,7 @@ def _queries(
         keys, broken = 0, streams.BrokenRows()
         if key and stream.files and not check.columns and not distinct:
             files = locals_of(stream.files)
-            keys, broken = streams.shared_keys(files, stream.fields, key, EXAMPLE_ROWS, scratch / "keys")
+            keys, broken = streams.shared_keys(files, stream.fields, key, limits.EXAMPLE_ROWS, scratch / "keys")
         damage = damage_of(job.lake, job.query_set, name, inputs.start, inputs.end)
         about = name, query.links, key, written[name]
         measures.append(streams.QueryMeasures(*about, print_, check, broken, keys, damage))
@@ -298,7 +282,9 @@ def _keep(
 ) -> None:
     """Stores the findings: tables first, so that an unwritable page loses nothing."""
     now = time.time_ns()
-    addresses = {each.suite: page_of(scope.query_set, scope.start, scope.end, each.suite) for each in validations}
+    addresses = {
+        each.suite: reports.page_of(scope.query_set, scope.start, scope.end, each.suite) for each in validations
+    }
     rows, evidence_rows = [], []
     for validation in validations:
         for finding in validation.findings:
@@ -311,7 +297,7 @@ def _keep(
     runs.record_quality(*about, _table(rows, QUALITY), _table(evidence_rows, QUARANTINE), again)
     asked = pc.not_equal(tables["rows"].column("rule"), NOTHING)
     runs.record_measures(*about, {**tables, "rows": tables["rows"].filter(asked)}, now, again)
-    write_pages(scope.lake, {addresses[each.suite]: each for each in validations}, scratch)
+    reports.write_pages(scope.lake, {addresses[each.suite]: each for each in validations}, scratch)
 
 
 FINDING_COLUMNS = ("kind", "severity", "success", "evaluated", "unexpected", "title")
@@ -335,7 +321,7 @@ def _rows(
     """Yields the rows that break an expectation: subject, total number for it, row as JSON."""
     from lowwater_expectations.audits import read_suite
 
-    room, subjects = EXAMPLE_ROWS, read_suite(finding.suite).meta["subjects"]
+    room, subjects = limits.EXAMPLE_ROWS, read_suite(finding.suite).meta["subjects"]
     for position in finding.rows:
         measures = frame[position]
         about = tuple(str(measures[name]) for name in subjects)
@@ -355,16 +341,16 @@ def _table(rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> pa.Table:
     return pa.Table.from_pylist([dict(row) for row in rows], schema=pa.schema(columns))
 
 
-def _error(scope: AuditScope, failures: Sequence[Finding], report: str) -> AuditError:
-    messages = [message for failure in failures if failure.severity == CRITICAL for message in failure.messages]
-    return AuditError(
+def _error(scope: AuditScope, failures: Sequence[Finding], report: str) -> errors.AuditError:
+    messages = [message for failure in failures if failure.severity == reports.CRITICAL for message in failure.messages]
+    return errors.AuditError(
         f"the audit of {scope.query_set}, {scope.interval}, failed: " + "\n  ".join(messages),
         f"nothing of this run is published, its rows are in streams/; the report: {report}",
         report,
     )
 
 
-def _accounting(links: Sequence[Row], counts: Counts) -> dict[str, Any]:
+def _accounting(links: Sequence[history.Row], counts: Counts) -> dict[str, Any]:
     counted = ("read", "malformed", "violating", "duplicates", "sane")
     names = (*counted, "outside", "uncovered", "copies", "copies_elsewhere")
     return {

@@ -21,12 +21,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from lowwater import errors, threads
 from lowwater.catalog import schemas
 from lowwater.catalog.expr import columns_of
 from lowwater.catalog.schemas import FRAME, LAST, THINNED_BY, stored
 from lowwater.catalog.time import is_late, ticks_up_to
 from lowwater.columns.files import FEWEST, Choices, DividedWriter
-from lowwater.errors import ConfigError, LakeError, LowwaterError, error_of_query
 from lowwater.high.operators import StateHandover, StoredState
 from lowwater.high.query_runs import HighResult, HighSettings, run_high
 from lowwater.high.runner import Runner
@@ -39,11 +39,9 @@ from lowwater.low import Bounds, LinkResult, LowSettings, Policy, compiles, merg
 from lowwater.low.predicate import Predicate
 from lowwater.low.run import LoadCounter, PacketSampling
 from lowwater.low.runtime.heartbeat import PunctuationRun, in_order, punctuation_batch
-from lowwater.plan import properties
+from lowwater.plan import properties, shares, temporal
 from lowwater.plan.operators import Lfta, LftaInput, Node, Source, walk
 from lowwater.plan.queryset import QueryPlan
-from lowwater.plan.shares import low_shares
-from lowwater.plan.temporal import END_OF_TIME
 from lowwater.quality.links import LinkScan
 from lowwater.reference import ReferenceResult, evaluate
 from lowwater.replay.stages.inputs import LowInputs, arrival_lag, disorder_of
@@ -51,7 +49,6 @@ from lowwater.replay.tuning import Tuning, tuned_lftas
 from lowwater.storage import paths
 from lowwater.storage.paths import lake_path, locals_of
 from lowwater.stream.records import packet_samplings
-from lowwater.threads import TaskMap
 
 # A task for each chunk of a link, with a file of rows for each LFTA, in this process or on Spark (docs/adr/0012).
 
@@ -91,7 +88,7 @@ class LowOutcome:
     files: dict[str, tuple[str, ...]]
 
 
-def run_tasks(tasks: Sequence[LowTask], runner: TaskMap) -> list[LowOutcome]:
+def run_tasks(tasks: Sequence[LowTask], runner: threads.TaskMap) -> list[LowOutcome]:
     """Runs tasks in parallel; returns one outcome for each link, in the order of the tasks. On links that shed load,
     the packets of every second are counted first, over all chunks (SEMANTICS O5)."""
     shedding = [task for task in tasks if task.settings.shed is not None]
@@ -154,7 +151,7 @@ def run_low(task: LowTask) -> LowOutcome:
     except OSError as error:
         reason = error.strerror or str(error)
         message = f"link {task.link}: {task.folder} cannot be written: {reason}"
-        raise LakeError(message, "make room on the disk") from None
+        raise errors.LakeError(message, "make room on the disk") from None
     files: dict[str, tuple[str, ...]] = {name: (str(sink.path),) for name, sink in sinks.items()}
     return LowOutcome(replace(result, duplicates=dropped.owned), files)
 
@@ -317,7 +314,7 @@ class Demand:
                 continue
             ends = [(node.final(port), lasts_of[id(below)]) for port, below in enumerate(node.inputs())]
             results = {end(last) if end else last for end, lasts in ends for last in lasts}
-            lasts_of[id(node)] = self._greatest_per_tick([last for last in results if last < END_OF_TIME])
+            lasts_of[id(node)] = self._greatest_per_tick([last for last in results if last < temporal.END_OF_TIME])
         return set().union(*lasts_of.values())
 
     def _release_ticks(self, lasts: Instants) -> Instants:
@@ -370,7 +367,7 @@ def on_demand(outcomes: Sequence[LowOutcome], lftas: Sequence[Lfta], plans: Sequ
                 spared[name] = _thin(lfta, files[name], staying, promises[name])
     except (OSError, pa.ArrowException) as error:
         message = f"surplus punctuation cannot be removed from the streams of the low stage: {error}"
-        raise LakeError(message, "make room on the disk") from None
+        raise errors.LakeError(message, "make room on the disk") from None
     return tuple(_counted(outcome, spared) for outcome in outcomes)
 
 
@@ -474,7 +471,7 @@ def low_stage(
     inputs: LowInputs,
     settings: LowSettings,
     folder: PurePath,
-    runner: TaskMap,
+    runner: threads.TaskMap,
     tunings: Mapping[str, Tuning] = MappingProxyType({}),
     say: Callable[[str], None] = lambda _: None,
 ) -> LowResult:
@@ -482,7 +479,7 @@ def low_stage(
     called with a line for each kernel that must be compiled.
     Raises LakeError if packets cannot be read."""
     queries = [query.high for query in inputs.plan.queries]
-    starts, grains, keys = inputs.lfta_starts, properties.needed_granularity(*queries), low_shares(queries)
+    starts, grains, keys = inputs.lfta_starts, properties.needed_granularity(*queries), shares.low_shares(queries)
     tasks: list[LowTask] = []
     for link, lftas in by_link(tuned_lftas(inputs.plan.lftas, tunings)).items():
         mine = {lfta.name: starts[lfta.name] for lfta in lftas}
@@ -516,9 +513,9 @@ def _whole_seconds(inputs: LowInputs, link: str, start: int, arriving: bool) -> 
     link_settings = inputs.config.link(link)
     if link_settings.shed is None:
         return start
-    if inputs.end < END_OF_TIME and inputs.end % SECOND:
+    if inputs.end < temporal.END_OF_TIME and inputs.end % SECOND:
         message = f"link {link} sheds load by whole seconds, and the interval ends within a second"
-        raise ConfigError(message, "use intervals of whole seconds")
+        raise errors.ConfigError(message, "use intervals of whole seconds")
     return max(0, start - link_settings.longest_skew * arriving) // SECOND * SECOND
 
 
@@ -529,7 +526,7 @@ def high_stage(
     folder: PurePath,
     settings: Mapping[str, Any],
     states: Mapping[str, StoredState] = MappingProxyType({}),
-    failures: dict[str, LowwaterError] | None = None,
+    failures: dict[str, errors.LowwaterError] | None = None,
     published: bool = False,
 ) -> dict[str, HighResult]:
     """Runs every output query over the streams of the low stage, by (LFTA, link). `folder`: for rows, of the lake where
@@ -566,7 +563,7 @@ def reference_stage(
     period: int,
     policy: Policy,
     states: Mapping[str, str | None] = MappingProxyType({}),
-    failures: dict[str, LowwaterError] | None = None,
+    failures: dict[str, errors.LowwaterError] | None = None,
 ) -> ReferenceRows:
     """Runs every output query on the reference engine, from the packets and the logical plan, from the states of the
     interval before (SEMANTICS I4). Of `policy` on-demand makes the periodic promises, since no stream is stored.
@@ -580,7 +577,7 @@ def reference_stage(
         except Exception as error:
             if failures is None:
                 raise
-            failures[query.name] = error_of_query(query.name, error)
+            failures[query.name] = errors.error_of_query(query.name, error)
             results.pop(query.name, None)
     scans = tuple(inputs.scan(link) for link in inputs.plan.links)
     return ReferenceRows(rows, results, scans)
@@ -608,7 +605,7 @@ def _evaluated(inputs: LowInputs, query: QueryPlan, period: int, policy: Policy,
         str(policy.per_link),
         state,
         # The first instant after the end of the links, where none goes on (SEMANTICS T5).
-        max((inputs.ends.get(link, END_OF_TIME) for link in links), default=END_OF_TIME),
+        max((inputs.ends.get(link, temporal.END_OF_TIME) for link in links), default=temporal.END_OF_TIME),
         packet_samplings=packet_samplings(query.logical, packets, skews, budgets),
     )
 

@@ -13,10 +13,7 @@ from lowwater.lake.ingestion.record_options import planned_skews
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.captures import Capture, Captures
 from lowwater.lake.packets import DuplicateRule, HashedLink, LinkRead, PacketFiles, packet_files
-from lowwater.plan import properties
-from lowwater.plan.operators import Lfta, Node
-from lowwater.plan.queryset import Plan, QueryPlan
-from lowwater.plan.temporal import END_OF_TIME
+from lowwater.plan import operators as ops, properties, queryset, temporal
 from lowwater.quality.links import LinkScan, scan_link
 from lowwater.reference import Disorder
 
@@ -26,7 +23,7 @@ class LowInputs:
     """The inputs of an interval of a query set."""
 
     lake: Lake
-    plan: Plan
+    plan: queryset.Plan
     config: Config
     start: int
     end: int
@@ -44,7 +41,7 @@ class LowInputs:
                 starts[name] = min(start, starts.get(name, start))
         return starts
 
-    def link_starts(self, queries: Sequence[QueryPlan]) -> dict[str, int]:
+    def link_starts(self, queries: Sequence[queryset.QueryPlan]) -> dict[str, int]:
         """Link -> first timestamp that some queries read, ns."""
         starts: dict[str, int] = {}
         for query in queries:
@@ -54,10 +51,10 @@ class LowInputs:
                     starts[link] = min(needed[lfta.name], starts.get(link, self.start))
         return starts
 
-    def _read_from(self, query: QueryPlan) -> dict[str, int]:
+    def _read_from(self, query: queryset.QueryPlan) -> dict[str, int]:
         return properties.read_from(query.high, self.start, self.handed and properties.hands_over(query.high))
 
-    def disorder(self, query: QueryPlan) -> dict[str, tuple[int, Mapping[str, int]]]:
+    def disorder(self, query: queryset.QueryPlan) -> dict[str, tuple[int, Mapping[str, int]]]:
         """Link -> its skew and the disorder of its other attributes, where the high level judges lateness (T8)."""
         lateness = {link: disorder_of(self.config, link, query.lftas) for link in query.links}
         return {link: (each.skew, each.attributes) for link, each in lateness.items() if each.attributes}
@@ -113,19 +110,19 @@ class LowInputs:
         return read, planned_skews(self.config, self.plan, link)
 
 
-def arrival_lag(config: Config, links: Sequence[str], plan: Node) -> int:
+def arrival_lag(config: Config, links: Sequence[str], plan: ops.Node) -> int:
     """The time (ns) by which an epoch of a plan evaluated by arrival ends later: the largest skew of its links;
     otherwise 0."""
     return max(config.link(link).longest_skew for link in links) if properties.by_arrival(plan) else 0
 
 
-def last_instant(config: Config, query: QueryPlan, latest: int) -> int:
+def last_instant(config: Config, query: queryset.QueryPlan, latest: int) -> int:
     """The largest `_last` (ns) of a query whose last packet is at `latest` (ns)."""
     last = properties.horizon(query.logical, latest) + arrival_lag(config, query.links, query.logical)
-    return min(last, END_OF_TIME - 1)
+    return min(last, temporal.END_OF_TIME - 1)
 
 
-def disorder_of(config: Config, link: str, lftas: Sequence[Lfta]) -> Disorder:
+def disorder_of(config: Config, link: str, lftas: Sequence[ops.Lfta]) -> Disorder:
     """The lateness that a link allows: of its clock, and of other attributes as its settings say, else the protocol."""
     layouts = [lfta.layout for lfta in lftas if link in lfta.links and lfta.layout is not None]
     skews, own = link_skews(config, link, next(iter(layouts), None)), config.link(link).skews

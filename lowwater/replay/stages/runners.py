@@ -6,14 +6,11 @@ import os
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from lowwater import documents, errors, extras
 from lowwater.config import Config, names_spark
-from lowwater.documents import override
-from lowwater.errors import ConfigError
-from lowwater.extras import require
 from lowwater.high.process import InProcess, process_bounds
 from lowwater.high.runner import Runner
-from lowwater.limits import ROWS_IN_MEMORY, rows_within
-from lowwater.limits import THREAD_BYTES as MEMORY
+from lowwater.limits import ROWS_IN_MEMORY, THREAD_BYTES as MEMORY, rows_within
 from lowwater.replay.progress import Progress
 from lowwater.threads import TaskMap, memory
 
@@ -34,7 +31,7 @@ def named_spark(config: Config, given: str | None = None) -> str | None:
         if value:
             if not names_spark(value):
                 hint = f"write for example local[*], spark://host:7077, sc://host:15002, or {NO_SPARK}"
-                raise ConfigError(f"{source} {value}: is no master of Spark, and no address of a server", hint)
+                raise errors.ConfigError(f"{source} {value}: is no master of Spark, and no address of a server", hint)
             return value
     return config.spark.named
 
@@ -45,7 +42,7 @@ def runner_of(app: str, config: Config, progress: Progress, given: str | None = 
     master = named_spark(config, given)
     if master is None:
         return InProcess(config.replay.threads, config.replay.bytes)
-    require(f"{app} on {master}", "spark", instead=f"add --spark {NO_SPARK}")
+    extras.require(f"{app} on {master}", "spark", instead=f"add --spark {NO_SPARK}")
     from lowwater.spark.runner import OnSpark
     from lowwater.spark.session import Sessions
 
@@ -63,7 +60,7 @@ def memory_of(config: Config) -> MemoryInfo:
 
     given, here = config.replay.bytes, memory()
     threads, rows = process_bounds(given, config.replay.threads)
-    variable = override({}, os.environ).get("replay.memory")
+    variable = documents.override({}, os.environ).get("replay.memory")
     source = (variable or "[replay] memory") if given else "all of this machine or its container"
     task = given or MEMORY
     return MemoryInfo(given, source, given or here, threads, rows or ROWS_IN_MEMORY, task, rows_within(task))
