@@ -29,16 +29,8 @@ from pyarrow import fs
 
 from lowwater import instants, limits
 from lowwater.errors import LakeError, OwnerError
-from lowwater.lake.open_tables import (
-    change as apply,
-    commit_file,
-    existing,
-    forget,
-    keep,
-    make_table,
-    newest,
-    table_address,
-)
+from lowwater.lake import open_tables
+from lowwater.lake.open_tables import newest
 from lowwater.limits import LIBRARY_MESSAGE_CHARACTERS
 from lowwater.storage import paths
 from lowwater.storage.failures import Door, StoreError, lake_error, store_error
@@ -201,7 +193,7 @@ def create(
         if table is None:
             paths.make_folders(path)
             require_room(path)
-            table = make_table(
+            table = open_tables.make_table(
                 path,
                 schema=schema,
                 mode="error",
@@ -211,7 +203,7 @@ def create(
                 raise_if_key_not_exists=False,
                 # Delta would create it once more, behind the first commits of the process that was faster.
                 commit_properties=CommitProperties(max_commit_retries=0),
-            ) or existing(path)
+            ) or open_tables.existing(path)
     if table.metadata().partition_columns != list(partition):
         raise _foreign(path)
     if owner is None:
@@ -244,7 +236,7 @@ def with_columns(path: PurePath, table: DeltaTable, schema: pa.Schema) -> DeltaT
     if not missing(table):
         return table
     commit(path, widen)
-    return existing(path)
+    return open_tables.existing(path)
 
 
 def with_properties(
@@ -263,7 +255,7 @@ def with_properties(
     if not differing(table):
         return table
     commit(path, note, fence)
-    return existing(path)
+    return open_tables.existing(path)
 
 
 CHECK = "delta.constraints."
@@ -294,7 +286,9 @@ def with_constraints(
             if not isinstance(error.__cause__, DeltaError):
                 raise
             broken.add(name)
-    return with_properties(path, existing(path), {UNCHECKED: json.dumps(sorted(broken)) if broken else ""}, fence)
+    return with_properties(
+        path, open_tables.existing(path), {UNCHECKED: json.dumps(sorted(broken)) if broken else ""}, fence
+    )
 
 
 def check_owner(path: PurePath, owner: str) -> None:
@@ -345,14 +339,14 @@ def _commit(
 
     token, first = uuid.uuid4().hex, -1
     for attempt in range(ATTEMPTS):
-        table = existing(path)
-        forget(path)  # until the commit has succeeded
+        table = open_tables.existing(path)
+        open_tables.forget(path)  # until the commit has succeeded
         first = table.version() if first < 0 else first
         try:
             if doubts and _in_log(path, first, token):
                 return  # it came late: what is computed now would be on top of it
             made = _options(path, table, token, fence)
-            apply(path, table, partial(change, table, made))
+            open_tables.change(path, table, partial(change, table, made))
             break
         except (DeltaError, OSError) as error:
             conflict = isinstance(error, CommitFailedError) and _CONFLICT.search(str(error))
@@ -370,7 +364,7 @@ def _commit(
                 raise
             time.sleep(random.uniform(0, min(0.01 * 2**attempt, 1.0)))
     with suppress(OSError):  # it is committed; the next one opens it again
-        keep(path, table)
+        open_tables.keep(path, table)
 
 
 def _options(path: PurePath, table: DeltaTable, token: str, fence: Fence | None) -> Options:
@@ -432,7 +426,7 @@ def _in_log(path: PurePath, before: int, token: str) -> bool:
     version = before + 1
     while True:
         try:
-            if token.encode() in paths.read(commit_file(path, version)):
+            if token.encode() in paths.read(open_tables.commit_file(path, version)):
                 return True
         except FileNotFoundError:
             return False
@@ -547,7 +541,9 @@ def live_files(table: DeltaTable) -> list[dict[str, Any]]:
     try:
         rows: list[dict[str, Any]] = files_of(table).to_pylist()
     except (OverflowError, ValueError):  # an instant that Python's calendar does not have
-        raise LakeError(f"{table_address(table)}: its log says bounds of a file that no value has", LOG_HINT) from None
+        raise LakeError(
+            f"{open_tables.table_address(table)}: its log says bounds of a file that no value has", LOG_HINT
+        ) from None
     return rows
 
 
@@ -559,7 +555,7 @@ def interval_files(table: DeltaTable | None, label: str) -> list[dict[str, Any]]
 def files_of(table: DeltaTable) -> pa.Table:
     """Returns what `live_files` lists as a table.
     Raises LakeError if the log names a file outside of the folder of the table, or does not say what a file holds."""
-    files, folder = pa.table(table.get_add_actions(flatten=True)), table_address(table)
+    files, folder = pa.table(table.get_add_actions(flatten=True)), open_tables.table_address(table)
     require_names(folder, files.column("path").to_pylist())
     if files.num_rows:
         _require_counts(folder, files)

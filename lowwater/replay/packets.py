@@ -46,21 +46,8 @@ from lowwater.lake.ledgers.files import file_of
 from lowwater.lake.packets import LinkRead, PacketFile, PacketFiles, packet_files, read_packets
 from lowwater.lake.run_inputs import outdated
 from lowwater.low.predicate import Predicate
-from lowwater.plan import definitions, properties, temporal
+from lowwater.plan import definitions, operators as ops, properties, temporal
 from lowwater.plan.context import Context, Links
-from lowwater.plan.operators import (
-    Field,
-    Group,
-    Item,
-    Join,
-    JoinKind,
-    Map,
-    Node,
-    Source,
-    Union,
-    substitute,
-    with_columns,
-)
 from lowwater.plan.queryset import QueryPlan, plan_texts
 from lowwater.replay.row_files import spreadsheet_rows
 from lowwater.storage.paths import local
@@ -99,7 +86,7 @@ def read_predicate(
             [_in_text(cause, source) for cause in (error.errors if isinstance(error, errors.QueryErrors) else (error,))]
         )
     node = plan.queries[0].logical
-    assert isinstance(node, Map) and isinstance(node.input, Source)
+    assert isinstance(node, ops.Map) and isinstance(node.input, ops.Source)
     for expr in ex.walk(node.predicate) if node.predicate else ():
         if isinstance(expr, ex.StateCall) or (isinstance(expr, ex.Call) and expr.function.value is None):
             line, column = expr.place
@@ -612,7 +599,7 @@ BY_HAND = "`lowwater export` selects packets by a condition of your own"
 class SourceCondition:
     """The packets of one source that a row counted."""
 
-    source: Source
+    source: ops.Source
     parts: tuple[ex.Expr, ...]  # conditions over packets that all hold
 
     @property
@@ -637,11 +624,11 @@ def row_packets(query: QueryPlan, row: Mapping[str, Any]) -> RowPackets:
     if missing:
         raise errors.LakeError(f"the row of {query.name} lacks the columns {', '.join(missing)}", "give every column")
     for part in _chain(node):
-        inner = isinstance(part, Join) and part.kind is JoinKind.INNER
-        if not (inner or isinstance(part, Source | Map | Group | Union)):
+        inner = isinstance(part, ops.Join) and part.kind is ops.JoinKind.INNER
+        if not (inner or isinstance(part, ops.Source | ops.Map | ops.Group | ops.Union)):
             raise _refused(query, f"it has a {part.label}, whose packets a row does not tell")
     usable = _from_keys(node)
-    grouped = any(isinstance(part, Group) for part in _chain(node))
+    grouped = any(isinstance(part, ops.Group) for part in _chain(node))
     key = properties.unique_key(node)
     if grouped and (key is None or not set(key) <= usable):
         raise _refused(query, "its columns do not carry the whole GROUP BY, so several groups may give the same row")
@@ -652,7 +639,9 @@ def row_packets(query: QueryPlan, row: Mapping[str, Any]) -> RowPackets:
         raise _refused(query, "no column of it tells a time of packets")
     conditions = _together(_conditions(query, node, parts, True))
     # A packet of the other side lies as far from those of this one as the window of the join is wide.
-    reach = sum(start - min(join.window.needed(start, join.kind)) for join in _chain(node) if isinstance(join, Join))
+    reach = sum(
+        start - min(join.window.needed(start, join.kind)) for join in _chain(node) if isinstance(join, ops.Join)
+    )
     return RowPackets(conditions, max(0, start - reach), end + reach)
 
 
@@ -669,53 +658,53 @@ def _together(conditions: Iterable[SourceCondition]) -> tuple[SourceCondition, .
     return tuple(found.values())
 
 
-def _chain(node: Node) -> Iterator[Node]:
+def _chain(node: ops.Node) -> Iterator[ops.Node]:
     yield node
     for below in node.inputs():
         yield from _chain(below)
 
 
-def _from_keys(node: Node) -> set[str]:
+def _from_keys(node: ops.Node) -> set[str]:
     """Returns the output columns that are functions of packets' own columns, not of aggregates."""
-    if isinstance(node, Map):
+    if isinstance(node, ops.Map):
         below = _from_keys(node.input)
         return {item.name for item in node.items if set(ex.columns_of(item.expr)) <= below}
-    if isinstance(node, Group):
+    if isinstance(node, ops.Group):
         below = _from_keys(node.input)
         keys = {key.name for key in node.keys if set(ex.columns_of(key.expr)) <= below}
         return {item.name for item in node.items if set(ex.columns_of(item.expr)) <= keys}
-    if isinstance(node, Join):
+    if isinstance(node, ops.Join):
         below = {f"{alias}.{name}" for alias, side in node.sides for name in _from_keys(side)}
         return {item.name for item in node.items if set(ex.columns_of(item.expr)) <= below}
-    if isinstance(node, Union):
+    if isinstance(node, ops.Union):
         branches = [[item.name in _from_keys(branch) for item in branch.fields] for branch in node.branches]
         return {item.name for at, item in enumerate(node.fields) if all(branch[at] for branch in branches)}
     return {item.name for item in node.fields}
 
 
-def _conditions(query: QueryPlan, node: Node, parts: Sequence[ex.Expr], top: bool) -> Iterator[SourceCondition]:
+def _conditions(query: QueryPlan, node: ops.Node, parts: Sequence[ex.Expr], top: bool) -> Iterator[SourceCondition]:
     """Moves conditions over the columns of a node down to its sources."""
-    if isinstance(node, Source):
+    if isinstance(node, ops.Source):
         if node.kind != "pcap":
             raise _refused(query, f"it reads {node.kind} records, which are no packets")
         if node.sample is not None:
             raise _refused(query, "it samples packets")
         yield SourceCondition(node, tuple(parts))
         return
-    if isinstance(node, Union):
+    if isinstance(node, ops.Union):
         for branch in node.branches:
             renamed = [
-                Item(item.name, ex.Column(own.type, own.name))
+                ops.Item(item.name, ex.Column(own.type, own.name))
                 for item, own in zip(node.fields, branch.fields, strict=True)
             ]
             yield from _conditions(query, branch, _moved(parts, renamed), False)
         return
-    if isinstance(node, Join):
+    if isinstance(node, ops.Join):
         yield from _joined(query, node, parts)
         return
-    if isinstance(node, Map):
+    if isinstance(node, ops.Map):
         moved = [*_moved(parts, node.items), *_predicate(node.predicate)]
-    elif isinstance(node, Group):
+    elif isinstance(node, ops.Group):
         names = {key.name for key in node.keys}
         moved = _moved(parts, node.items)
         if any(not set(ex.columns_of(part)) <= names for part in moved) or (node.having is not None and not top):
@@ -729,7 +718,7 @@ def _conditions(query: QueryPlan, node: Node, parts: Sequence[ex.Expr], top: boo
     yield from _conditions(query, below, moved, False)
 
 
-def _joined(query: QueryPlan, node: Join, parts: Sequence[ex.Expr]) -> Iterator[SourceCondition]:
+def _joined(query: QueryPlan, node: ops.Join, parts: Sequence[ex.Expr]) -> Iterator[SourceCondition]:
     """Divides conditions over the rows of an inner join into those of either side. Columns of which the row says the
     value are replaced by it, so that an equality of the join says the value of the other side too. If no condition on
     both sides is left, every packet of one side meets every one of the other, and gives the same row."""
@@ -744,13 +733,13 @@ def _joined(query: QueryPlan, node: Join, parts: Sequence[ex.Expr]) -> Iterator[
     known: dict[str, ex.Expr] = {}
     while said := {name: value for part in left for name, value in _value(part) if name not in known}:
         known.update(said)
-        left = [with_columns(part, known) for part in left if all(name not in known for name, _ in _value(part))]
+        left = [ops.with_columns(part, known) for part in left if all(name not in known for name, _ in _value(part))]
     left += [ex.Binary(ex.Type.BOOL, "=", ex.Column(value.type, name), value) for name, value in known.items()]
     for alias, side in node.sides:
         own = [part for part in left if any(name.startswith(f"{alias}.") for name in ex.columns_of(part))]
         if any(not name.startswith(f"{alias}.") for part in own for name in ex.columns_of(part)):
             raise _refused(query, "its columns do not say which packets of one side met those of the other")
-        below = _moved(own, [Item(f"{alias}.{of.name}", ex.Column(of.type, of.name)) for of in side.fields])
+        below = _moved(own, [ops.Item(f"{alias}.{of.name}", ex.Column(of.type, of.name)) for of in side.fields])
         if any(not set(ex.columns_of(part)) <= _from_keys(side) for part in below):
             raise _refused(query, f"a condition of {query.name} is on sums or counts of a query below, not on packets")
         yield from _conditions(query, side, below, False)
@@ -768,11 +757,11 @@ def _predicate(predicate: ex.Expr | None) -> list[ex.Expr]:
     return [] if predicate is None else [predicate]
 
 
-def _moved(parts: Sequence[ex.Expr], items: Sequence[Item]) -> list[ex.Expr]:
-    return [substitute(part, items) for part in parts]
+def _moved(parts: Sequence[ex.Expr], items: Sequence[ops.Item]) -> list[ex.Expr]:
+    return [ops.substitute(part, items) for part in parts]
 
 
-def _equals(query: QueryPlan, item: Field, value: Any) -> ex.Expr:
+def _equals(query: QueryPlan, item: ops.Field, value: Any) -> ex.Expr:
     column = ex.Column(item.type, item.name)
     if value is None:
         return ex.Unary(ex.Type.BOOL, "IS NULL", column)
@@ -794,7 +783,7 @@ def _equals(query: QueryPlan, item: Field, value: Any) -> ex.Expr:
     return ex.Binary(ex.Type.BOOL, "=", column, ex.Const(item.type, value, f"row_{item.name}"))
 
 
-def _span(fields: Sequence[Field], row: Mapping[str, Any]) -> tuple[int, int]:
+def _span(fields: Sequence[ops.Field], row: Mapping[str, Any]) -> tuple[int, int]:
     """Returns the range of timestamps (ns) in which packets of the row lie; empty without a column of the clock."""
     start, end = 0, temporal.END_OF_TIME
     clocks = [item for item in fields if item.temporal and not item.temporal.origin and row[item.name] is not None]

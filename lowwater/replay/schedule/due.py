@@ -14,25 +14,8 @@ from lowwater import documents, instants
 from lowwater.config import load_config
 from lowwater.errors import ConfigError, LowwaterError, QueryError
 from lowwater.lake import layout, locks, query_sets
-from lowwater.lake.ledgers import coverage, missing, runs
+from lowwater.lake.ledgers import coverage, intervals, missing, runs
 from lowwater.lake.ledgers.captures import Capture, Captures
-from lowwater.lake.ledgers.intervals import (
-    HALF,
-    HELD,
-    MISSING,
-    NOTHING_MISSING,
-    RUNNING,
-    STALE,
-    StatusInputs,
-    StatusRow,
-    Timetable,
-    awaited,
-    consented,
-    gravest,
-    set_status,
-    status,
-    timetable,
-)
 from lowwater.lake.packets import PacketFiles
 from lowwater.lake.results.published import damages
 from lowwater.lake.run_inputs import changes
@@ -47,7 +30,7 @@ from lowwater.replay.stages.inputs import last_instant
 
 def statuses(
     root: PurePath, queries: Path, tell: Callable[[str, LowwaterError], None] | None = None
-) -> list[StatusRow]:
+) -> list[intervals.StatusRow]:
     """The state of every interval of the query sets that are configured or were ever run; without any, of those in a
     folder. `tell`: called with each query set that cannot be planned and the error; None raises the first error."""
     sets = []
@@ -60,16 +43,16 @@ def statuses(
                 raise
             tell(name, error)
     lake = layout.lake_to_read(root)
-    return with_running(lake, status(lake, sets))
+    return with_running(lake, intervals.status(lake, sets))
 
 
-def with_running(lake: layout.Lake, rows: Sequence[StatusRow]) -> list[StatusRow]:
+def with_running(lake: layout.Lake, rows: Sequence[intervals.StatusRow]) -> list[intervals.StatusRow]:
     """Returns the states of intervals, of which those are `running` on which a process is at work now."""
     held = {name: locks.at_work(lake, name) for name in {row.query_set for row in rows}}
     shown = []
     for row in rows:
         who = _who(held[row.query_set], row.start, row.end)
-        shown.append(replace(row, state=RUNNING, reason=who, lacking=()) if who else row)
+        shown.append(replace(row, state=intervals.RUNNING, reason=who, lacking=()) if who else row)
     return shown
 
 
@@ -77,7 +60,7 @@ def _who(held: Mapping[tuple[int, int], str], start: int, end: int) -> str:
     return next((who for (first, last), who in held.items() if first < end and start < last), "")
 
 
-def expected(job: Job, captures: Mapping[str, Captures]) -> StatusInputs:
+def expected(job: Job, captures: Mapping[str, Captures]) -> intervals.StatusInputs:
     """Collects what `status` needs to know of a query set, given the captures of its links."""
     queries = {query.name: query for query in job.plan.queries}
     known, past = job.known_missing(captures), runs.Publications(job.lake, job.query_set)
@@ -95,7 +78,7 @@ def expected(job: Job, captures: Mapping[str, Captures]) -> StatusInputs:
         now = inputs(start, end)
         return coverage.gap_texts(now.gaps(), captures, now.why_needed)
 
-    return StatusInputs(
+    return intervals.StatusInputs(
         job.query_set,
         tuple(queries),
         times,
@@ -112,12 +95,12 @@ def expected(job: Job, captures: Mapping[str, Captures]) -> StatusInputs:
     )
 
 
-def times_of(job: Job, captures: Mapping[str, Captures]) -> Timetable:
+def times_of(job: Job, captures: Mapping[str, Captures]) -> intervals.Timetable:
     """The intervals of a query set, given the captures of its links."""
     rows = {link: Captures.of(captures.get(link, ())) for link in job.plan.links}
     at = max((each.end or 0 for each in rows.values()), default=0) // job.length * job.length
     starts = job.inputs(at, at + job.length, captures).link_starts(job.plan.queries)
-    return timetable(
+    return intervals.timetable(
         rows,
         {link: job.config.link(link) for link in rows},
         job.length,
@@ -244,7 +227,7 @@ def _fitted_line(ran: Sequence[tuple[int, float]]) -> Estimate:
 TO_CONFIRM = (runs.PROVISIONAL, runs.INCOMPLETE)
 """States of a publication that a run turns into `done` where nothing is open or missing any more."""
 
-MAY_RUN = (*query_sets.KINDS, HALF, HELD)
+MAY_RUN = (*query_sets.KINDS, intervals.HALF, intervals.HELD)
 """States of a query that make its interval due."""
 
 VISIBLE = (runs.DONE, runs.INCOMPLETE, runs.PROVISIONAL, runs.ROLLED_BACK)
@@ -304,7 +287,9 @@ class DueSelection:
 
     def wants(self, state: str) -> bool:
         """Whether intervals of this state are selected; what is held is missing, or stale where it was published."""
-        kinds = {HALF: {MISSING}, HELD: {MISSING, STALE}}.get(state, {state})
+        kinds = {intervals.HALF: {intervals.MISSING}, intervals.HELD: {intervals.MISSING, intervals.STALE}}.get(
+            state, {state}
+        )
         return not self.kinds or not kinds.isdisjoint(self.kinds)
 
 
@@ -354,13 +339,13 @@ def due(job: Job, selection: DueSelection) -> list[Due]:
     captures = job.captures()
     rows_of_run = 1 + 3 * len(job.plan.queries)
     recent = runs.read_replays(job.lake, job.query_set, newest=NEWEST * rows_of_run)
-    groups: dict[tuple[int, int], list[StatusRow]] = defaultdict(list)
+    groups: dict[tuple[int, int], list[intervals.StatusRow]] = defaultdict(list)
     replays = runs.read_replays(job.lake, job.query_set, selection.span)
 
     def wanted(start: int, end: int) -> bool:
         return selection.holds(start, end) and start % job.length == end % job.length == 0
 
-    for row in set_status(expected(job, captures), replays, selection.start, selection.end, wanted):
+    for row in intervals.set_status(expected(job, captures), replays, selection.start, selection.end, wanted):
         groups[row.start, row.end].append(row)
     due_intervals: list[Due] = []
     chain = _Chain([query for query in job.plan.queries if properties.hands_over(query.high)])
@@ -370,9 +355,9 @@ def due(job: Job, selection: DueSelection) -> list[Due]:
     for (start, end), rows in sorted(groups.items()):
         inputs = job.inputs(start, end, captures, known, past)
         interval = _due(inputs, chain.rows_then(inputs, rows), guess, files)
-        if interval is not None and interval.state == HELD and not interval.blocked and job.approval:
+        if interval is not None and interval.state == intervals.HELD and not interval.blocked and job.approval:
             mine = [row for row in replays if (row.interval_start, row.interval_end) == (start, end)]
-            if awaited(mine) and not consented(mine):
+            if intervals.awaited(mine) and not intervals.consented(mine):
                 interval = replace(interval, blocked=UNAPPROVED)
         if interval is not None and selection.wants(interval.state):
             if behind and not interval.blocked:
@@ -393,14 +378,14 @@ class _Chain:
     anew: set[tuple[str, int]] = field(default_factory=set)
     halted: bool = False  # whether an interval cannot start, so that no later one runs
 
-    def rows_then(self, inputs: IntervalInputs, rows: Sequence[StatusRow]) -> list[StatusRow]:
+    def rows_then(self, inputs: IntervalInputs, rows: Sequence[intervals.StatusRow]) -> list[intervals.StatusRow]:
         """The states of an interval's queries after the earlier intervals have run."""
         queries = self._taken_up_anew(inputs)
         if not any(row.query in queries and row.state in VISIBLE for row in rows):
             return list(rows)
         lacking = tuple(inputs.lacking())
         return [
-            replace(row, state=STALE, reason=CHANGES, lacking=lacking)
+            replace(row, state=intervals.STALE, reason=CHANGES, lacking=lacking)
             if row.query in queries and row.state in VISIBLE
             else row
             for row in rows
@@ -446,15 +431,17 @@ def _check_bounds(job: Job, selection: DueSelection) -> None:
             job.require_bounds(bound, bound + job.length)
 
 
-def _due(inputs: IntervalInputs, rows: Sequence[StatusRow], guess: Estimate, files: PacketFiles) -> Due | None:
-    first = gravest(rows)
+def _due(
+    inputs: IntervalInputs, rows: Sequence[intervals.StatusRow], guess: Estimate, files: PacketFiles
+) -> Due | None:
+    first = intervals.gravest(rows)
     state = first.state
     if state not in MAY_RUN or (state in TO_CONFIRM and inputs.state(inputs.gaps())[0] != runs.DONE):
         return None
     mine = [row for row in rows if row.state in MAY_RUN and (row.state != runs.INCOMPLETE or state == runs.INCOMPLETE)]
     texts = {
         runs.PROVISIONAL: "every link has reported to its end and the skew since",
-        runs.INCOMPLETE: NOTHING_MISSING,
+        runs.INCOMPLETE: intervals.NOTHING_MISSING,
     }
     lines = [line for row in mine if row.state == state for line in row.reason.split("; ")]
     reasons = (texts[state],) if state in texts else tuple(dict.fromkeys(lines))
