@@ -313,11 +313,9 @@ def read(path: ObjectPath, most: int = -1) -> tuple[bytes, Version]:
 
 
 def _get(path: ObjectPath, most: int = -1) -> tuple[bytes, Version]:
-    import obstore
-
-    answer = obstore.get(store(path), path.key)
+    answer = store(path).get(path.key)
     if 0 <= most < answer.meta["size"]:
-        part = obstore.get_range(store(path), path.key, start=0, end=most)
+        part = store(path).get_range(path.key, start=0, end=most)
         return bytes(part), answer.meta["e_tag"] or ""
     return bytes(answer.bytes()), answer.meta["e_tag"] or ""
 
@@ -325,11 +323,9 @@ def _get(path: ObjectPath, most: int = -1) -> tuple[bytes, Version]:
 def read_range(path: ObjectPath, start: int, size: int, version: Version) -> bytes:
     """Reads so many bytes of an object, at least 1, from an offset on; the object has them.
     Raises OSError if the object was replaced or removed, or the store fails."""
-    import obstore
-
     options: Any = {"range": (start, start + size), "if_match": version or None}
     try:
-        return tried(path, lambda: bytes(obstore.get(store(path), path.key, options=options).bytes()), conditional=True)
+        return tried(path, lambda: bytes(store(path).get(path.key, options=options).bytes()), conditional=True)
     except ChangedError:
         raise StoreError("it was replaced while it was read", "run the command again") from None
 
@@ -348,7 +344,7 @@ def download(path: ObjectPath, target: Path) -> None:
                 nonlocal size, pieces
                 try:
                     if size is None:
-                        answer = obstore.get(store(path), path.key)
+                        answer = store(path).get(path.key)
                         size, pieces = answer.meta["size"], iter(answer.stream(min_chunk_size=limits.STORE_PIECE_BYTES))
                     elif pieces is None:
                         pieces = _pieces(store(path), path.key, file.tell(), size)
@@ -368,24 +364,18 @@ def download(path: ObjectPath, target: Path) -> None:
 
 
 def _pieces(of: ObjectStore, key: str, begin: int, size: int) -> Iterator[Any]:
-    import obstore
-
     for start in range(begin, size, limits.STORE_PIECE_BYTES):
-        yield obstore.get_range(of, key, start=start, end=min(start + limits.STORE_PIECE_BYTES, size))
+        yield of.get_range(key, start=start, end=min(start + limits.STORE_PIECE_BYTES, size))
 
 
 def upload(path: ObjectPath, source: Path) -> None:
     """Writes an object from a file, in the place of another."""
-    import obstore
-
-    tried(path, lambda: obstore.put(store(path), path.key, source, chunk_size=limits.STORE_PIECE_BYTES))
+    tried(path, lambda: store(path).put(path.key, source, chunk_size=limits.STORE_PIECE_BYTES))
 
 
 def write(path: ObjectPath, data: bytes) -> None:
     """Writes a small object, in the place of another."""
-    import obstore
-
-    tried(path, lambda: obstore.put(store(path), path.key, data, use_multipart=False))
+    tried(path, lambda: store(path).put(path.key, data, use_multipart=False))
 
 
 def swap(path: ObjectPath, data: bytes, before: Version | None) -> Version:
@@ -396,10 +386,8 @@ def swap(path: ObjectPath, data: bytes, before: Version | None) -> Version:
 
 
 def _swap(path: ObjectPath, data: bytes, before: Version | None) -> Version:
-    import obstore
-
     mode: Any = "create" if before is None else {"e_tag": before}
-    return obstore.put(store(path), path.key, data, mode=mode, use_multipart=False)["e_tag"] or ""
+    return store(path).put(path.key, data, mode=mode, use_multipart=False)["e_tag"] or ""
 
 
 def make(path: ObjectPath, data: bytes) -> Version:
@@ -428,9 +416,7 @@ def make(path: ObjectPath, data: bytes) -> Version:
 
 def copy(source: ObjectPath, target: ObjectPath) -> None:
     """Copies an object within its bucket; the store does it."""
-    import obstore
-
-    tried(target, lambda: obstore.copy(store(source), source.key, target.key))
+    tried(target, lambda: store(source).copy(source.key, target.key))
 
 
 def head(path: ObjectPath) -> dict[str, Any] | None:
@@ -439,9 +425,9 @@ def head(path: ObjectPath) -> dict[str, Any] | None:
 
     def ask() -> dict[str, Any]:
         try:
-            return dict(obstore.head(store(path), path.key))
+            return dict(store(path).head(path.key))
         except (obstore.exceptions.PermissionDeniedError, obstore.exceptions.UnauthenticatedError):
-            obstore.get(store(path), path.key)  # the answer to a HEAD has no body, which would tell the reason
+            store(path).get(path.key)  # the answer to a HEAD has no body, which would tell the reason
             raise
 
     try:
@@ -452,11 +438,9 @@ def head(path: ObjectPath) -> dict[str, Any] | None:
 
 def delete(paths: Sequence[ObjectPath]) -> None:
     """Removes objects; those that are gone already are no error."""
-    import obstore
-
     for path in paths:
         with suppress(FileNotFoundError):
-            tried(path, partial(obstore.delete, store(path), path.key))
+            tried(path, partial(store(path).delete, path.key))
 
 
 def below(folder: ObjectPath, first: bool = False) -> list[ObjectPath]:
@@ -471,8 +455,6 @@ def walk(folder: ObjectPath) -> Iterator[ObjectPath]:
 
 def entries(folder: ObjectPath, since: str = "") -> Iterator[tuple[ObjectPath, Mapping[str, Any]]]:
     """Yields the objects below a prefix with their size and last_modified, as `walk`; with `since` those behind it."""
-    import obstore
-
     prefix, offset = f"{folder.key}/" if folder.key else None, f"{folder.key}/{since}" if since else None
     pages: Iterator[Any] | None = None
 
@@ -480,7 +462,7 @@ def entries(folder: ObjectPath, since: str = "") -> Iterator[tuple[ObjectPath, M
         nonlocal pages
         try:
             if pages is None:  # after a failure it goes on behind what was listed
-                pages = iter(obstore.list(store(folder), prefix=prefix, offset=offset, chunk_size=1000))
+                pages = iter(store(folder).list(prefix=prefix, offset=offset, chunk_size=1000))
             return next(pages, None)
         except BaseException:
             pages = None
@@ -494,10 +476,8 @@ def entries(folder: ObjectPath, since: str = "") -> Iterator[tuple[ObjectPath, M
 
 def children(folder: ObjectPath) -> tuple[list[ObjectPath], list[ObjectPath]]:
     """Lists the folders and the objects directly below a prefix, by name."""
-    import obstore
-
     prefix = f"{folder.key}/" if folder.key else None
-    listed = tried(folder, lambda: obstore.list_with_delimiter(store(folder), prefix=prefix))
+    listed = tried(folder, lambda: store(folder).list_with_delimiter(prefix=prefix))
     folders = [_of(folder, name) for name in sorted(listed["common_prefixes"])]
     return folders, [_of(folder, entry["path"]) for entry in sorted(listed["objects"], key=lambda at: at["path"])]
 
