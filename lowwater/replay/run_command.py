@@ -16,7 +16,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as pads
 import pyarrow.parquet as pq
 
 from lowwater import caches, errors, limits, link_names, threads
@@ -59,7 +58,7 @@ COLUMNS = pa.schema(
 
 def malformed_rows(lake: Lake, links: Sequence[str], captures: Mapping[str, Sequence[Capture]]) -> pa.Table:
     """Reads the malformed records of some links, ordered by link, path and offset."""
-    rows = read_rows(lake.malformed, MALFORMED, pads.field("link").isin(pa.array(links, pa.string())))
+    rows = read_rows(lake.malformed, MALFORMED, pc.field("link").isin(pa.array(links, pa.string())))
     paths = {(row.link, row.attempt): row.path for link in links for row in captures[link]}
     named = zip(rows.column("link").to_pylist(), rows.column("attempt").to_pylist(), strict=True)
     table = rows.append_column("path", pa.array([paths[key] for key in named], pa.string()))

@@ -11,7 +11,6 @@ from pathlib import Path, PurePath
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as pads
 
 from lowwater import documents, link_names, threads
 from lowwater.capture.tables.options import TableOptions
@@ -76,7 +75,7 @@ def _clean_table(lake: layout.Lake, table: PurePath, name: str, attempts: Collec
 
 def _clean_malformed(lake: layout.Lake, link: str, attempts: Collection[str]) -> None:
     attempt_names = pa.array(sorted(attempts), pa.string())
-    stray = read_rows(lake.malformed, layout.MALFORMED, of_family(link) & ~pads.field("attempt").isin(attempt_names))
+    stray = read_rows(lake.malformed, layout.MALFORMED, of_family(link) & ~pc.field("attempt").isin(attempt_names))
     if stray.num_rows:
         links, dead = (", ".join(map(quote, pc.unique(stray.column(name)).to_pylist())) for name in ("link", "attempt"))
         where = f"link IN ({links}) AND attempt IN ({dead})"

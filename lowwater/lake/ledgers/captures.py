@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, overload
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as pads
 from numpy.typing import NDArray
 
 from lowwater import documents, errors, instants, limits, link_names
@@ -483,7 +482,7 @@ def _family_captures(lake: Lake, family: str, files: Sequence[tuple[str, str]]) 
     """Reads the captures of a link and its interfaces, by link; `files` are (link, file of the ledger)."""
 
     def read() -> dict[str, Captures]:
-        parts = [(name, pads.field("link") == link) for link, name in files]
+        parts = [(name, pc.field("link") == link) for link, name in files]
         rows = tables.files_dataset(lake.captures, parts, CAPTURES).to_table()
         entries = pc.binary_join_element_wise(rows.column("link"), rows.column("attempt"), "\n")
         if twice := rows.num_rows - len(pc.unique(entries)):
@@ -536,9 +535,9 @@ def ingested_links(lake: Lake) -> list[str]:
         return sorted(open_tables.cached_value(lake.captures, "capture files", files_by_link))
 
 
-def of_family(link: str) -> pads.Expression:
+def of_family(link: str) -> pc.Expression:
     """Returns the condition that a row is of a link or of one of its interfaces."""
-    return (pads.field("link") == link) | pc.starts_with(pads.field("link"), f"{link}/")
+    return (pc.field("link") == link) | pc.starts_with(pc.field("link"), f"{link}/")
 
 
 def family_captures(lake: Lake, link: str) -> list[Capture]:
@@ -606,8 +605,8 @@ def malformed_between(lake: Lake, link: str, captures: Sequence[Capture], start:
             begins[capture.attempt] = before, first
     if not begins:
         return MALFORMED.empty_table()
-    of_captures = pads.field("attempt").isin(pa.array(list(begins), pa.string()))
-    rows = tables.read_rows(lake.malformed, MALFORMED, (pads.field("link") == link) & of_captures).sort_by("offset")
+    of_captures = pc.field("attempt").isin(pa.array(list(begins), pa.string()))
+    rows = tables.read_rows(lake.malformed, MALFORMED, (pc.field("link") == link) & of_captures).sort_by("offset")
     kept = [MALFORMED.empty_table()]
     for attempt, (before, first) in begins.items():
         capture_rows = rows.filter(pc.equal(rows.column("attempt"), attempt))
@@ -711,7 +710,7 @@ def shared_notes(lake: Lake, rows: Iterable[Capture]) -> dict[str, str]:
     if not digests:
         return {}
     chosen = pa.array(sorted(digests), pa.string())
-    alike = [pads.field(name).isin(chosen) for name in ("capture", "sha256", "head")]
+    alike = [pc.field(name).isin(chosen) for name in ("capture", "sha256", "head")]
     found = tables.read_rows(lake.captures, CAPTURES, alike[0] | alike[1] | alike[2])
     by_link = tables.grouped((row["link"], Capture(**row)) for row in found.to_pylist())
     notes: dict[str, list[str]] = defaultdict(list)

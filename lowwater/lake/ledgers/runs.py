@@ -14,7 +14,6 @@ from pathlib import Path, PurePath
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as pads
 from numpy.typing import NDArray
 
 from lowwater import errors, instants
@@ -45,7 +44,7 @@ def record_violations(lake: layout.Lake, link: str, skew: int, start: int, end: 
 
 def read_violations(lake: layout.Lake, link: str, skew: int, start: int, end: int) -> pa.Table:
     """Reads the violations of a link and skew that arrive in [start, end), ns, in order."""
-    of_link = (pads.field("link") == link) & (pads.field("skew") == skew)
+    of_link = (pc.field("link") == link) & (pc.field("skew") == skew)
     rows = tables.read_rows(lake.violations, layout.VIOLATIONS, of_link & tables.within("arrival", start, end))
     return rows.sort_by([("arrival", "ascending"), ("capture", "ascending"), ("position", "ascending")])
 
@@ -61,21 +60,21 @@ def record_heartbeats(lake: layout.Lake, query_set: str, start: int, end: int, r
 
 def read_heartbeats(lake: layout.Lake, query_set: str, start: int, end: int) -> pa.Table:
     """Reads the operator statistics of a query set over [start, end), ns."""
-    chosen = (pads.field("query_set") == query_set) & tables.within("start", start, end)
+    chosen = (pc.field("query_set") == query_set) & tables.within("start", start, end)
     return _counted(tables.read_rows(lake.heartbeats, layout.HEARTBEATS, chosen))
 
 
 def read_statistics(lake: layout.Lake, lftas: Sequence[str], most: int) -> pa.Table:
     """Reads the HEARTBEATS rows with statistics of some LFTAs, of any query set, at most so long (ns) before the newest
     row."""
-    chosen = pads.field("lfta").isin(pa.array(sorted(set(lftas)), pa.string()))
+    chosen = pc.field("lfta").isin(pa.array(sorted(set(lftas)), pa.string()))
     # Files of an older lake lack `records`, so rows without statistics are visible only after a read.
     columns = pa.schema([layout.HEARTBEATS.field(name) for name in ("start", "records")])
     when = tables.read_rows(lake.heartbeats, columns, chosen).drop_null()
     if not when.num_rows:
         return layout.HEARTBEATS.empty_table()
     latest = pc.max(when.column("start")).as_py()
-    rows = tables.read_rows(lake.heartbeats, layout.HEARTBEATS, chosen & (pads.field("start") > latest - most))
+    rows = tables.read_rows(lake.heartbeats, layout.HEARTBEATS, chosen & (pc.field("start") > latest - most))
     return _counted(rows.filter(pc.is_valid(rows.column("records"))))
 
 
@@ -146,16 +145,16 @@ def read_replays(
 ) -> list[ReplayRow]:
     """Reads rows of the ledger, oldest first: of a query set, of intervals that meet a span [start, end), ns, of a
     stage, or about so many of the newest rows; None for all."""
-    wanted = [] if query_set is None else [pads.field("query_set") == query_set]
+    wanted = [] if query_set is None else [pc.field("query_set") == query_set]
     if span is not None:
-        wanted += [pads.field("interval_start") < span[1], pads.field("interval_end") > span[0]]
+        wanted += [pc.field("interval_start") < span[1], pc.field("interval_end") > span[0]]
     if stage is not None:
-        wanted.append(pads.field("stage") == stage)
+        wanted.append(pc.field("stage") == stage)
     if newest is not None:
         at = pa.schema([layout.REPLAYS.field("finished_at")])
         finished = tables.read_rows(lake.replays, at, tables.all_of(wanted)).column("finished_at")
         if len(finished) > newest:
-            wanted.append(pads.field("finished_at") >= int(np.sort(finished.to_numpy())[-newest]))
+            wanted.append(pc.field("finished_at") >= int(np.sort(finished.to_numpy())[-newest]))
     return replay_rows(tables.read_rows(lake.replays, layout.REPLAYS, tables.all_of(wanted)))
 
 
@@ -270,9 +269,9 @@ def read_quarantine(lake: layout.Lake, query_set: str, start: int, end: int) -> 
     return tables.read_rows(lake.quarantine, layout.QUARANTINE, _of_interval(query_set, start, end))
 
 
-def _of_interval(query_set: str, start: int, end: int) -> pads.Expression:
-    bounds = (pads.field("interval_start") == start) & (pads.field("interval_end") == end)
-    return (pads.field("query_set") == query_set) & bounds
+def _of_interval(query_set: str, start: int, end: int) -> pc.Expression:
+    bounds = (pc.field("interval_start") == start) & (pc.field("interval_end") == end)
+    return (pc.field("query_set") == query_set) & bounds
 
 
 # Measures and lateness grow with every audit. The newest row of a key counts.
@@ -333,9 +332,9 @@ def read_metrics(
     all."""
     chosen = tables.within("interval_start", start, end)
     if query_set is not None:
-        chosen &= pads.field("query_set") == query_set
+        chosen &= pc.field("query_set") == query_set
     if subject is not None:
-        chosen &= pads.field("subject") == subject
+        chosen &= pc.field("subject") == subject
     return tables.read_rows(lake.metrics, layout.METRICS, chosen)
 
 
@@ -358,7 +357,7 @@ def _comparable(row: LinkLateness) -> tuple[int, int, int, int, int, int, tuple[
 
 def read_lateness(lake: layout.Lake, link: str, start: int = 0, end: int = 1 << 62) -> list[LinkLateness]:
     """Reads the lateness of a link in the intervals that begin in [start, end), ns, in order."""
-    chosen, of_link = tables.within("interval_start", start, end), pads.field("link") == link
+    chosen, of_link = tables.within("interval_start", start, end), pc.field("link") == link
     if end - start < LONG:
         months = {_month(at) for at in range(start, end, DAY)} | {_month(max(start, end - 1))}
         files = [name for name in lateness_files(lake, link) if name.partition("month=")[2].partition("/")[0] in months]
