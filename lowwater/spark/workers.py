@@ -1,7 +1,5 @@
 """The process from which Spark forks its Python workers (`spark.python.daemon.module`), with all that they need."""
 
-from __future__ import annotations
-
 import gc
 from importlib import import_module
 

@@ -20,9 +20,8 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from lowwater.capture import digest, read
 from lowwater.capture.formats.sources import DecompressedSource, Stream
-from lowwater.capture.reader import open_capture
+from lowwater.capture.reader import digest, open_capture, read
 from lowwater.errors import CaptureError
 from tests import capturemaker as maker
 from tests.breadth import examples, some

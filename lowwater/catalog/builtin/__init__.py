@@ -3,8 +3,6 @@
 Beside the expressions. The scope resolves calls with `CATALOG`; `declared` adds user-defined functions to it.
 """
 
-from __future__ import annotations
-
 from lowwater.catalog import native
 from lowwater.catalog.builtin.aggregates import AVERAGES, DISTINCT, HEAVY, ORDERED, QUANTILES, RUNNING
 from lowwater.catalog.builtin.numbers import CALENDAR, FLOWS, NUMBERS

@@ -195,20 +195,19 @@ def _ingest_files(
     """Ingests captures of one link and prints the result of each. `covers`: interval that the single file covers, ns
     since the epoch, end exclusive; None to determine it."""
     from lowwater.config import load_config
-    from lowwater.lake.ingestion.ingest import ingest as ingest_files
-    from lowwater.lake.ingestion.record_options import record_options
+    from lowwater.lake.ingestion import ingest as ingestion, record_options
     from lowwater.lake.layout import open_lake
     from lowwater.replay.progress import Progress
     from lowwater.replay.stages.runners import ingest_tasks
 
     config = load_config(lake)
     opened = open_lake(lake, make=False)
-    record_options(config, link)  # its errors come before the slow start of a Spark session
+    record_options.record_options(config, link)  # its errors come before the slow start of a Spark session
     progress = Progress()
     tasks = ingest_tasks(config, progress, spark)
     try:
         with progress.stage("ingest", f"of {link}") as tell:
-            results = ingest_files(opened, link, files, config, covers, tasks, growing, tell=tell)
+            results = ingestion.ingest(opened, link, files, config, covers, tasks, growing, tell=tell)
         _show(results, opened, config)
     finally:
         tell_unread(opened, config)
@@ -219,8 +218,7 @@ def _ingest_patterns(lake: PurePath, link: str | None, start: int | None, end: i
     """Ingests new and changed files of the patterns of a link, or of all, link by link. Returns whether all succeeded.
     Raises ConfigError if no link has a pattern."""
     from lowwater.config import load_config
-    from lowwater.lake.ingestion.arrivals import arrivals
-    from lowwater.lake.ingestion.ingest import ingest as ingest_files
+    from lowwater.lake.ingestion import arrivals, ingest as ingestion
     from lowwater.lake.layout import open_lake
     from lowwater.replay.progress import Progress
     from lowwater.replay.schedule.ingesting import of_every_link
@@ -233,7 +231,7 @@ def _ingest_patterns(lake: PurePath, link: str | None, start: int | None, end: i
     sound = True
     results: list[IngestResult] = []
     said: set[str] = set()
-    for name, files in arrivals(opened, config, link, start, end).items():
+    for name, files in arrivals.arrivals(opened, config, link, start, end).items():
         for missing in files.missing:
             sound = False
             said.add(missing.folder)
@@ -248,7 +246,7 @@ def _ingest_patterns(lake: PurePath, link: str | None, start: int | None, end: i
         try:
             known = f", {ingested}" if ingested else ""
             with progress.stage("ingest", f"of {name}, {len(files.new):,} new{known}") as tell:
-                results += ingest_files(opened, name, files.new, config, None, tasks, tell=tell)
+                results += ingestion.ingest(opened, name, files.new, config, None, tasks, tell=tell)
         except LowwaterError as error:
             sound = False
             terminal.say(f"error: {error}", err=True)
