@@ -56,9 +56,6 @@ class _Dialect:
         carried = tuple(replace(f, declared=b.declared) for f, b in zip(node.fields, below.fields, strict=False))
         return replace(node.over(below), fields=(*carried, *added))
 
-    def _as_it_is(self, node: ops.Node) -> ops.Node:
-        return node
-
     def _map(self, node: ops.Map) -> ops.Map:
         node = node.over(self.node(node.input))
         columns = _Columns(node.input.fields)
@@ -72,8 +69,12 @@ class _Dialect:
         rows = _Columns(node.input.fields)
         keys = tuple(ops.Item(key.name, rows.wrapped(key.expr)) for key in node.keys)
         key_fields = _fields(node.key_fields, keys, rows)
-        aggregates, finish = _aggregates(node, rows)
-        groups = _Columns((*key_fields, *(ops.Field(a.name, a.type, None, rows.result(a)) for a in aggregates)))
+        over_packets = isinstance(node, ops.Group) and isinstance(node.input, ops.Source)
+        aggregates, finish = _aggregates(node.aggregates, rows, over_packets)
+        supers, of_supers = _aggregates(node.supers if isinstance(node, ops.Sampling) else (), rows)
+        finish |= of_supers
+        counted = (ops.Field(a.name, a.type, None, rows.result(a)) for a in (*aggregates, *supers))
+        groups = _Columns((*key_fields, *counted))
         expand = node.input if isinstance(node.input, ops.Expand) else None
         if expand is not None:
             finish |= {name: _present(_column(node, name), "") for name in expand.keys}
@@ -87,12 +88,20 @@ class _Dialect:
         having = over(node.having) if node.having is not None else None
         predicate = rows.wrapped(node.predicate) if node.predicate is not None else None
         grouped = replace(node, keys=keys, key_fields=key_fields, aggregates=aggregates)
-        return replace(grouped, items=items, fields=fields, having=having, predicate=predicate)
+        grouped = replace(grouped, items=items, fields=fields, having=having, predicate=predicate)
+        if isinstance(grouped, ops.Running):
+            return replace(grouped, closing=over(grouped.closing))
+        if isinstance(grouped, ops.Sampling):
+            when, by = (expr and over(expr) for expr in (grouped.cleaning_when, grouped.cleaning_by))
+            return replace(grouped, supers=supers, cleaning_when=when, cleaning_by=by)
+        return grouped
 
     def _join(self, node: ops.Join) -> ops.Node:
         """Returns the join, below a Map that replaces the NULL of a missing side by defaults."""
         node = node.over(self.node(node.left), self.node(node.right))
-        columns = _Columns([replace(f, name=f"{alias}.{f.name}") for alias, side in node.sides for f in side.fields])
+        columns = _of_sides(node.sides)
+        residual = columns.wrapped(node.residual) if node.residual is not None else None
+        node = replace(node, equalities=_wrapped_pairs(node.equalities, columns), residual=residual)
         missing_sides = {node.right_alias} if node.kind.keeps_left else set()
         missing_sides |= {node.left_alias} if node.kind.keeps_right else set()
         items = tuple(ops.Item(item.name, columns.wrapped(item.expr)) for item in node.items)
@@ -115,6 +124,21 @@ class _Dialect:
         above = tuple(ops.Item(item.name, ops.with_columns(item.expr, present)) for item in items)
         return ops.Map(node.query, _fields(node.fields, items, columns), joined, None, above)
 
+    def _filter_join(self, node: ops.FilterJoin) -> ops.FilterJoin:
+        node = node.over(self.node(node.left), self.node(node.right))
+        columns = _of_sides(node.sides)
+        items = tuple(ops.Item(item.name, columns.wrapped(item.expr)) for item in node.items)
+        fields = _fields(node.fields, items, columns)
+        return replace(node, keys=_wrapped_pairs(node.keys, columns), items=items, fields=fields)
+
+    def _watch_join(self, node: ops.WatchJoin) -> ops.WatchJoin:
+        node = node.over(self.node(node.input))
+        columns = _of_sides([(node.alias, node.input)], node.columns)
+        items = tuple(ops.Item(item.name, columns.wrapped(item.expr)) for item in node.items)
+        keys = tuple((columns.wrapped(expr), name) for expr, name in node.keys)
+        residual = columns.wrapped(node.residual) if node.residual is not None else None
+        return replace(node, keys=keys, residual=residual, items=items, fields=_fields(node.fields, items, columns))
+
 
 VALUES: dict[type[ops.Node], Callable[[_Dialect, Any], ops.Node]] = {
     ops.Source: _Dialect._source,
@@ -124,8 +148,8 @@ VALUES: dict[type[ops.Node], Callable[[_Dialect, Any], ops.Node]] = {
     ops.Group: _Dialect._aggregation,
     ops.Running: _Dialect._aggregation,
     ops.Sampling: _Dialect._aggregation,
-    ops.FilterJoin: _Dialect._as_it_is,
-    ops.WatchJoin: _Dialect._as_it_is,
+    ops.FilterJoin: _Dialect._filter_join,
+    ops.WatchJoin: _Dialect._watch_join,
 }
 """Operator -> its rewriting; an operator that only passes rows on needs no entry."""
 
@@ -161,12 +185,21 @@ def _present(column: Column, declared: str) -> Expr:
     return Case(column.type, ((Unary(Type.BOOL, "IS NULL", column), default),), column)
 
 
-def _aggregates(node: ops.Aggregation, rows: _Columns) -> tuple[tuple[ops.Aggregate, ...], dict[str, Expr]]:
-    """Returns the rewritten aggregates, and aggregate name -> its expression in HAVING and the select items."""
+def _of_sides(sides: Sequence[tuple[str, ops.Node]], others: Sequence[ops.Field] = ()) -> _Columns:
+    return _Columns([*(replace(f, name=f"{alias}.{f.name}") for alias, side in sides for f in side.fields), *others])
+
+
+def _wrapped_pairs(pairs: Sequence[tuple[Expr, Expr]], columns: _Columns) -> tuple[tuple[Expr, Expr], ...]:
+    return tuple((columns.wrapped(left), columns.wrapped(right)) for left, right in pairs)
+
+
+def _aggregates(
+    of: Sequence[ops.Aggregate], rows: _Columns, over_packets: bool = False
+) -> tuple[tuple[ops.Aggregate, ...], dict[str, Expr]]:
+    """Returns the rewritten aggregates, and aggregate name -> its expression in conditions and the select items."""
     aggregates: list[ops.Aggregate] = []
     finish: dict[str, Expr] = {}
-    over_packets = isinstance(node, ops.Group) and isinstance(node.input, ops.Source)
-    for aggregate in node.aggregates:
+    for aggregate in of:
         argument = rows.wrapped(aggregate.argument) if aggregate.argument is not None else None
         aggregate = replace(aggregate, argument=argument)
         native = aggregate.native

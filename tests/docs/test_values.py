@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -75,3 +76,56 @@ def test_a_sum_of_floats_is_a_function_of_the_set_of_values(engine: str, tmp_pat
             for cell, expected in ((line[f"sum{number}"], total), (line[f"avg{number}"], mean)):
                 found = float(cell) if cell else None
                 assert found == (None if expected is None else pytest.approx(expected, rel=1e-9)), (what, form)
+
+
+_WRAPPED = {
+    "where": "SELECT time, srcPort FROM main1.TCP WHERE [srcPort*1000000] < 1000000000",
+    "having": "SELECT tb, srcPort, [sum([len*30000000])] AS s FROM main1.TCP GROUP BY time/10 AS tb, srcPort "
+    "HAVING [sum([len*30000000])] < 2000000000",
+    "closing": "SELECT tb, srcPort, count(*) AS n FROM main1.TCP GROUP BY time/10 AS tb, srcPort "
+    "CLOSING_WHEN [sum([len*30000000])] < 1000000000",
+    "sampling": "SELECT tb, srcPort, count(*) AS n, [sum$([len*30000000])] AS s FROM main1.TCP "
+    "GROUP BY time/10 AS tb, srcPort CLEANING_WHEN [sum$([len*30000000])] < 2000000000 "
+    "CLEANING_BY [sum([len*30000000])] < 2000000000",
+    "join": "SELECT A.time, A.srcPort, B.destPort, [A.srcPort*99000000] AS x INNER_JOIN FROM main1.TCP A, main2.TCP B "
+    "WHERE A.time = B.time AND [A.srcPort*268435456] = [B.destPort*268435456] AND "
+    "[A.srcPort*99000000] < [B.destPort*77000000]",
+    "filter_join": "SELECT S.time, S.srcPort, [S.srcPort*99000000] AS x FILTER_JOIN(time, 2) "
+    "FROM main1.TCP S, main1.TCP A "
+    "WHERE [S.srcPort*268435456] = [A.destPort*268435456] AND [S.srcPort*1000000] < 1000000000",
+    "watch_join": "SELECT p.time, p.srcPort, w.least, [p.srcPort*99000000] AS x WATCHLIST_JOIN "
+    "FROM main1.TCP p, ports w WHERE [p.srcPort*268435456] = w.high AND [p.srcPort*1000000] < [w.least*99000000]",
+}
+"""Queries of each operator; what stands in brackets wraps in the old dialect."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", ENGINES)
+def test_every_operator_wraps_in_the_old_dialect(engine: str, tmp_path: Path) -> None:
+    random = Random(5)
+    for link in ("main1", "main2"):
+        frames = [
+            (SECOND + at * SECOND // 20, tcp("10.0.0.1", "10.0.0.2", random.randrange(64), random.randrange(64)))
+            for at in range(400)
+        ]
+        (tmp_path / f"{link}.pcap").write_bytes(pcap_bytes(frames, nanoseconds=True))
+    watched = tmp_path / "ports.csv"
+    watched.write_text("".join(f"{number << 28},{17 * number}\n" for number in range(16)))
+    texts = [
+        f"DEFINE {{ query_name 'ports'; filename '{watched}'; refresh_interval '60'; }}\n"
+        "WATCHLIST FIELDS { ullong high (key); uint least; }"
+    ]
+    for name, text in _WRAPPED.items():
+        plain = text.replace("[", "((").replace("]", ") & 4294967295)")
+        texts.append(f"DEFINE {{ query_name '{name}_plain'; }}\n{plain}")
+        old = text.replace("[", "(").replace("]", ")")
+        texts.append(f"DEFINE {{ query_name '{name}_old'; dialect 'gigascope'; }}\n{old}")
+    queries, out = tmp_path / "wrapped.gsql", tmp_path / "out"
+    queries.write_text(";\n".join(texts))
+    links = [option for link in ("main1", "main2") for option in ("--capture", f"{link}={tmp_path / f'{link}.pcap'}")]
+    said = lowwater("run", queries, *links, "--out", out, "--engine", engine)
+    assert said.code == 0, said.err
+    for name in _WRAPPED:
+        rows = (out / f"{name}_plain.csv").read_text()
+        assert rows.count("\n") > 5, name
+        assert (out / f"{name}_old.csv").read_text() == rows, name
