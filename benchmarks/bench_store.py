@@ -23,9 +23,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from lowwater import limits
 from lowwater.instants import HOUR, format_instant, parse_instant
 from lowwater.lake.tables import describe
-from lowwater.limits import LEDGER_FRAGMENTS_OF_STORE
 from lowwater.storage.object_paths import ObjectPath, parse
 from tests.capturemaker import pcap_bytes, udp
 from tests.storage.servers import BUCKET, Proxy, kinds_of, proxied, s3_server
@@ -66,10 +66,9 @@ def settings(folder: Path) -> bytes:
 
 def make(folder: Path, published: int) -> Path:
     """Makes a lake with so many published intervals, and captures of more; returns its folder."""
-    from lowwater.lake import upkeep
     from lowwater.storage import paths
 
-    upkeep.LEDGER_FRAGMENTS = LEDGER_FRAGMENTS_OF_STORE  # as in a store
+    limits.LEDGER_FRAGMENTS = limits.LEDGER_FRAGMENTS_OF_STORE  # as in a store
     write_captures(folder, published + OTHERS + 2)
     lake = folder / "lake"
     lake.mkdir(exist_ok=True)

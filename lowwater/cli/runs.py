@@ -177,7 +177,7 @@ def _show(summary: Mapping[str, Any], out: Path) -> None:
     queries = Table("query", "rows", "file", box=None)
     for name, query in summary["queries"].items():
         if "error" in query:
-            queries.add_row(name, "-", "none: a sum does not fit 64 bits")
+            queries.add_row(name, "-", f"none: {query['error']}")
         else:
             queries.add_row(name, f"{query['rows']:,}", str(out / query["file"]))
     console.print(queries)

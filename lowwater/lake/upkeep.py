@@ -352,7 +352,7 @@ HOURS = {"_hour": "_last", "hour": "arrival"}
 
 def wrong_claims(lake: layout.Lake) -> Iterator[str]:
     """Yields, for every file of which a log says something wrong, the file and what is wrong."""
-    for folder in _tables(lake):
+    for folder in lake.all_tables():
         try:
             with tables.lake_errors(f"{folder}: the table cannot be read"):
                 table = tables.open_table(folder)
@@ -362,12 +362,6 @@ def wrong_claims(lake: layout.Lake) -> Iterator[str]:
             continue
         for row in rows:
             yield from _wrong(folder, row)
-
-
-def _tables(lake: layout.Lake) -> Iterator[PurePath]:
-    for place in (lake.root, *paths.folders(lake.root)):
-        yield from (folder for folder in paths.folders(place) if paths.exists(folder / "_delta_log"))
-    yield from lake.record_tables()
 
 
 def _wrong(folder: PurePath, row: Mapping[str, Any]) -> Iterator[str]:

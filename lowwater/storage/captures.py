@@ -34,9 +34,9 @@ class StoredCapture(ObjectPath, PosixPath):
     def stat(self, *, follow_symlinks: bool = True) -> os.stat_result:
         """Returns size and time of the last write. Raises OSError if there is no such object, or the store fails."""
         meta = _head(self)
-        written = meta["last_modified"].timestamp()
-        fields = stat.S_IFREG | 0o444, 0, 0, 1, 0, 0, meta["size"], 0, int(written), 0
-        return os.stat_result(fields, {"st_mtime": written, "st_mtime_ns": int(written * 1_000_000) * 1000})
+        written = objects.written(meta)
+        fields = stat.S_IFREG | 0o444, 0, 0, 1, 0, 0, meta["size"], 0, written // 10**9, 0
+        return os.stat_result(fields, {"st_mtime": written / 10**9, "st_mtime_ns": written})
 
     def is_dir(self) -> bool:
         """Whether the name is a prefix of other objects."""
@@ -153,5 +153,4 @@ def objects_beside(pattern: str) -> Iterator[tuple[str, int, int]]:
     for path, entry in objects.entries(folder):
         names = path.parts[len(folder.parts) : -1]
         if len(names) < len(wanted) and all(one.match(name) for one, name in zip(wanted, names, strict=False)):
-            written = entry["last_modified"].timestamp()
-            yield str(path), int(entry["size"]), int(written * 1_000_000) * 1000
+            yield str(path), int(entry["size"]), objects.written(entry)

@@ -436,6 +436,12 @@ def head(path: ObjectPath) -> dict[str, Any] | None:
         return None
 
 
+def written(meta: Mapping[str, Any]) -> int:
+    """The last write of an object by its `head` or its entry in a list, ns since the epoch."""
+    moment: datetime = meta["last_modified"]
+    return int(moment.timestamp()) * 10**9 + moment.microsecond * 1000  # a float of seconds would round
+
+
 def delete(paths: Sequence[ObjectPath]) -> None:
     """Removes objects; those that are gone already are no error."""
     for path in paths:

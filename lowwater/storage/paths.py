@@ -14,7 +14,6 @@ import stat
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from datetime import datetime
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -377,7 +376,7 @@ def listed(folder: PurePath) -> list[Listed]:
     """Lists the files in a folder and in its folders, in any order."""
     if isinstance(folder, ObjectPath):
         found = objects.entries(folder)
-        return [Listed(path, int(entry["size"]), _instant(entry["last_modified"])) for path, entry in found]
+        return [Listed(path, int(entry["size"]), objects.written(entry)) for path, entry in found]
     files = []
     for path in Path(folder).rglob("*"):
         with suppress(FileNotFoundError):  # removed meanwhile
@@ -385,10 +384,6 @@ def listed(folder: PurePath) -> list[Listed]:
             if not stat.S_ISDIR(status.st_mode):
                 files.append(Listed(path, status.st_size, status.st_mtime_ns))
     return files
-
-
-def _instant(moment: datetime) -> int:
-    return int(moment.timestamp()) * 10**9 + moment.microsecond * 1000
 
 
 def clock(folder: PurePath) -> int:
@@ -401,7 +396,7 @@ def clock(folder: PurePath) -> int:
             stored = objects.head(probe)
             if stored is None:
                 raise FileNotFoundError(2, "what was written is not there")
-            return _instant(stored["last_modified"])
+            return objects.written(stored)
         return Path(probe).stat().st_mtime_ns
     finally:
         remove(probe)

@@ -68,3 +68,13 @@ def test_a_file_of_another_hour_and_one_that_is_gone_are_named(made: Path, tmp_p
     next((root / "tables").rglob("*.parquet")).unlink()
     (claim,) = wrong_claims(open_lake(root))
     assert "is not there" in claim
+
+
+def test_a_file_of_a_low_stream_that_is_gone_is_named(tmp_path: Path) -> None:
+    lake = open_lake(tmp_path / "lake")
+    stream = lake.lfta("demo", "flows")
+    create(stream, SCHEMA, ["_hour"], "demo")
+    append_rows(stream, pa.table({"_hour": [1], "_last": [HOUR], "x": ["a"]}, SCHEMA))
+    next(Path(stream).rglob("_hour=1/*.parquet")).unlink()
+    (claim,) = wrong_claims(lake)
+    assert str(stream) in claim and "is not there" in claim

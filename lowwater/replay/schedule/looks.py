@@ -121,12 +121,11 @@ def _on_their_way(job: Job, now: int, stuck: Iterable[Left]) -> list[Left]:
 
 def _news(left: Left, told: Iterable[query_sets.Told]) -> list[Left]:
     """Divides what is stuck into the part that was told before and the part that was not."""
-    due = left.due
+    due, why = left.due, timeless(left.why)  # instants move with each look
+    same = [each for each in told if timeless(each.why) == why]
     if due.intervals == 1:
-        why = timeless(left.why)  # instants move with each look
-        same = any(each.start <= due.start and due.end <= each.end and timeless(each.why) == why for each in told)
-        return [replace(left, news=not same)]
-    known = merged((max(each.start, due.start), min(each.end, due.end)) for each in told)
+        return [replace(left, news=not any(each.start <= due.start and due.end <= each.end for each in same))]
+    known = merged((max(each.start, due.start), min(each.end, due.end)) for each in same)
     length = (due.end - due.start) // due.intervals
     parts = [(span, True) for span in without([(due.start, due.end)], known)] + [(span, False) for span in known]
     return [
