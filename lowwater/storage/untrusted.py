@@ -7,7 +7,7 @@ import os
 import re
 import stat
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from io import BufferedReader
@@ -268,16 +268,23 @@ def _pages(file: BinaryIO, chunk: pq.ColumnChunkMetaData) -> Iterator[_Page]:
         file.seek(at)
         data = file.read(limits.PARQUET_PAGE_HEADER_BYTES)
         header, length = _struct(data, 0, 0)
-        kind, unpacked, packed = header[1], header[2], header[3]
-        inner: dict[int, Any] = header.get({_DATA: 5, _DICTIONARY: 7, _DATA_2: 8}.get(kind, 0), {})
-        if packed < 0:
-            raise ValueError("a page has a negative size")
-        encoding = inner.get(4 if kind == _DATA_2 else 2, 0)
-        plain = inner.get(5, 0) + inner.get(6, 0) if kind == _DATA_2 else 0
+        kind, unpacked, packed = (_number(header, place) for place in (1, 2, 3))
+        inner = header.get({_DATA: 5, _DICTIONARY: 7, _DATA_2: 8}.get(kind, 0), {})
+        if packed < 0 or not isinstance(inner, dict):
+            raise ValueError("the header of a page is damaged")
+        encoding = _number(inner, 4 if kind == _DATA_2 else 2, 0)
+        plain = _number(inner, 5, 0) + _number(inner, 6, 0) if kind == _DATA_2 else 0
         if kind == _DATA_2 and inner.get(7) is False:
             plain = packed
-        yield _Page(kind, packed, unpacked, inner.get(1, 0), encoding, at + length, plain)
+        yield _Page(kind, packed, unpacked, _number(inner, 1, 0), encoding, at + length, plain)
         at += length + packed
+
+
+def _number(fields: Mapping[int, Any], number: int, default: int | None = None) -> int:
+    value = fields.get(number, default)
+    if type(value) is not int:
+        raise ValueError("the header of a page is damaged")
+    return value
 
 
 def _unpacked(file: BinaryIO, chunk: pq.ColumnChunkMetaData, page: _Page) -> bytes:

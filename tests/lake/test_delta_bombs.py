@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from itertools import product
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from lowwater.errors import ConfigError, LakeError
 from lowwater.lake.open_tables import _OPEN, at_version, newest
 from lowwater.lake.tables import append_rows, create, live_files, open_table, read_rows
 from lowwater.storage import paths, untrusted
-from lowwater.storage.untrusted import know, require_modest
+from lowwater.storage.untrusted import UnreadableError, know, require_modest
 from tests.memory import peak_memory
 
 SCHEMA = pa.schema([("_hour", pa.int64()), ("_last", pa.int64()), ("x", pa.string())])
@@ -351,3 +352,24 @@ def test_a_pipe_in_place_of_a_file_is_waited_for_by_nobody(tmp_path: Path) -> No
         load_config(tmp_path)
     with pytest.raises(LakeError, match=r"x\.parquet.*it is no file"):
         require_modest("x.parquet", tmp_path / "x.parquet")
+
+
+def test_damaged_pages_are_refused_or_read_and_nothing_else(tmp_path: Path) -> None:
+    random, path = Random(7), tmp_path / "rows.parquet"
+    texts = [f"text {number % 9}" for number in range(2000)]
+    for options in ({}, {"use_dictionary": False, "data_page_version": "2.0", "compression": "zstd"}):
+        pq.write_table(pa.table({"x": range(2000), "text": texts}), path, **options)
+        whole = path.read_bytes()
+        end = len(whole) - 8 - int.from_bytes(whole[-8:-4], "little")  # of the pages, where the footer begins
+        refused = 0
+        for number in range(200):
+            data = bytearray(whole)
+            begin, size = (4, end - 4) if not number else (random.randrange(4, end), random.randrange(1, 40))
+            data[begin : min(begin + size, end)] = b"\0" * (min(begin + size, end) - begin)
+            damaged = tmp_path / f"{number}.parquet"
+            damaged.write_bytes(data)
+            try:
+                require_modest(damaged, damaged)
+            except UnreadableError:
+                refused += 1
+        assert refused
