@@ -10,6 +10,7 @@ import csv
 import hashlib
 import os
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -48,8 +49,18 @@ def read_watchlist(path: str, columns: Sequence[tuple[str, Type]]) -> list[Watch
     return rows
 
 
-def watchlist_digest(path: str) -> str:
-    """Returns the sha256 of a watch list, 64 hexadecimal digits. Raises ConfigError if the file cannot be read."""
+def file_digest(path: str) -> str:
+    """Returns the sha256 of a file that a query reads, 64 hexadecimal digits: a watch list, or the table of a function.
+    Raises ConfigError if it cannot be read."""
+    try:
+        state = os.stat(path)
+    except (OSError, ValueError):
+        return _digest(path, 0, 0)  # it says why
+    return _digest(path, state.st_mtime_ns, state.st_size)
+
+
+@lru_cache(maxsize=64)
+def _digest(path: str, _changed: int, _size: int) -> str:  # each interval of months asks for it
     return hashlib.sha256(_content(path)).hexdigest()
 
 

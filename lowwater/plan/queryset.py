@@ -43,6 +43,14 @@ class QueryPlan:
     def lftas(self) -> list[ops.Lfta]:
         return ops.lftas_of(self.high)
 
+    @cached_property
+    def files(self) -> list[str]:
+        """Paths of the files that its functions read, such as prefix tables."""
+        parts = (part for node in ops.walk(self.logical) for expr in node.exprs() for part in ex.walk(expr))
+        calls = [part for part in parts if isinstance(part, ex.Call)]
+        arguments = [call.arguments[place] for call in calls for place in call.function.files]
+        return sorted({each.value for each in arguments if isinstance(each, ex.Const) and isinstance(each.value, str)})
+
     @property
     def links(self) -> list[str]:
         return sorted({link for lfta in self.lftas for link in lfta.links})

@@ -14,7 +14,7 @@ from typing import Any
 
 from lowwater import __version__, documents, link_names
 from lowwater.capture.content.retention import ContentOptions
-from lowwater.catalog.watchlists import watchlist_digest
+from lowwater.catalog.watchlists import file_digest
 from lowwater.config import LONGEST_SKEW, Config, Link, load_config, section_of
 from lowwater.errors import ConfigError, LakeError, nearest
 from lowwater.extras import absent
@@ -399,9 +399,11 @@ class IntervalInputs(LowInputs):
         return told
 
     def _named(self, query: queryset.QueryPlan) -> dict[str, str]:
-        """Further inputs of a query, by name: watch lists, the format of states, the earlier state."""
+        """Further inputs of a query, by name: watch lists, tables of functions, the format of states, the earlier
+        state."""
         lists = (node for node in ops.walk(query.high) if isinstance(node, ops.WatchJoin))
-        inputs = {f"watch list {node.watchlist}": watchlist_digest(node.file) for node in lists}
+        inputs = {f"watch list {node.watchlist}": file_digest(node.file) for node in lists}
+        inputs |= {f"file {path}": file_digest(path) for path in query.files}
         if hands_over(query.high):  # of another form no state is read, so the intervals that left it are stale
             inputs["the form of states"] = str(FORM)
             if over := self._coverage_over(query):

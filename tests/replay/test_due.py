@@ -87,6 +87,26 @@ def test_a_changed_text_is_named(old: str, new: str, query: str, said: str, lake
     assert not said or said in changed(before[query], lake, query)
 
 
+@pytest.mark.parametrize(
+    ("call", "old", "new"),
+    [
+        ("getlpmid(srcIP, '{}')", "10.0.0.0/8 7", "10.0.0.0/8 8"),
+        ("int_to_string_map(protocol, '{}')", "6,tcp", "6,TCP"),
+    ],
+)
+def test_a_file_of_a_function_is_an_input(call: str, old: str, new: str, lake: Path, tmp_path: Path) -> None:
+    """Counterexample: a prefix table was edited, and its intervals stayed `done`."""
+    table, path = tmp_path / "table.txt", tmp_path / "named.gsql"
+    table.write_text(f"{old}\n")
+    low = "DEFINE { query_name 'low'; visibility 'internal'; } SELECT time, len, CALL AS x FROM main1.DataProtocol;\n"
+    high = "DEFINE { query_name 'q'; } SELECT tb, sum(len) AS n FROM low GROUP BY time/60 AS tb, x"
+    path.write_text(low.replace("CALL", call.format(table)) + high)
+    write_settings(lake, sets={"demo": path})
+    before = parts(lake, "q")
+    table.write_text(f"{new}\n")
+    assert changed(before, lake, "q") == [f"file {table} has changed"]
+
+
 def test_a_changed_setting_is_named(lake: Path) -> None:
     before = parts(lake, "flows")
     write_settings(lake, skews={"main1": "2s"}, policy="wait")
