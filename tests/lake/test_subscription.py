@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,11 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import lowwater
 from lowwater.errors import BusyError, LakeError
 from lowwater.instants import HOUR
 from lowwater.lake.layout import Lake, open_lake
-from lowwater.lake.results.subscription import Change, Subscription, subscribe
+from lowwater.lake.results.subscription import Change, subscribe
 from lowwater.lake.tables import open_table
 from lowwater.lake.upkeep import join_files
 from tests.breadth import examples
@@ -172,12 +169,3 @@ def test_a_log_that_names_files_elsewhere_is_refused(lake: Lake) -> None:
     entry.write_text("\n".join(json.dumps(line) for line in lines))
     with pytest.raises(LakeError, match="names a file outside of the table"):
         stream.poll()
-
-
-def test_the_package_has_subscribe_and_stays_light() -> None:
-    assert lowwater.subscribe is subscribe
-    code = "import sys, lowwater; print(any(name.startswith(('pyarrow', 'lowwater.lake')) for name in sys.modules))"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
-    with pytest.raises(AttributeError, match="no attribute 'unsubscribe'"):
-        lowwater.unsubscribe  # noqa: B018
-    assert Subscription.__module__ == "lowwater.lake.results.subscription"

@@ -82,23 +82,6 @@ def test_each_is_audited_after_the_one_before_is_published(lake: Path, runner: R
     assert [begun[at + HOUR] > published[at].finished_at for at in sorted(begun)[:-1]] == [True] * (HOURS - 1)
 
 
-def test_only_what_changed_is_due_and_says_why(published: Path, tmp_path: Path, runner: Runner) -> None:
-    lake = copy_lake(published, tmp_path / "lake")
-    text = (QUERIES / "demo.gsql").read_text(encoding="utf-8")
-    changed = tmp_path / "changed.gsql"
-    changed.write_text(text.replace("sum(len) AS bytes", "max(len) AS bytes", 1), encoding="utf-8")
-    write_settings(lake, sets={"demo": changed})
-    found = due(Job.open(lake, "demo", QUERIES), DueSelection(None, END, ("stale",)))
-    assert [(each.queries, each.reasons) for each in found] == [(("flows",), ("query flows has changed",))] * HOURS
-    assert all(each.seconds is not None and each.seconds > 0 for each in found)
-    write_settings(lake, skews={"control": "2s"})
-    found = due(Job.open(lake, "demo", QUERIES), DueSelection(None, END))
-    assert [each.reasons for each in found] == [("link control: skew was 1s, is 2s",)] * HOURS
-    (tried,) = backfill([Job.open(lake, "demo", QUERIES)], found[2:], runner=runner)
-    assert tried.state == "done"
-    assert len(due(Job.open(lake, "demo", QUERIES), DueSelection(None, END))) == HOURS - 1
-
-
 def test_one_that_cannot_run_does_not_stop_the_others(lake: Path, runner: Runner) -> None:
     write_settings(lake, policy="fail")
     tried = run(lake, runner)

@@ -152,12 +152,6 @@ def seen(lake: Path, policy: str, start: int, patient: bool = True) -> LinkReadi
     return link_readiness(job(lake), start, start + HOUR, patient)
 
 
-@pytest.mark.parametrize("policy", ["fail", "wait", "exclude"])
-def test_an_interval_whose_links_have_reported_is_ready(lake: Path, policy: str) -> None:
-    assert seen(lake, policy, START).ready
-    assert seen(lake, policy, START, patient=False).ready
-
-
 def test_a_capture_that_has_not_come_is_waited_for(lake: Path) -> None:
     """After the last hour each link covers one minute more; whether the rest comes is not known yet."""
     waits = seen(lake, "exclude", END)
