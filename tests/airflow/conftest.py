@@ -8,8 +8,7 @@ import json
 import re
 import shutil
 import sys
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -27,7 +26,7 @@ from lowwater.config import load_config
 from lowwater.instants import HOUR, format_instant
 from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import open_lake
-from tests.replay.support import END, HOURS, LINKS, ROOT, START
+from tests.replay.support import END, HOURS, LINKS, ROOT, START, wait
 
 LATE_HOURS = 2
 PATIENCE = 10.0
@@ -246,23 +245,6 @@ def asset_events(home: Any, asset: str) -> list[dict[str, Any]]:
     answer = wait(shown, 60, 1.0)
     assert answer is not None, "Airflow shows no events"
     return [event for event in answer["asset_events"] if event["name"] == asset]
-
-
-def wait(condition: Callable[[], Any], seconds: float, every: float = 0.3) -> Any:
-    """Polls until a condition gives something; what it gave, or None when the time is over.
-
-    Args:
-        condition: what is asked again and again.
-        seconds: for how long.
-        every: seconds between two questions; those to a server of Airflow cost it about 50 ms of work each.
-    """
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        found = condition()
-        if found:
-            return found
-        time.sleep(every)
-    return None
 
 
 @pytest.fixture(scope="module")

@@ -21,9 +21,9 @@ from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.runs import read_replays
 from lowwater.replay.schedule.due import statuses
 from tests.airflow.compose import example, load
-from tests.airflow.conftest import LINK, asset_events, script, wait
+from tests.airflow.conftest import LINK, asset_events, script
 from tests.postgres import postgres_server
-from tests.replay.support import ROOT, START, table_rows
+from tests.replay.support import ROOT, START, table_rows, wait
 
 pytestmark = pytest.mark.spark
 PARTS = ("api", "scheduler", "scheduler", "dag-processor", "triggerer")

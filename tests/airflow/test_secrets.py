@@ -22,8 +22,7 @@ import pytest
 
 from lowwater.config import load_config
 from lowwater.errors import ConfigError, LakeError
-from tests.airflow.conftest import wait
-from tests.replay.support import QUERIES, ROOT
+from tests.replay.support import QUERIES, ROOT, wait
 
 SECRETS = {
     "AIRFLOW__API_AUTH__JWT_SECRET": "secret-1",

@@ -40,39 +40,6 @@ BEGIN, END = clock(1, 52, 36), clock(2, 38)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "pattern",
-    ["node_10.{0}.0.1{0}.pcap", "10.{0}.0.1/trace.pcap", "b-20210930-03__node_10.{0}.0.1{0}.pcap", "x{0}.pcap"],
-)
-def test_files_that_overlap_are_several_links(tmp_path: Path, pattern: str) -> None:
-    for number in range(1, 10):
-        capture(tmp_path / "c" / pattern.format(number), BEGIN + number * SECOND, END + number * SECOND)
-    links, text, said = proposed(tmp_path)
-    assert len(links) == 9 and {link.since for link in links.values()} == {
-        DAY + BEGIN + n * SECOND for n in range(1, 10)
-    }
-    assert len(load_config(tmp_path / "lake").sets["all"]) == 9
-    if pattern != "x{0}.pcap":  # a number at the end of a word is no counter: these are links by their names already
-        assert "its files overlap in time, so they belong to 9 links, told apart by name" in said.out
-        assert "files that overlap in time belong to several links" in text
-
-
-@pytest.mark.parametrize("dated", [False, True])
-def test_rotated_files_of_several_links_in_one_folder(tmp_path: Path, dated: bool) -> None:
-    """The number that tells the links apart is found among those that count their files."""
-    for node in (1, 2, 3):
-        for part in range(4):
-            begin = BEGIN + node * SECOND + part * 15 * MINUTE
-            text = f"-20210930{begin // HOUR:02d}{begin // MINUTE % 60:02d}{begin // SECOND % 60:02d}" if dated else ""
-            counter = "" if dated else str(part or "")
-            capture(tmp_path / "c" / f"10.{node}.0.7-trace{text}.pcap{counter}", begin, begin + 15 * MINUTE)
-    links, text, _ = proposed(tmp_path)
-    assert len(links) == 3 and {link.rotation for link in links.values()} == ({15 * MINUTE} if dated else {None})
-    assert {link.since for link in links.values()} == {DAY + BEGIN + node * SECOND for node in (1, 2, 3)}
-    assert text.count("follow one another in time") + text.count("one of the links of") == 3
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("dated", [True, False])
 def test_settings_of_a_recorder_that_was_started_again_run(tmp_path: Path, dated: bool) -> None:
     """Three hours, a stop at 03:10, and files of an hour from 03:20 on: the gap is named, and nothing else is one."""

@@ -57,27 +57,6 @@ def conn(path: Path, begin: int, records: Iterable[tuple[int, int]]) -> None:
 
 
 @pytest.mark.slow
-def test_a_minute_that_spills_is_of_one_link(tmp_path: Path) -> None:
-    """`tcpdump -G 60 -C`, names without an ending: the count stands right behind the date and is not reset."""
-    count = 0
-    for minute, parts in enumerate((1, 3, 2, 1, 2)):
-        for part in range(parts):
-            count += part > 0
-            name = at(60 * minute, "cap_%Y%m%d%H%M%S") + (str(count) if part else "")
-            capture(tmp_path / "in" / name, 60 * (minute + part / parts), 60 / parts, 60 // parts)
-    lake = tmp_path / "lake"
-    assert lowwater("init", tmp_path / "in", "--lake", lake).code == 0
-    (link,) = load_config(lake).links.values()
-    assert (
-        link.captures is not None and link.captures[0].endswith("/cap_%Y%m%d%H%M%S%c") and link.rotation == 60 * SECOND
-    )
-    assert lowwater("ingest", "--lake", lake).code == 0
-    captures = read_captures(open_lake(lake), ["cap"])["cap"]
-    assert sum(row.packets for row in captures) == 300
-    assert not gaps("cap", captures, link, BASE * SECOND, (BASE + 300) * SECOND)
-
-
-@pytest.mark.slow
 def test_the_first_spill_comes_after_init(tmp_path: Path) -> None:
     for hour in range(3):
         capture(tmp_path / "in" / at(3600 * hour, "cap_%Y%m%d%H%M%S.pcap"), 3600 * hour, 3600)

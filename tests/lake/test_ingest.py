@@ -37,8 +37,7 @@ def stored_files(lake: Lake) -> set[Path]:
 
 
 def committed_files(lake: Lake) -> set[Path]:
-    table = tables.open_table(lake.packets)
-    assert table is not None
+    table = tables.existing(lake.packets)
     return {lake.packets / row["path"] for row in tables.live_files(table)}
 
 

@@ -39,15 +39,13 @@ def run(lake: Lake, start: int, end: int, rows: Any = tuple(ROWS), digest: str =
 
 
 def table(lake: Lake, query: str = "q") -> list[dict[str, Any]]:
-    found = tables.open_table(lake.table(query))
-    assert found is not None
+    found = tables.existing(lake.table(query))
     rows: list[dict[str, Any]] = found.to_pyarrow_table().to_pylist()
     return sorted(rows, key=lambda row: (row["_last"], row["n"]))
 
 
 def version(lake: Lake, query: str = "q") -> int:
-    found = tables.open_table(lake.table(query))
-    assert found is not None
+    found = tables.existing(lake.table(query))
     return int(found.version())
 
 

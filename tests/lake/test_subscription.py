@@ -16,7 +16,7 @@ from lowwater.errors import BusyError, LakeError
 from lowwater.instants import HOUR
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.results.subscription import Change, subscribe
-from lowwater.lake.tables import open_table
+from lowwater.lake.tables import existing
 from lowwater.lake.upkeep import join_files
 from tests.breadth import examples
 from tests.lake.support import BASE
@@ -59,8 +59,7 @@ class View:
 
 
 def published(lake: Lake) -> Content:
-    table = open_table(lake.table("q"))
-    assert table is not None
+    table = existing(lake.table("q"))
     return Counter((row["addr"], row["n"], row["_last"]) for row in table.to_pyarrow_table().to_pylist())
 
 
@@ -112,8 +111,7 @@ def test_whatever_dies_a_view_is_the_table(
         elif step[0] == "join":
             join_files(lake.table("q"), "_hour", [str(BASE // HOUR + hour) for hour in range(3)])
         elif step[0] == "checkpoint":
-            table = open_table(lake.table("q"))
-            assert table is not None
+            table = existing(lake.table("q"))
             table.create_checkpoint()
         elif step[0] == "poll":
             for _ in range(step[1]):

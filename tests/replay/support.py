@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import io
 import shutil
+import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path, PurePath
@@ -137,6 +138,22 @@ def each_query(*by_hour: str) -> dict[tuple[int, str], str]:
 def leftovers(lake: Path) -> list[Path]:
     """What runs left in `_work/`, and checkpoints anywhere."""
     return [*(lake / "_work").iterdir(), *lake.rglob("checkpoint")]
+
+
+def wait(condition: Callable[[], Any], seconds: float, every: float = 0.3) -> Any:
+    """Polls until a condition gives something; what it gave, or None when the time is over.
+
+    Args:
+        condition: what is asked again and again.
+        seconds: for how long.
+        every: seconds between two questions; those to a server of Airflow cost it about 50 ms of work each.
+    """
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if found := condition():
+            return found
+        time.sleep(every)
+    return None
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,8 @@ from lowwater.lake.ledgers.runs import last_published
 from lowwater.lake.results.pins import pinned
 from lowwater.lake.results.publish import ROLLED_BACK_NOTE, PublishResult, publish
 from lowwater.lake.results.subscription import subscribe
-from tests.replay.deskmaker import AS_IT_IS, CHANGED, FIRST, SECOND, hour, make_lake, set_query, version
-from tests.replay.support import copy_lake, lowwater, replay_range, states
+from tests.replay.deskmaker import AS_IT_IS, CHANGED, FIRST, SECOND, copy_desk, hour, make_lake, set_query, version
+from tests.replay.support import lowwater, replay_range, states
 
 if TYPE_CHECKING:
     from lowwater.high.runner import Runner
@@ -40,10 +40,7 @@ def changed(
 
 @pytest.fixture
 def lake(changed: tuple[Path, int], tmp_path: Path) -> Path:
-    copied = copy_lake(changed[0], tmp_path / "lake")
-    settings = (copied / "lowwater.toml").read_text().replace(str(changed[0]), str(copied))
-    (copied / "lowwater.toml").write_text(settings)
-    return copied
+    return copy_desk(changed[0], tmp_path / "lake")
 
 
 def shown(lake: Path) -> dict[tuple[int, str], str]:

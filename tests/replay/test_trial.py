@@ -15,8 +15,8 @@ from lowwater.lake.ledgers.runs import read_heartbeats, read_replays
 from lowwater.lake.results.streams import fingerprint, stream_files
 from lowwater.replay.job import TrialChanges
 from lowwater.replay.trial import drop_trial, folder_of, open_trial, trials
-from tests.replay.deskmaker import CHANGED, FIRST, SECOND, hour, make_lake, set_query, version
-from tests.replay.support import copy_lake, lowwater, replay_range
+from tests.replay.deskmaker import CHANGED, FIRST, SECOND, copy_desk, hour, make_lake, set_query, version
+from tests.replay.support import lowwater, replay_range
 
 if TYPE_CHECKING:
     from lowwater.high.runner import Runner
@@ -31,10 +31,7 @@ def published(captures: list[GeneratedCapture], tmp_path_factory: pytest.TempPat
 
 @pytest.fixture
 def lake(published: Path, tmp_path: Path) -> Path:
-    copied = copy_lake(published, tmp_path / "lake")
-    settings = (copied / "lowwater.toml").read_text().replace(str(published), str(copied))
-    (copied / "lowwater.toml").write_text(settings)
-    return copied
+    return copy_desk(published, tmp_path / "lake")
 
 
 @pytest.fixture
