@@ -94,6 +94,26 @@ def test_two_days_of_the_archive_of_zeek(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("dated", [True, False])
+def test_settings_of_a_recorder_that_was_started_again_run(tmp_path: Path, dated: bool) -> None:
+    """Three hours, a stop at 03:10, and files of an hour from 03:20 on: the gap is named, and nothing else is one."""
+    minutes = [0, 60, 120, 180, 200, 260, 320]
+    for number, minute in enumerate(minutes):
+        name = at(60 * minute, "n-%Y%m%d-%H%M.pcap") if dated else f"n-{number:03}.pcap"
+        length = 600 if minute == 180 else 3600
+        capture(tmp_path / "in" / name, 60 * minute, length, length // 10)
+    lake = tmp_path / "lake"
+    assert lowwater("init", tmp_path / "in", "--lake", lake, "--sample", "7").code == 0
+    link = load_config(lake).links["n"]
+    assert (link.rotation, link.gap_tolerance) == ((HOUR, 2 * SECOND) if dated else (None, 10 * SECOND))
+    assert lowwater("ingest", "--lake", lake).code == 0
+    captures = read_captures(open_lake(lake), ["n"])["n"]
+    found = gaps("n", captures, link, BASE * SECOND, (BASE + 6 * 3600) * SECOND)
+    stopped = BASE + 3 * 3600
+    assert [(gap.since // SECOND, gap.until // SECOND) for gap in found] == [(stopped + 590, stopped + 1200)]
+
+
+@pytest.mark.slow
 def test_the_missing_hour_and_the_cut_file_among_48(tmp_path: Path) -> None:
     for hour in range(48):
         if hour != 17:
