@@ -10,16 +10,7 @@ from pathlib import Path
 import pytest
 
 from lowwater.cli import doctor as module
-from lowwater.cli.doctor import (
-    MISSING,
-    OK,
-    WARNING,
-    check_bounds,
-    check_jars,
-    check_java,
-    check_packages,
-    checks,
-)
+from lowwater.cli.doctor import MISSING, OK, WARNING, check_bounds, check_jars, check_java, check_packages, checks
 from lowwater.high.process import InProcess
 from lowwater.threads import memory
 

@@ -25,17 +25,7 @@ from lowwater.lake.ingestion.arrivals import arrivals
 from lowwater.lake.ingestion.folders import look
 from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import Lake, open_lake
-from lowwater.lake.ledgers.files import (
-    EMPTY,
-    FOLDER,
-    GONE,
-    OTHER,
-    READ,
-    UNCLAIMED,
-    key_of,
-    read_seen,
-    unread_lines,
-)
+from lowwater.lake.ledgers.files import EMPTY, FOLDER, GONE, OTHER, READ, UNCLAIMED, key_of, read_seen, unread_lines
 from lowwater.lake.ledgers.intervals import NOTHING_MISSING, StatusInputs, Timetable, set_status
 from lowwater.lake.ledgers.missing import KnownMissing, missing_texts
 from lowwater.lake.ledgers.runs import PUBLISH, ReplayRow

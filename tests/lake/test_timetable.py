@@ -11,15 +11,7 @@ from hypothesis import strategies as st
 from lowwater.config import Link
 from lowwater.instants import HOUR
 from lowwater.lake.ledgers.captures import Capture, Captures
-from lowwater.lake.ledgers.intervals import (
-    Range,
-    StatusInputs,
-    StatusRow,
-    Timetable,
-    merged,
-    set_status,
-    timetable,
-)
+from lowwater.lake.ledgers.intervals import Range, StatusInputs, StatusRow, Timetable, merged, set_status, timetable
 from lowwater.lake.ledgers.runs import ReplayRow
 from tests.breadth import examples
 from tests.lake.test_coverage import row

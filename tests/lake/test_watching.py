@@ -10,9 +10,7 @@ import pytest
 from lowwater.config import Config, Link
 from lowwater.errors import ConfigError
 from lowwater.instants import HOUR, SECOND
-from lowwater.lake.ingestion.arrivals import (
-    Watch,
-)
+from lowwater.lake.ingestion.arrivals import Watch
 from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.captures import read_captures

@@ -12,16 +12,7 @@ from lowwater_generator import GeneratedCapture
 
 from lowwater.instants import HOUR, format_instant
 from tests.capturemaker import pcap_bytes, tcp, udp
-from tests.replay.support import (
-    QUERIES,
-    START,
-    Said,
-    ingest_all,
-    leftovers,
-    lowwater,
-    states,
-    write_settings,
-)
+from tests.replay.support import QUERIES, START, Said, ingest_all, leftovers, lowwater, states, write_settings
 
 SECOND = 1_000_000_000
 BEGIN = 1_000_000 * SECOND

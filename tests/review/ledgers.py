@@ -13,17 +13,7 @@ import pyarrow as pa
 from lowwater.capture.content.retention import DECODER_VERSION
 from lowwater.cluster import TaskRun
 from lowwater.instants import HOUR, SECOND, format_instant, parse_instant
-from lowwater.lake.layout import (
-    CAPTURES,
-    HEARTBEATS,
-    LATENESS,
-    METRICS,
-    QUALITY,
-    QUARANTINE,
-    REPLAYS,
-    Lake,
-    open_lake,
-)
+from lowwater.lake.layout import CAPTURES, HEARTBEATS, LATENESS, METRICS, QUALITY, QUARANTINE, REPLAYS, Lake, open_lake
 from lowwater.lake.ledgers.captures import Capture
 from lowwater.lake.ledgers.runs import ReplayRow
 from lowwater.lake.tables import append_rows, interval_label
