@@ -47,8 +47,7 @@ def test_no_java(bare: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("version", "state"),
-    [("17.0.15", OK), ("21", OK), ("11.0.2", MISSING), ("1.8.0_392", MISSING)],
+    ("version", "state"), [("17.0.15", OK), ("21", OK), ("11.0.2", MISSING), ("1.8.0_392", MISSING)]
 )
 def test_java_version(bare: Path, version: str, state: str) -> None:
     fake_java(bare, version)

@@ -163,11 +163,7 @@ def test_killed_and_started_again(published: Path, lake: Path) -> None:
 
 
 def test_what_runs_elsewhere_is_running_and_then_what_the_other_made_of_it(
-    published: Path,
-    tmp_path: Path,
-    runner: Runner,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    published: Path, tmp_path: Path, runner: Runner, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lake = copy_lake(published, tmp_path / "lake")
     write_settings(lake, skews={"control": "2s"})

@@ -90,10 +90,7 @@ def test_a_changed_text_is_named(old: str, new: str, query: str, said: str, lake
 def test_a_changed_setting_is_named(lake: Path) -> None:
     before = parts(lake, "flows")
     write_settings(lake, skews={"main1": "2s"}, policy="wait")
-    assert changed(before, lake) == [
-        "link control: policy was publish, is wait",
-        "link main1: skew was 1s, is 2s",
-    ]
+    assert changed(before, lake) == ["link control: policy was publish, is wait", "link main1: skew was 1s, is 2s"]
     text = (lake / "lowwater.toml").read_text()
     first = parts(lake, "flows", 0)
     (lake / "lowwater.toml").write_text(text.replace("2026-01-01T00:00:00Z", "2026-01-01T00:00:01Z", 1))

@@ -68,11 +68,7 @@ def test_rows_come_back_and_the_act_is_recorded(
     )
     assert hour(lake, FIRST) != wrong and hour(lake, SECOND) == other
     commit = DeltaTable(str(lake / "tables/talkers")).history(1)[0]
-    assert json.loads(commit[ROLLED_BACK_NOTE]) == {
-        "version": before,
-        "by": "ann",
-        "why": "it loses short packets",
-    }
+    assert json.loads(commit[ROLLED_BACK_NOTE]) == {"version": before, "by": "ann", "why": "it loses short packets"}
     row = last_published(open_lake(lake), "talkers", "talkers", *FIRST)
     assert row is not None and row.state == "rolled back" and row.rows == len(hour(lake, FIRST))
     assert json.loads(row.accounting)["rolled_back"]["by"] == "ann"
