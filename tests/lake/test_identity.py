@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 from lowwater.capture.reader import index, read
 from lowwater.config import Config, Link
-from lowwater.errors import OverlapError
 from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.captures import Capture, read_captures
@@ -114,16 +113,6 @@ def test_damage_has_one_identity_however_it_is_read(tmp_path: Path, seed: int) -
     path.write_bytes(data)
     read_whole = {identity(path, size) for size in (64, 300, 4096, 1 << 22)}
     assert len(read_whole | {identity(compressed(path), 777), index(path, JUMP, 500).summary.identity}) == 1
-
-
-def test_a_part_of_a_capture_is_refused_as_that(lake: Lake, tmp_path: Path) -> None:
-    seconds = [n / 7 for n in range(300)]
-    first, part = capture(tmp_path / "a.pcap", seconds), capture(tmp_path / "part.pcap", seconds[:200])
-    ingest(lake, "a", [first], CONFIG)
-    with pytest.raises(OverlapError) as refused:
-        ingest(lake, "a", [part], CONFIG)
-    assert "they begin with the same packets, so one is a part or another version" in str(refused.value)
-    assert "several links" not in str(refused.value) and "move the one with fewer packets out" in str(refused.value)
 
 
 def zstd(path: Path) -> Path:

@@ -50,19 +50,6 @@ def version(lake: Lake, query: str = "q") -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("length", [HOUR // 4, HOUR // 2, HOUR, 2 * HOUR])
-@pytest.mark.parametrize("backwards", [False, True])
-def test_every_interval_length_gives_the_same_table(lake: Lake, tmp_path: Path, length: int, backwards: bool) -> None:
-    run(lake, BASE, BASE + 2 * HOUR, [("9.9.9.9", 9, float(s)) for s in range(0, 7200, 100)], "first")
-    starts = range(BASE, BASE + 2 * HOUR, length)
-    for start in reversed(starts) if backwards else starts:
-        run(lake, start, start + length)
-    other = open_lake(tmp_path / "other")
-    run(other, BASE, BASE + 2 * HOUR)
-    assert table(lake) == table(other)
-
-
-@pytest.mark.slow
 def test_a_range_inside_an_hour_replaces_exactly_itself(lake: Lake) -> None:
     run(lake, BASE, BASE + 2 * HOUR)
     run(lake, at(1799), at(1800), [("1.1.1.1", 7, 1799.5)])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -40,16 +39,6 @@ def states(times: Timetable, replays: tuple[ReplayRow, ...] = (), **bounds: int)
 
     inputs = StatusInputs("s", ("q",), times, lambda query, start, end: f"{start}", lacking=lacking)
     return list(set_status(inputs, replays, **bounds))
-
-
-@pytest.mark.parametrize("apart", [1_000, 490_000, 1_200_000])
-def test_a_silence_of_any_length_is_as_many_lines(apart: int) -> None:
-    """A capture from 1970 on whose clock was then set: two hours have records, and the time between has none."""
-    times = timetable({"a": hours([(0, apart)])}, {"a": LINK}, HOUR, [(0, 1), (apart - 1, apart)])
-    found = states(times)
-    assert sum(each.intervals for each in found) == apart and len(found) <= 4
-    silent = max(found, key=lambda each: each.intervals)
-    assert silent.intervals >= apart - 4 and silent.state == "missing" and "which run as one" in silent.reason
 
 
 def published(first: int, last: int) -> ReplayRow:
