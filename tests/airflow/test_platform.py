@@ -164,7 +164,6 @@ def test_what_an_airflow_of_the_demo_writes_is_for_its_user_only(platform: Platf
 
 
 def test_missing_capture_waits_then_fails(platform: Platform) -> None:
-    """A run of an hour waits for its link, and fails naming it."""
     hour = START + HOUR
     platform.backfill("replay_late", hour, hour)
     begun = time.monotonic()

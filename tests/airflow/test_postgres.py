@@ -168,7 +168,6 @@ def _ends(log: Path) -> dict[str, Any]:
 
 @pytest.mark.nightly
 def test_openlineage_is_told_of_files_and_tables(airflow: Any) -> None:
-    """Every task of the backfill tells what it read and wrote."""
     tasks = ("capture_ingest.ingest", "replay_chain.interval")
     # A task tells its end after it has told Airflow of its success, so the run may be over before.
     wait(lambda: {*tasks} <= {*_ends(airflow.lake.parent / "lineage")}, 400)

@@ -167,7 +167,6 @@ KINDS = st.sampled_from(
 def test_every_file_is_in_one_state_and_no_interval_is_whole_that_lacks_one(
     files: Sequence[tuple[str, int]], order: Sequence[int]
 ) -> None:
-    """Whatever lies in the folder."""
     with tempfile.TemporaryDirectory() as name:
         folder, lake = Path(name) / "cap", open_lake(Path(name) / "lake")
         config = settings(folder)
