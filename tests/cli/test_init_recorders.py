@@ -13,7 +13,6 @@ import pytest
 from lowwater.config import load_config
 from lowwater.instants import HOUR, SECOND
 from lowwater.lake.files.patterns import declared_coverage
-from lowwater.lake.files.proposal import LinkProposal, propose
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.captures import read_captures
 from lowwater.lake.ledgers.coverage import gaps
@@ -40,10 +39,6 @@ def capture(path: Path, begin: float, length: float, count: int = 60, cut: bool 
 
 def at(seconds: int, form: str, zone: str = "UTC") -> str:
     return datetime.fromtimestamp(BASE + seconds, ZoneInfo(zone)).strftime(form)
-
-
-def links(folder: Path) -> dict[str, LinkProposal]:
-    return {link.named.link: link for link in propose(folder, 3).links}
 
 
 def conn(path: Path, begin: int, records: Iterable[tuple[int, int]]) -> None:

@@ -17,7 +17,6 @@ from lowwater_generator import GeneratedCapture, generate
 from lowwater.catalog.state_json import read_state, write_state
 from lowwater.errors import LakeError, LowwaterError
 from lowwater.instants import HOUR
-from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.runs import DONE, PUBLISH, ReplayRow, record_replays
 from lowwater.lake.results import publish as publishes
 from lowwater.lake.results.pins import publishing
@@ -291,10 +290,3 @@ def test_states_of_an_older_lake_are_made_anew_and_never_loaded(
     assert not loaded.exists()
     pickle.loads(pickle.dumps(Trap(loaded)))
     assert loaded.exists(), "the trap works"
-
-
-def publish(lake: Path, digest: str) -> Path:
-    """Records the first hour as published from inputs of this digest; where its state would lie."""
-    row = ReplayRow("chain", "hosts", START, START + HOUR, PUBLISH, DONE, time_ns(), digest=digest)
-    record_replays(open_lake(lake), [row])
-    return state_folder(open_lake(lake), "chain", "hosts", START, START + HOUR, digest)
