@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any
 
 from tests.browser import chromium
@@ -29,23 +29,3 @@ def browser(home: Any) -> Iterator[Any]:
 def frame(page: Any) -> Any:
     """What is in the frame of an external view."""
     return page.frame_locator("iframe")
-
-
-def follow(page: Any, link: Any, heading: str, address: str) -> Any:
-    """What is in the frame once a link in it was followed to a page of a heading, whose address holds a text.
-
-    Airflow's page learns of each load of the frame and then brings its own address up to date. A link that is followed
-    before it has done so can lose: the frame is put back to the page before. So the address of the whole page has to
-    follow too, and where it has not the link is followed again, as somebody who reads would.
-    """
-    from playwright.sync_api import TimeoutError as Late
-
-    inside = frame(page)
-    for _ in range(8):
-        with suppress(Late):
-            link.click(timeout=30_000)
-        with suppress(Late):
-            page.wait_for_url(lambda url: address in url, timeout=30_000)
-            inside.get_by_role("heading", name=heading).wait_for(timeout=30_000)
-            return inside
-    raise AssertionError(f"no page {heading!r} behind {link} but {page.url}")

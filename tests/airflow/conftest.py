@@ -8,12 +8,11 @@ import json
 import re
 import shutil
 import sys
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 from types import ModuleType
 from typing import Any
 from urllib.error import HTTPError
@@ -27,7 +26,7 @@ from lowwater.config import load_config
 from lowwater.instants import HOUR, format_instant
 from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import open_lake
-from tests.replay.support import END, HOURS, LINKS, ROOT, START
+from tests.replay.support import END, HOURS, LINKS, ROOT, START, listening, wait
 
 LATE_HOURS = 2
 PATIENCE = 10.0
@@ -52,6 +51,9 @@ until = "{until}"
 policy = "{policy}"
 """
 
+
+Asked = list[tuple[str, str, dict[str, str]]]
+"""Path, authorization and body of what a webhook was asked."""
 
 CANARIES = {
     "AIRFLOW_CONN_HOOK": '{{"conn_type": "http", "host": "{hook}", "password": "canary-of-the-hook"}}',
@@ -156,7 +158,11 @@ class Platform:
     home: Any
     lake: Path
     captures: Path
-    told: list[dict[str, str]]
+    asked: Asked
+
+    @property
+    def told(self) -> list[dict[str, str]]:
+        return [body for *_, body in self.asked]
 
     def backfill(self, dag: str, first: int, last: int, **options: Any) -> int:
         """Backfills the runs from the interval that begins at `first` to that at `last`, ns; returns its id."""
@@ -248,23 +254,6 @@ def asset_events(home: Any, asset: str) -> list[dict[str, Any]]:
     return [event for event in answer["asset_events"] if event["name"] == asset]
 
 
-def wait(condition: Callable[[], Any], seconds: float, every: float = 0.3) -> Any:
-    """Polls until a condition gives something; what it gave, or None when the time is over.
-
-    Args:
-        condition: what is asked again and again.
-        seconds: for how long.
-        every: seconds between two questions; those to a server of Airflow cost it about 50 ms of work each.
-    """
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        found = condition()
-        if found:
-            return found
-        time.sleep(every)
-    return None
-
-
 @pytest.fixture(scope="module")
 def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Platform]:
     """Airflow over three links with captures that are ingested, and one with a missing one."""
@@ -272,46 +261,59 @@ def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Platform]:
     (folder / "lake").mkdir()
     _captures(folder / "captures")
     _queries(folder / "queries")
-    hook, told = _webhook()
     _settings(folder / "lake" / "lowwater.toml")
     _ingest(folder / "lake", folder / "captures")
     module = script("home")
     home = module.Home(folder / "airflow", folder / "lake", folder / "queries", spark="local[2]")
-    planted = pytest.MonkeyPatch()
-    for name, value in CANARIES.items():
-        planted.setenv(name, value.format(hook=f"http://127.0.0.1:{hook.server_port}/told"))
-    try:
-        (folder / "own").mkdir()
-        (folder / "own" / "consumer.py").write_text(CONSUMER, encoding="utf-8")
-        prepare(home, folder / "own")
-        home.start()
-        sets = [f"replay_{name}" for name in ("pair", "late", "careful", "chain", "beat")]
-        home.ready("lowwater_digest", "lowwater_maintain", "day_of_beats", "day_of_hours", *sets, slots=2)
-        yield Platform(home, folder / "lake", folder / "captures", told)
-    finally:
-        home.stop()
-        planted.undo()
-        hook.shutdown()
-        hook.server_close()
+    with _webhook() as (hook, asked), pytest.MonkeyPatch.context() as planted:
+        for name, value in CANARIES.items():
+            planted.setenv(name, value.format(hook=f"{hook}/told"))
+        try:
+            (folder / "own").mkdir()
+            (folder / "own" / "consumer.py").write_text(CONSUMER, encoding="utf-8")
+            prepare(home, folder / "own")
+            home.start()
+            sets = [f"replay_{name}" for name in ("pair", "late", "careful", "chain", "beat")]
+            home.ready("lowwater_digest", "lowwater_maintain", "day_of_beats", "day_of_hours", *sets, slots=2)
+            yield Platform(home, folder / "lake", folder / "captures", asked)
+        finally:
+            home.stop()
     assert not home.running()
 
 
-def _webhook() -> tuple[ThreadingHTTPServer, list[dict[str, str]]]:
-    """A server on loopback that keeps what is posted to it."""
-    told: list[dict[str, str]] = []
+@contextmanager
+def _webhook() -> Iterator[tuple[str, Asked]]:
+    """Its address, and what it is asked; a path of a number is its answer."""
+    asked: Asked = []
 
     class Hook(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            told.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-            self.send_response(204)
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            asked.append((self.path, self.headers.get("Authorization", ""), body))
+            self._answer()
+
+        def do_GET(self) -> None:  # what a client that follows a redirect sends
+            asked.append((self.path, self.headers.get("Authorization", ""), {}))
+            self._answer()
+
+        def _answer(self) -> None:
+            code = int(self.path[1:]) if self.path[1:].isdigit() else 204
+            self.send_response(code)
+            if code != 204:
+                self.send_header("Location", f"http://localhost:{self.server.server_address[1]}/elsewhere")
             self.end_headers()
 
         def log_message(self, *_: object) -> None:
             return None
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Hook)
-    Thread(target=server.serve_forever, daemon=True).start()
-    return server, told
+    with listening(ThreadingHTTPServer(("127.0.0.1", 0), Hook)) as server:
+        yield f"http://127.0.0.1:{server.server_port}", asked
+
+
+@pytest.fixture
+def hook() -> Iterator[tuple[str, Asked]]:
+    with _webhook() as found:
+        yield found
 
 
 def _captures(folder: Path) -> None:

@@ -27,8 +27,9 @@ from urllib.request import Request, urlopen
 
 from lowwater.instants import HOUR, format_instant, parse_instant
 from tests.airflow.chromium import browser, frame
-from tests.airflow.conftest import script, wait
+from tests.airflow.conftest import script
 from tests.replay.month import BEGIN, DAY, MINUTE, Month, compare, page_states
+from tests.replay.support import wait
 
 SETS = ("pair", "sums")
 INGEST = "lowwater_ingest"

@@ -20,15 +20,15 @@ import pytest
 
 from lowwater.high.process import InProcess
 from lowwater.instants import HOUR, format_instant, parse_instant, spoken_span
-from lowwater.lake.tables import open_table
+from lowwater.lake.tables import existing, open_table
 from lowwater.replay.interval import replay
 from lowwater.replay.job import Job
 from lowwater.replay.progress import Progress
 from lowwater.replay.schedule.due import statuses
 from tests.airflow.chromium import browser, frame
-from tests.airflow.conftest import CANARIES, LATE_HOURS, PATIENCE, Platform, asset_events, beat, script, wait
+from tests.airflow.conftest import CANARIES, LATE_HOURS, PATIENCE, Platform, asset_events, beat, script
 from tests.docs.book import ROOT, blocks
-from tests.replay.support import END, HOURS, LINKS, START, copy_lake, leftovers, lowwater, table_rows
+from tests.replay.support import END, HOURS, LINKS, START, copy_lake, leftovers, lowwater, table_rows, wait
 
 if TYPE_CHECKING:
     from lowwater.high.runner import Runner
@@ -164,7 +164,6 @@ def test_what_an_airflow_of_the_demo_writes_is_for_its_user_only(platform: Platf
 
 
 def test_missing_capture_waits_then_fails(platform: Platform) -> None:
-    """A run of an hour waits for its link, and fails naming it."""
     hour = START + HOUR
     platform.backfill("replay_late", hour, hour)
     begun = time.monotonic()
@@ -345,8 +344,7 @@ def told(platform: Platform, asset: str) -> list[dict[str, Any]]:
 
 def logged(lake: Path) -> list[tuple[Any, ...]]:
     """The published rows over the link of records."""
-    table = open_table(lake / "tables" / "logged")
-    assert table is not None
+    table = existing(lake / "tables" / "logged")
     rows = table.to_pyarrow_table().to_pylist()
     return sorted((row["tb"], row["src"], row["cnt"], row["bytes"]) for row in rows)
 
@@ -386,8 +384,7 @@ def clear(platform: Platform, dag: str, run: str, only_failed: bool) -> None:
 
 def ingested(platform: Platform) -> dict[str, int]:
     """Captures in the ledger, per link."""
-    table = open_table(platform.lake / "captures")
-    assert table is not None
+    table = existing(platform.lake / "captures")
     return dict(Counter(table.to_pyarrow_table().column("link").to_pylist()))
 
 

@@ -21,9 +21,9 @@ from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.runs import read_replays
 from lowwater.replay.schedule.due import statuses
 from tests.airflow.compose import example, load
-from tests.airflow.conftest import LINK, asset_events, script, wait
+from tests.airflow.conftest import LINK, asset_events, script
 from tests.postgres import postgres_server
-from tests.replay.support import ROOT, START, table_rows
+from tests.replay.support import ROOT, START, table_rows, wait
 
 pytestmark = pytest.mark.spark
 PARTS = ("api", "scheduler", "scheduler", "dag-processor", "triggerer")
@@ -168,7 +168,6 @@ def _ends(log: Path) -> dict[str, Any]:
 
 @pytest.mark.nightly
 def test_openlineage_is_told_of_files_and_tables(airflow: Any) -> None:
-    """Every task of the backfill tells what it read and wrote."""
     tasks = ("capture_ingest.ingest", "replay_chain.interval")
     # A task tells its end after it has told Airflow of its success, so the run may be over before.
     wait(lambda: {*tasks} <= {*_ends(airflow.lake.parent / "lineage")}, 400)

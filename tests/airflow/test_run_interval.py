@@ -11,11 +11,9 @@ from typing import Any
 import pytest
 
 from lowwater.errors import GapError
-from lowwater.replay.job import Job
 from lowwater.replay.schedule.due import statuses
-from lowwater.replay.schedule.looks import left_alone
 from tests.airflow.test_keeping import Task
-from tests.replay.test_looks import CHAINED, at, deliver, ingested, lake_of
+from tests.replay.test_looks import at, deliver, ingested, lake_of
 
 
 def context_of(task: Task, hour: int, **params: Any) -> Any:
@@ -56,27 +54,3 @@ def test_an_interval_waits_for_its_links_then_runs_and_is_skipped_afterwards(plu
     with pytest.raises(AirflowSkipException):
         RunInterval(**common, patience=0).execute(context_of(task, 0, only=["stale", "failed"]))
     assert task.left["why"] == "skipped: the interval is not stale or failed"
-
-
-@pytest.mark.nightly
-@pytest.mark.slow
-def test_a_set_whose_intervals_run_in_order_asks_for_the_run_before(
-    plugins: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """Then it runs: the first interval of a DAG that does not know yet that they run in order, and one of a DAG that
-    does."""
-    from lowwater_airflow import sensor
-
-    lake = lake_of(tmp_path, [0, 1]).lake.root
-    (tmp_path / "q.gsql").write_text(CHAINED, encoding="utf-8")
-    job = Job.open(lake, "q", tmp_path)
-    first = left_alone(job, at(0), at(1), 0, ())
-    assert first is not None and (first.state, first.reason) == ("unreported", "its intervals run in order")
-    assert left_alone(job, at(0), at(1), 0, (), looked=True) is None
-    monkeypatch.setattr(sensor, "_runs", lambda dag, start: False)
-    for hour in range(2):
-        common: Any = {"task_id": "interval", "lake": lake, "queries": tmp_path, "query_set": "q", "patience": 0}
-        task = Task()
-        outcome = sensor.RunInterval(**common, chained=hour == 1).execute(context_of(task, hour))
-        assert len(task.task.outlets) == 2 - hour, "its tables and, where it is done, the whole interval are told"
-        assert (outcome["state"], outcome["start"]) == (("done", "provisional")[hour], at(hour))

@@ -9,7 +9,6 @@ import sys
 from contextlib import suppress
 from email import message_from_string
 from email.policy import default
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from socketserver import StreamRequestHandler, ThreadingTCPServer
 from threading import Event, Thread
@@ -22,8 +21,7 @@ import pytest
 
 from lowwater.config import load_config
 from lowwater.errors import ConfigError, LakeError
-from tests.airflow.conftest import wait
-from tests.replay.support import QUERIES, ROOT
+from tests.replay.support import QUERIES, ROOT, listening, wait
 
 SECRETS = {
     "AIRFLOW__API_AUTH__JWT_SECRET": "secret-1",
@@ -73,39 +71,6 @@ def test_the_process_that_runs_the_python_of_users_has_no_secret(
     assert found["OWN"] == "1" and {name: found.get(name) for name in WANTED} == WANTED
     assert found["PATH"] == os.environ["PATH"]
     assert not [name for name, value in found.items() if "secret" in value or name in SECRETS]
-
-
-@pytest.fixture
-def hook() -> Any:
-    told: list[tuple[str, str, dict[str, str]]] = []
-
-    class Hook(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            told.append((self.path, self.headers.get("Authorization", ""), body))
-            self._answer()
-
-        def do_GET(self) -> None:  # what a client that follows a redirect sends
-            told.append((self.path, self.headers.get("Authorization", ""), {}))
-            self._answer()
-
-        def _answer(self) -> None:
-            code = int(self.path[1:]) if self.path[1:].isdigit() else 204
-            self.send_response(code)
-            if code != 204:
-                self.send_header("Location", f"http://localhost:{self.server.server_address[1]}/elsewhere")
-            self.end_headers()
-
-        def log_message(self, *_: object) -> None:
-            return None
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Hook)
-    Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}", told
-    finally:
-        server.shutdown()
-        server.server_close()
 
 
 TELL = """
@@ -158,13 +123,8 @@ def mailbox() -> Any:
                 if word == b"QUIT":
                     return
 
-    server = ThreadingTCPServer(("127.0.0.1", 0), Session)
-    Thread(target=server.serve_forever, daemon=True).start()
-    try:
+    with listening(ThreadingTCPServer(("127.0.0.1", 0), Session)) as server:
         yield server.server_address[1], mails
-    finally:
-        server.shutdown()
-        server.server_close()
 
 
 @pytest.mark.slow

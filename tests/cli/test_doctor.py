@@ -10,16 +10,7 @@ from pathlib import Path
 import pytest
 
 from lowwater.cli import doctor as module
-from lowwater.cli.doctor import (
-    MISSING,
-    OK,
-    WARNING,
-    check_bounds,
-    check_jars,
-    check_java,
-    check_packages,
-    checks,
-)
+from lowwater.cli.doctor import MISSING, OK, WARNING, check_bounds, check_jars, check_java, check_packages, checks
 from lowwater.high.process import InProcess
 from lowwater.threads import memory
 
@@ -56,8 +47,7 @@ def test_no_java(bare: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("version", "state"),
-    [("17.0.15", OK), ("21", OK), ("11.0.2", MISSING), ("1.8.0_392", MISSING)],
+    ("version", "state"), [("17.0.15", OK), ("21", OK), ("11.0.2", MISSING), ("1.8.0_392", MISSING)]
 )
 def test_java_version(bare: Path, version: str, state: str) -> None:
     fake_java(bare, version)

@@ -13,7 +13,6 @@ import pytest
 from lowwater.config import load_config
 from lowwater.instants import HOUR, SECOND
 from lowwater.lake.files.patterns import declared_coverage
-from lowwater.lake.files.proposal import LinkProposal, propose
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.captures import read_captures
 from lowwater.lake.ledgers.coverage import gaps
@@ -42,10 +41,6 @@ def at(seconds: int, form: str, zone: str = "UTC") -> str:
     return datetime.fromtimestamp(BASE + seconds, ZoneInfo(zone)).strftime(form)
 
 
-def links(folder: Path) -> dict[str, LinkProposal]:
-    return {link.named.link: link for link in propose(folder, 3).links}
-
-
 def conn(path: Path, begin: int, records: Iterable[tuple[int, int]]) -> None:
     """A log of Zeek: a line stands where its connection ends; records are (end, duration), seconds after `begin`."""
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -54,27 +49,6 @@ def conn(path: Path, begin: int, records: Iterable[tuple[int, int]]) -> None:
         for end, length in records
     ]
     path.write_bytes(gzip.compress((ZEEK + "".join(lines)).encode(), 1))
-
-
-@pytest.mark.slow
-def test_a_minute_that_spills_is_of_one_link(tmp_path: Path) -> None:
-    """`tcpdump -G 60 -C`, names without an ending: the count stands right behind the date and is not reset."""
-    count = 0
-    for minute, parts in enumerate((1, 3, 2, 1, 2)):
-        for part in range(parts):
-            count += part > 0
-            name = at(60 * minute, "cap_%Y%m%d%H%M%S") + (str(count) if part else "")
-            capture(tmp_path / "in" / name, 60 * (minute + part / parts), 60 / parts, 60 // parts)
-    lake = tmp_path / "lake"
-    assert lowwater("init", tmp_path / "in", "--lake", lake).code == 0
-    (link,) = load_config(lake).links.values()
-    assert (
-        link.captures is not None and link.captures[0].endswith("/cap_%Y%m%d%H%M%S%c") and link.rotation == 60 * SECOND
-    )
-    assert lowwater("ingest", "--lake", lake).code == 0
-    captures = read_captures(open_lake(lake), ["cap"])["cap"]
-    assert sum(row.packets for row in captures) == 300
-    assert not gaps("cap", captures, link, BASE * SECOND, (BASE + 300) * SECOND)
 
 
 @pytest.mark.slow
@@ -112,6 +86,26 @@ def test_two_days_of_the_archive_of_zeek(tmp_path: Path) -> None:
     assert declared_coverage(link, path) == ((BASE + 10800) * SECOND, (BASE + 12000) * SECOND)
     last = declared_coverage(link, path.parent / "conn.23:00:00-00:00:00.log.gz")
     assert last is not None and last[1] == (BASE + 86400) * SECOND
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dated", [True, False])
+def test_settings_of_a_recorder_that_was_started_again_run(tmp_path: Path, dated: bool) -> None:
+    """Three hours, a stop at 03:10, and files of an hour from 03:20 on: the gap is named, and nothing else is one."""
+    minutes = [0, 60, 120, 180, 200, 260, 320]
+    for number, minute in enumerate(minutes):
+        name = at(60 * minute, "n-%Y%m%d-%H%M.pcap") if dated else f"n-{number:03}.pcap"
+        length = 600 if minute == 180 else 3600
+        capture(tmp_path / "in" / name, 60 * minute, length, length // 10)
+    lake = tmp_path / "lake"
+    assert lowwater("init", tmp_path / "in", "--lake", lake, "--sample", "7").code == 0
+    link = load_config(lake).links["n"]
+    assert (link.rotation, link.gap_tolerance) == ((HOUR, 2 * SECOND) if dated else (None, 10 * SECOND))
+    assert lowwater("ingest", "--lake", lake).code == 0
+    captures = read_captures(open_lake(lake), ["n"])["n"]
+    found = gaps("n", captures, link, BASE * SECOND, (BASE + 6 * 3600) * SECOND)
+    stopped = BASE + 3 * 3600
+    assert [(gap.since // SECOND, gap.until // SECOND) for gap in found] == [(stopped + 590, stopped + 1200)]
 
 
 @pytest.mark.slow

@@ -25,17 +25,6 @@ def capture(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.slow
-def test_rows_do_not_depend_on_the_heartbeat(capture: Path) -> None:
-    rows = set()
-    for heartbeat in ("1s", "on-demand", "none"):
-        out = capture.parent / heartbeat
-        options = ("--engine", "reference", "--out", out, "--heartbeat", heartbeat)
-        assert lowwater("run", FLOWS, "--capture", f"a={capture}", *options).code == 0
-        rows.add((out / "flows.csv").read_text())
-    assert len(rows) == 1
-
-
 def test_a_query_without_rows_says_where_its_packets_went(capture: Path, tmp_path: Path) -> None:
     query = tmp_path / "q.gsql"
     texts = {"udp": "FROM UDP", "https": "FROM TCP WHERE destPort = 443", "http": "FROM TCP WHERE destPort = 80"}

@@ -11,7 +11,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import threading
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -34,6 +33,7 @@ from lowwater.replay.job import Job
 from lowwater.replay.telemetry import serving
 from tests.cli.hostile import HOSTILE, clean
 from tests.lake.support import put_stream
+from tests.replay.support import listening
 from tests.review.ledgers import LINKS, START, make
 
 HOURS = 6
@@ -264,13 +264,8 @@ class _Handler(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def collector() -> Iterator[Collector]:
-    server = Collector()
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    yield server
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with listening(Collector()) as server:
+        yield server
 
 
 @pytest.mark.slow

@@ -10,7 +10,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 
@@ -23,7 +22,7 @@ from lowwater.lake.packets import read_packets
 from lowwater.lake.tables import read_rows
 from lowwater.plan.temporal import END_OF_TIME
 from tests.capturemaker import pcap_bytes, udp
-from tests.replay.support import lowwater
+from tests.replay.support import lowwater, wait
 
 KILLS = int(os.environ.get("LOWWATER_KILLS", "2"))
 BEGIN, SECOND = 1_577_836_800, 1_000_000_000  # 2020-01-01T00:00:00Z
@@ -84,13 +83,6 @@ def watcher(lake: Path) -> subprocess.Popen[str]:
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
-def until(holds: Callable[[], bool], seconds: float = 240) -> None:
-    deadline = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < deadline, "it takes too long"
-        time.sleep(0.2)
-
-
 def ingested(lake: Lake) -> dict[str, list[str]]:
     """Link -> digests of its whole captures, in their order."""
     found = read_captures(lake, LINKS)
@@ -118,7 +110,7 @@ def test_kills_lose_nothing_and_read_nothing_twice(tmp_path: Path) -> None:
     try:
         writer.join()
         write(folder, draw, files[-1:])
-        until(lambda: ingested(lake) == expected)
+        assert wait(lambda: ingested(lake) == expected, 240, 0.2), "it takes too long"
         process.send_signal(signal.SIGTERM)
         out, err = process.communicate(timeout=300)
     finally:

@@ -116,9 +116,7 @@ class Client:
     def formatted(self, path: Path, text: str) -> str:
         """The document after the edits of formatting."""
         edits = self.ask(
-            "textDocument/formatting",
-            textDocument={"uri": path.as_uri()},
-            options={"tabSize": 4, "insertSpaces": True},
+            "textDocument/formatting", textDocument={"uri": path.as_uri()}, options={"tabSize": 4, "insertSpaces": True}
         )
         return edits[0]["newText"] if edits else text
 

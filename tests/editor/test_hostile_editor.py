@@ -97,10 +97,7 @@ MESSAGES = {
                 "textDocument": {"uri": URI, "version": 10**9},
                 "contentChanges": [
                     {
-                        "range": {
-                            "start": {"line": line, "character": character},
-                            "end": {"line": 0, "character": 0},
-                        },
+                        "range": {"start": {"line": line, "character": character}, "end": {"line": 0, "character": 0}},
                         "rangeLength": -1,
                         "text": "x",
                     }

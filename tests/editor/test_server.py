@@ -49,11 +49,6 @@ def shown(text: str, problem: dict) -> str:  # type: ignore[type-arg]
     return text.split("\n")[start["line"]][start["character"] : end["character"]]
 
 
-def test_a_sound_text_has_no_mistake(edited: tuple[Client, Path]) -> None:
-    client, folder = edited
-    assert client.open(folder / "sound.gsql", TEXT) == []
-
-
 def test_mistakes_of_all_statements_have_ranges_and_hints(edited: tuple[Client, Path]) -> None:
     client, folder = edited
     text = TEXT.replace("sum(len)", "sum(lenn)") + ";\nDEFINE { query_name 'c'; }\nSELECT timee FROM main1.UDP;\n"
@@ -64,19 +59,6 @@ def test_mistakes_of_all_statements_have_ranges_and_hints(edited: tuple[Client, 
     assert first["severity"] == 1 and first["source"] == "lowwater"
     assert shown(text, second) == "timee", "a statement that does not parse hides no other mistake"
     assert shown(text, third) == "WHERE"
-
-
-@pytest.mark.parametrize("cut", [8, 20, 60, 70, 95, 120, 150, 170, 200, 260, 300])
-def test_half_written_text_has_a_mistake_within_the_text(edited: tuple[Client, Path], cut: int) -> None:
-    client, folder = edited
-    text = TEXT[:cut]
-    problems = client.open(folder / f"half{cut}.gsql", text)
-    lines = text.split("\n")
-    for problem in problems:
-        start, end = problem["range"]["start"], problem["range"]["end"]
-        assert (start["line"], start["character"]) < (end["line"], end["character"])
-        assert end["line"] < len(lines) and end["character"] <= len(lines[end["line"]])
-        assert problem["message"]
 
 
 def test_positions_are_units_of_utf16(edited: tuple[Client, Path]) -> None:

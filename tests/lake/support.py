@@ -6,6 +6,7 @@ import os
 import tempfile
 import time
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -19,7 +20,7 @@ from lowwater.columns.files import HourFiles, instants
 from lowwater.config import Config
 from lowwater.instants import HOUR, SECOND
 from lowwater.lake.layout import Lake, result_schema, table_schema
-from lowwater.lake.ledgers.captures import read_captures
+from lowwater.lake.ledgers.captures import Capture, read_captures
 from lowwater.lake.ledgers.runs import ReplayRow, record_replays
 from lowwater.lake.packets import read_packets
 from lowwater.lake.results.publish import PublishResult, publish
@@ -49,6 +50,37 @@ def capture(path: Path, seconds: Iterable[float], cut: int = 0) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(data[: len(data) - cut])
     return path
+
+
+def covering(begin: int, end: int, **changes: Any) -> Capture:
+    """The row of a capture that covers [begin, end), ns, with a record at each end and one in the middle."""
+    made = Capture(
+        link="a",
+        capture="",
+        path="",
+        bytes=1,
+        format="pcap",
+        link_type="EN10MB",
+        packets=3,
+        undecoded=0,
+        malformed=0,
+        first=begin,
+        last=end - 1,
+        smallest=begin,
+        largest=end - 1,
+        median=(begin + end) // 2,
+        covers_from=begin,
+        covers_to=end,
+        declared_from=None,
+        declared_to=None,
+        ended_cleanly=True,
+        largest_ahead=0,
+        smallest_jump=None,
+        decoder_version=1,
+        ingested_at=1,
+        attempt="",
+    )
+    return replace(made, **changes)
 
 
 def packet_rows(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from pathlib import Path
@@ -91,27 +90,8 @@ def test_workers_of_spark_make_the_same_table(
 ) -> None:
     from lowwater.spark.tasks import SparkTasks
 
-    path = many(tmp_path / "a.pcap")
-    whole = open_lake(tmp_path / "whole")
-    ingest(whole, "a", [path], CONFIG, runner=one_after_another)
-    small(monkeypatch, 10_000, 1, 64)
-    ingest(lake, "a", [path], CONFIG, runner=SparkTasks(lambda: spark))
+    test_tasks_make_the_table_that_one_makes(lake, tmp_path, monkeypatch, SparkTasks(lambda: spark), 10_000, 1)
     assert len(list(lake.packets.glob("link=a/hour=*/*.parquet"))) > 3
-    assert contents(lake).equals(contents(whole))
-    assert facts(lake) == facts(whole)
-
-
-@pytest.mark.slow
-def test_a_compressed_capture_makes_the_same_table(lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = many(tmp_path / "a.pcap")
-    packed = tmp_path / "a.pcap.gz"
-    packed.write_bytes(gzip.compress(path.read_bytes()))
-    plain = open_lake(tmp_path / "plain")
-    small(monkeypatch, 4096, 100, 64)
-    ingest(plain, "a", [path], CONFIG)
-    ingest(lake, "a", [packed], CONFIG)
-    assert contents(lake).equals(contents(plain))
-    assert facts(lake) == facts(plain)
 
 
 @pytest.mark.slow

@@ -19,38 +19,13 @@ from lowwater.lake.ledgers.intervals import StatusInputs, status, timetable
 from lowwater.lake.ledgers.runs import ReplayRow, record_replays
 from lowwater.lake.run_inputs import inputs_digest, link_inputs, outdated
 from lowwater.plan.temporal import END_OF_TIME
-from tests.lake.support import at
+from tests.lake.support import at, covering
 
 
 def row(start: float, end: float, sha: str = "", **changes: Any) -> Capture:
     """A capture that covers [start, end) seconds, with a record at each end and one in the middle."""
-    made = Capture(
-        link="a",
-        capture=sha or f"{start}-{end}",
-        path=f"{start}.pcap",
-        bytes=1,
-        format="pcap",
-        link_type="ethernet",
-        packets=3,
-        undecoded=0,
-        malformed=0,
-        first=at(start),
-        last=at(end) - 1,
-        smallest=at(start),
-        largest=at(end) - 1,
-        median=at((start + end) / 2),
-        covers_from=at(start),
-        covers_to=at(end),
-        declared_from=None,
-        declared_to=None,
-        ended_cleanly=True,
-        largest_ahead=0,
-        smallest_jump=None,
-        decoder_version=1,
-        ingested_at=1,
-        attempt=sha or f"{start}-{end}",
-    )
-    return replace(made, **changes)
+    name = sha or f"{start}-{end}"
+    return covering(at(start), at(end), **{"capture": name, "attempt": name, "path": f"{start}.pcap", **changes})
 
 
 def empty(start: float, end: float) -> Capture:

@@ -66,8 +66,7 @@ def check_clean(lake: Lake) -> None:
     assert [(sha256, position) for sha256, position, *_ in seen(lake)] == [
         (row.capture, position) for row in rows for position in range(row.packets)
     ]
-    table = tables.open_table(lake.packets)
-    assert table is not None
+    table = tables.existing(lake.packets)
     on_disk = {path.relative_to(lake.packets).as_posix() for path in lake.packets.glob("link=*/hour=*/*")}
     assert on_disk == {row["path"] for row in tables.live_files(table)}
     assert tables.read_rows(lake.malformed, MALFORMED).column("reason").to_pylist() == ["cut"]

@@ -210,18 +210,13 @@ def test_a_log_is_refused_in_one_line(name: str, path: Path, monkeypatch: pytest
     assert peak_memory() - before < 200 << 20
 
 
-def test_a_log_is_looked_at_when_it_is_followed_too(path: Path) -> None:
+@pytest.mark.parametrize("name", ["statistics that overflow a stack", "deletion vectors"])
+def test_a_log_is_looked_at_when_it_is_followed_too(name: str, path: Path) -> None:
+    """The dataset of some files knows no log: rows that deletion vectors hide would be there."""
     opens(path)
-    file(stats='{"a":' * DEEP + "1" + "}" * DEEP)(path)
-    with pytest.raises(LakeError, match="nested too deeply"):
-        opens(path)
-
-
-def test_deletion_vectors_that_come_later_are_not_passed_over(path: Path) -> None:
-    """The dataset of some files knows no log: rows that the log hides would be there."""
-    opens(path)
-    protocol("deletionVectors")(path)
-    with pytest.raises(LakeError, match="deletionVectors"):
+    change, said = LOGS[name]
+    change(path)
+    with pytest.raises(LakeError, match=said):
         opens(path)
 
 

@@ -13,7 +13,7 @@ from lowwater.config import Config, Link
 from lowwater.instants import SECOND
 from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import open_lake
-from lowwater.lake.tables import open_table, table_dataset
+from lowwater.lake.tables import existing, table_dataset
 from tests.capturemaker import pcap_bytes, udp
 
 FAILS = (
@@ -42,8 +42,7 @@ def _python(filesystem: fs.FileSystem) -> bool:
 
 def test_tables_are_read_without_objects_of_python(lake: Path) -> None:
     for path in (lake / "captures", lake / "packets", lake / "malformed"):
-        table = open_table(path)
-        assert table is not None
+        table = existing(path)
         assert _python(table.to_pyarrow_dataset().filesystem)  # what is avoided
         assert not _python(table_dataset(path, table).filesystem)
 

@@ -11,7 +11,6 @@ from deltalake import DeltaTable
 from benchmarks import bench_store as bench
 from lowwater.instants import HOUR
 from lowwater.lake.layout import MEASURES, open_lake
-from lowwater.lake.ledgers.captures import read_captures
 from lowwater.storage import paths
 from tests.replay.support import lowwater
 
@@ -102,15 +101,3 @@ def test_rows_that_are_taken_away_come_back_or_are_not_needed(lake: Path, kind: 
     assert ("damaged" in said) == (kind == "published")
     assert rows(lake) == before
     assert lowwater("plan", "--lake", lake).out == "nothing is due\n"
-
-
-def test_packets_that_are_taken_away_are_refused_until_their_files_are_read_again(lake: Path) -> None:
-    before = rows(lake)
-    for name in ("packets", "tables/flows"):
-        DeltaTable(lake / name).delete()
-    with pytest.raises(AssertionError, match="some are missing"):
-        healed(lake)
-    files = sorted(Path(row.path) for row in read_captures(open_lake(lake), ["main1"])["main1"])
-    assert lowwater("ingest", "--lake", lake, "--link", "main1", *files).out.count("were missing") == HOURS
-    healed(lake)
-    assert rows(lake) == before

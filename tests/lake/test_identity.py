@@ -7,7 +7,6 @@ import random
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,18 +14,15 @@ from hypothesis import given, settings, strategies as st
 
 from lowwater.capture.reader import index, read
 from lowwater.config import Config, Link
-from lowwater.errors import OverlapError
-from lowwater.instants import HOUR
 from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.captures import Capture, read_captures
 from lowwater.lake.ledgers.files import location
 from lowwater.lake.run_inputs import link_inputs
 from tests.breadth import examples, some
-from tests.lake.support import BASE, capture, packet_rows
+from tests.lake.support import capture, packet_rows
 
 CONFIG = Config()
-COVERS = (BASE, BASE + HOUR)
 JUMP = Link().jump
 
 
@@ -60,36 +56,10 @@ def compressed(path: Path) -> Path:
     return target
 
 
-def unpacked(path: Path) -> Path:
-    target = path.with_suffix("")
-    target.write_bytes(gzip.decompress(path.read_bytes()))
-    return target
-
-
 def rewritten(path: Path) -> Path:
     target = path.with_name(f"{path.name.partition('.')[0]}.pcapng")
     run("editcap", "-F", "pcapng", path, scratch := path.with_name("scratch"))
     return scratch.rename(target)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("rewrite", [compressed, pytest.param(rewritten, marks=pytest.mark.slow)])
-def test_a_rewritten_capture_is_the_same_one_and_makes_nothing_stale(
-    lake: Lake, tmp_path: Path, rewrite: Callable[[Path], Path]
-) -> None:
-    path = capture(tmp_path / "a.pcap", [1, 5, 9])
-    ingest(lake, "a", [path], CONFIG, COVERS)
-    before, stored = inputs(lake), rows(lake)
-    other = rewrite(path)
-    path.unlink()
-    (done,) = ingest(lake, "a", [other], CONFIG, COVERS)
-    assert (done.state, done.note) == ("replaced", f"it has the same records as {path}, which it replaces")
-    assert (inputs(lake), rows(lake)) == (before, stored)
-    assert [row.path for row in captures(lake)] == [str(other)]
-    back = unpacked(other) if other.suffix == ".gz" else capture(path, [1, 5, 9])
-    other.unlink()
-    ingest(lake, "a", [back], CONFIG, COVERS)
-    assert (inputs(lake), [row.path for row in captures(lake)]) == (before, [str(path)])
 
 
 @pytest.mark.slow
@@ -113,17 +83,6 @@ def test_a_copy_beside_its_original_is_one_capture_and_is_said(lake: Lake, tmp_p
     (done_again,) = ingest(lake, "a", [Path(left)], config)
     assert done_again.state == "replaced" and [row.path for row in captures(lake)] == [left]
     assert inputs(lake) == before and not captures(lake)[0].copies
-
-
-@pytest.mark.slow
-def test_a_renamed_capture_is_found_at_its_new_place(lake: Lake, tmp_path: Path) -> None:
-    path = capture(tmp_path / "a.pcap", [1, 5, 9])
-    ingest(lake, "a", [path], CONFIG, COVERS)
-    before = inputs(lake)
-    moved = path.rename(tmp_path / "b.pcap")
-    (done,) = ingest(lake, "a", [moved], CONFIG, COVERS)
-    assert (done.state, done.note) == ("known", f"it was {path}")
-    assert [row.path for row in captures(lake)] == [str(moved)] and inputs(lake) == before
 
 
 @pytest.mark.slow
@@ -153,16 +112,6 @@ def test_damage_has_one_identity_however_it_is_read(tmp_path: Path, seed: int) -
     path.write_bytes(data)
     read_whole = {identity(path, size) for size in (64, 300, 4096, 1 << 22)}
     assert len(read_whole | {identity(compressed(path), 777), index(path, JUMP, 500).summary.identity}) == 1
-
-
-def test_a_part_of_a_capture_is_refused_as_that(lake: Lake, tmp_path: Path) -> None:
-    seconds = [n / 7 for n in range(300)]
-    first, part = capture(tmp_path / "a.pcap", seconds), capture(tmp_path / "part.pcap", seconds[:200])
-    ingest(lake, "a", [first], CONFIG)
-    with pytest.raises(OverlapError) as refused:
-        ingest(lake, "a", [part], CONFIG)
-    assert "they begin with the same packets, so one is a part or another version" in str(refused.value)
-    assert "several links" not in str(refused.value) and "move the one with fewer packets out" in str(refused.value)
 
 
 def zstd(path: Path) -> Path:

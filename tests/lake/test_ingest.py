@@ -35,8 +35,7 @@ def stored_files(lake: Lake) -> set[Path]:
 
 
 def committed_files(lake: Lake) -> set[Path]:
-    table = tables.open_table(lake.packets)
-    assert table is not None
+    table = tables.existing(lake.packets)
     return {lake.packets / row["path"] for row in tables.live_files(table)}
 
 
@@ -105,13 +104,6 @@ def test_captures_are_ordered_by_declared_start_then_median_then_hash(lake: Lake
         ingest(lake, "a", [capture(tmp_path / f"{name}.pcap", seconds)], CONFIG)
     ingest(lake, "a", [capture(tmp_path / "declared.pcap", [16])], CONFIG, covers=(at(15), at(20)))
     assert [Path(row.path).stem for row in read_captures(lake, ["a"])["a"]] == ["early", "declared", "middle", "late"]
-
-
-def test_the_rotation_of_the_link_declares_coverage(lake: Lake, tmp_path: Path) -> None:
-    link = Link(captures=str(tmp_path / "a-%Y%m%d%H.pcap"), rotation="1h")  # type: ignore[arg-type]
-    path = capture(tmp_path / "a-2027011508.pcap", [1])
-    (done,) = ingest(lake, "a", [path], Config(links={"a": link}))
-    assert done.capture.declared == (BASE, BASE + HOUR)
 
 
 def test_bad_files_do_not_hold_back_good_ones(lake: Lake, tmp_path: Path) -> None:

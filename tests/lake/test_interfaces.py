@@ -26,7 +26,6 @@ from lowwater.lake.ingestion import batch
 from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import MALFORMED, Lake, open_lake
 from lowwater.lake.ledgers.captures import ingested_links, read_captures
-from lowwater.lake.ledgers.coverage import undeclared, undeclared_lines
 from lowwater.lake.tables import read_rows, safe_name
 from lowwater.link_names import below, interface_name, is_link_name, unnamed
 from lowwater.replay.job import Job
@@ -224,69 +223,6 @@ def test_two_names_of_interfaces_have_two_links_and_two_folders(drawn: list[byte
 
 def _quoted(name: str) -> str:
     return '"{}"'.format(name.replace('"', '""'))
-
-
-HOURS: list[tuple[int, list[str]]] = [
-    (0, ["eth0", "eth1"]),
-    (1, ["eth1", "eth0"]),
-    (2, ["eth1"]),
-    (3, ["eth0", "eth1"]),
-]
-"""The hours of a link, with the interfaces that each file declares: in hour 2 an adapter was unplugged."""
-
-
-def hour_files(tmp_path: Path) -> list[Path]:
-    files = []
-    for hour, names in HOURS:
-        packets = [(hour * 3600 + 30 * minute, which) for minute in range(1, 60) for which in range(len(names))]
-        files.append(pcapng(tmp_path / f"a-2026010108{hour:02}.pcapng", names, packets))
-    return files
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("order", [(0, 1, 2, 3), (2, 0, 3, 1), (3, 2, 1, 0)])
-def test_an_adapter_that_was_unplugged_for_an_hour(tmp_path: Path, order: tuple[int, ...]) -> None:
-    (tmp_path / "q.gsql").write_text("DEFINE { query_name 'q'; } SELECT link, time FROM a.TCP")
-    together, apart = (open_lake(tmp_path / name) for name in ("together", "apart"))
-    files = hour_files(tmp_path)
-    for lake in (together, apart):
-        (lake.root / FILE_NAME).write_text("[links.a]\nskew = '1s'\n")
-    bounds = [(BASE + hour * HOUR, BASE + hour * HOUR + HOUR) for hour, _ in HOURS]
-    ingest_hours(together, files, bounds, range(4))
-    found = [states(together, tmp_path, bounds)]
-    early = dict[int, str]()
-    for done in range(1, 5):
-        ingest_hours(apart, files, bounds, order[done - 1 : done])
-        job = Job.open(apart.root, "q", tmp_path)
-        digests = {hour: job.inputs(*bounds[hour], job.captures()).digest(job.plan.queries[0]) for hour in order[:done]}
-        if done > 1 and abs(order[done - 1] - order[done - 2]) > 1:
-            assert {hour: digests[hour] for hour in early} == early  # no hour is stale for a file that it does not read
-        early = digests
-    found.append(states(apart, tmp_path, bounds))
-    assert found[0] == found[1]
-    packets, gaps, _ = found[0]
-    assert (packets, gaps) == ([118, 118, 59, 118], [[], [], [], []])
-    captures = read_captures(apart, ["a/eth0", "a/eth1"])
-    config = load_config(apart.root)
-    (silent,) = undeclared("a/eth0", captures["a/eth0"], config.link("a/eth0"))
-    assert Path(silent.path).name == files[2].name
-    assert undeclared("a/eth1", captures["a/eth1"], config.link("a/eth1")) == []
-    assert undeclared("a/eth0", captures["a/eth0"], config.link("a/eth0"), *bounds[1]) == []
-    (line,) = undeclared_lines(apart, config)
-    assert line.startswith("link 'a/eth0': 1 capture does not declare this interface: a-202601010802.pcapng (2027-")
-
-
-def ingest_hours(lake: Lake, files: Sequence[Path], bounds: Sequence[tuple[int, int]], chosen: Iterable[int]) -> None:
-    for hour in chosen:
-        ingest(lake, "a", [files[hour]], load_config(lake.root), bounds[hour])
-
-
-def states(lake: Lake, folder: Path, bounds: Sequence[tuple[int, int]]) -> tuple[list[int], list[Any], list[str]]:
-    """Packets, gaps and digest of each interval."""
-    job = Job.open(lake.root, "q", folder)
-    inputs = [job.inputs(*bound, job.captures()) for bound in bounds]
-    counts = [sum(each.scan(link).sane for link in job.plan.links) for each in inputs]
-    return counts, [each.gaps() for each in inputs], [each.digest(job.plan.queries[0]) for each in inputs]
 
 
 @st.composite

@@ -43,24 +43,6 @@ def optimized(*tables: DeltaTable) -> None:
 
 
 @pytest.mark.slow
-def test_a_join_of_another_program_beside_ours_is_found_and_mended(lake: Lake) -> None:
-    path = table(lake)
-    beside = DeltaTable(path)
-    join(path, lambda row: True)
-    append_rows(path, pa.table({"_hour": [0], "value": [9]}, schema=SCHEMA))
-    optimized(beside)
-    assert values(path) == sorted([0, 1, 2, 3] * 2 + [9])
-    ((where, found),) = doubled_tables(lake)
-    assert where == path and "version 7 by delta-rs" in found.words()
-    (step,) = maintain(lake, SEVEN_DAYS)
-    assert step.what == DOUBLED and step.where == "tables/q" and "version 7" in step.why
-    assert len(values(path)) == 9, "it is left alone"
-    (step,) = maintain(lake, SEVEN_DAYS, mend=True)
-    assert step.what == "mended" and values(path) == [0, 1, 2, 3, 9]
-    assert not list(doubled_tables(lake)) and DOUBLED not in {each.what for each in maintain(lake, SEVEN_DAYS)}
-
-
-@pytest.mark.slow
 def test_a_ledger_heals_too_also_when_rows_changed_since(lake: Lake) -> None:
     for when in range(4):
         record_replays(lake, [ReplayRow("s", "q", 0, HOUR, "publish", "done", when)])

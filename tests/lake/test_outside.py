@@ -94,10 +94,7 @@ LIFE = {"since": format_instant(at(3600)), "until": format_instant(at(7200))}
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "change",
-    [
-        {"since": format_instant(at(3000)), "until": format_instant(at(7400) + 1)},
-        {**LIFE, "outside": "accepted"},
-    ],
+    [{"since": format_instant(at(3000)), "until": format_instant(at(7400) + 1)}, {**LIFE, "outside": "accepted"}],
 )
 def test_an_interval_is_not_done_without_records_that_since_or_until_leave_out(
     tmp_path: Path, change: dict[str, object]
@@ -117,11 +114,7 @@ def test_an_interval_is_not_done_without_records_that_since_or_until_leave_out(
         '2027-01-15T10:00:00Z to 2027-01-15T10:03:20Z: set until = "2027-01-15T10:03:20.000000001Z", or outside = '
         '"accepted" if nothing is missed'
     )
-    assert [state_of(root, hour) for hour in (0, 1, 2)] == [
-        ("incomplete", early),
-        ("done", ""),
-        ("incomplete", late),
-    ]
+    assert [state_of(root, hour) for hour in (0, 1, 2)] == [("incomplete", early), ("done", ""), ("incomplete", late)]
     settings(root, change)
     assert all(state == "done" for state, _ in (state_of(root, hour) for hour in range(3)))
 

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -22,14 +22,14 @@ from lowwater.catalog.expr import Type
 from lowwater.catalog.schemas import PUNCTUATION, ROW
 from lowwater.instants import HOUR, SECOND
 from lowwater.lake.layout import Lake, open_lake, result_schema
-from lowwater.lake.tables import open_table
+from lowwater.lake.tables import existing, open_table
 from lowwater.plan.operators import Field
 from tests.lake.support import BASE, publish_rows
 from tests.postgres import postgres_server
-from tests.replay.support import ROOT
+from tests.replay.support import ROOT, wait
 
 FIELDS = (Field("tb", Type.INT), Field("srcIP", Type.IP), Field("cnt", Type.INT))
-KILLS = 12
+KILLS, SECONDS = 12, 300
 pytestmark = pytest.mark.slow
 
 
@@ -81,15 +81,6 @@ def position(database: str) -> list[tuple[Any, ...]]:
     return query(database, "SELECT position FROM positions")
 
 
-def wait(holds: Callable[[], bool], seconds: float = 300.0) -> bool:
-    until = time.monotonic() + seconds
-    while time.monotonic() < until:
-        if holds():
-            return True
-        time.sleep(0.05)
-    return False
-
-
 @contextmanager
 def running(program: Path, lake: Lake, database: str) -> Iterator[subprocess.Popen[bytes]]:
     process = subprocess.Popen([sys.executable, program, str(lake.root), database], cwd=ROOT, stderr=subprocess.PIPE)
@@ -110,20 +101,21 @@ def test_killed_at_any_moment_the_tables_are_equal(database: str, tmp_path: Path
             put(lake, draw.randrange(4), 100 + kill)  # often an hour that was published before
             put(lake, draw.randrange(4), 200 + kill)
             if kill % 2:  # at work on the change after this one
-                assert wait(lambda before=before: position(database) != before)  # type: ignore[misc]
+                assert wait(lambda before=before: position(database) != before, SECONDS, 0.05)  # type: ignore[misc]
             time.sleep(draw.uniform(0, 0.1 if kill % 2 else 1.5))
             process.send_signal(signal.SIGKILL)
             dead += process.wait() == -signal.SIGKILL
     assert dead == KILLS
 
     def published() -> Counter[tuple[Any, ...]]:
-        table = open_table(lake.table("flows"))
-        assert table is not None
+        table = existing(lake.table("flows"))
         rows = table.to_pyarrow_table(columns=["tb", "srcIP", "cnt", "_last"]).to_pylist()
         return Counter(tuple(row.values()) for row in rows)
 
     with running(program, lake, database):
-        assert wait(lambda: Counter(query(database, 'SELECT tb, "srcIP", cnt, _last FROM flows')) == published())
+        assert wait(
+            lambda: Counter(query(database, 'SELECT tb, "srcIP", cnt, _last FROM flows')) == published(), SECONDS
+        )
     versions = query(database, "SELECT position::json->>'version' FROM positions")
     newest = open_table(lake.table("flows"))
     assert newest is not None and versions == [(str(newest.version()),)]

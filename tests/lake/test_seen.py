@@ -23,21 +23,10 @@ from lowwater.lake.ingestion.arrivals import arrivals
 from lowwater.lake.ingestion.folders import look
 from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import Lake, open_lake
-from lowwater.lake.ledgers.files import (
-    EMPTY,
-    FOLDER,
-    GONE,
-    OTHER,
-    READ,
-    UNCLAIMED,
-    key_of,
-    read_seen,
-    unread_lines,
-)
+from lowwater.lake.ledgers.files import EMPTY, FOLDER, GONE, OTHER, READ, UNCLAIMED, key_of, read_seen, unread_lines
 from lowwater.lake.ledgers.intervals import NOTHING_MISSING, StatusInputs, Timetable, set_status
 from lowwater.lake.ledgers.missing import KnownMissing, missing_texts
 from lowwater.lake.ledgers.runs import PUBLISH, ReplayRow
-from lowwater.lake.tables import open_table
 from tests.breadth import examples
 from tests.lake.support import BASE, at, capture
 
@@ -79,39 +68,6 @@ def lacking(lake: Lake, config: Config, hour: int) -> list[str]:
     """What is known to be missing of an hour after BASE."""
     begin = at(3600 * hour)
     return missing_texts(KnownMissing(lake, config, {}).of({"a": begin}, begin, begin + HOUR))
-
-
-def version(lake: Lake) -> int:
-    table = open_table(lake.files)
-    return -1 if table is None else table.version()
-
-
-def test_a_spill_beside_the_pattern_is_named_with_its_time(lake: Lake, tmp_path: Path) -> None:
-    """7-filesets, 13: `tcpdump -G -C` writes .pcap1 and .pcap2."""
-    folder = tmp_path / "cap"
-    hourly(folder, 0), hourly(folder, 1, (0, 1199))
-    for number, begin in ((1, 1200), (2, 2400)):
-        hourly(folder, 1, (begin, begin + 1000), f".pcap{number}")
-    config = settings(folder)
-    assert take(lake, config) == []
-    assert Counter(states(lake).values()) == {READ: 2, UNCLAIMED: 2}
-    rows = {row.name: row for row in read_seen(lake).values()}
-    spill = rows["a_2027011509.pcap1"]
-    assert (spill.first, spill.last, spill.packets, spill.links) == (at(4800), at(5800), 2, ("a",))
-    assert lacking(lake, config, 0) == [] and lacking(lake, config, 2) == []
-    assert lacking(lake, config, 1) == [
-        "link 'a': not read: a_2027011509.pcap1 (no pattern claims it), a_2027011509.pcap2 (no pattern claims it)"
-    ]
-    line, hint = unread_lines(lake, config)
-    assert line == (
-        "not read: link 'a': 2 files lie in the folder and no pattern claims them, 4 records, from "
-        "2027-01-15T09:20:00Z: a_2027011509.pcap1, a_2027011509.pcap2"
-    )
-    assert "lowwater set-aside" in hint
-    seen = version(lake)
-    assert look(lake, config) == 0 and version(lake) == seen  # nothing is new, so nothing is committed
-    wider = settings(folder, "a_*")  # a pattern that claims them
-    assert take(lake, wider) == [] and lacking(lake, wider, 1) == [] and unread_lines(lake, wider) == []
 
 
 def test_what_holds_no_traffic_poisons_nothing(lake: Lake, tmp_path: Path) -> None:
@@ -209,7 +165,6 @@ KINDS = st.sampled_from(
 def test_every_file_is_in_one_state_and_no_interval_is_whole_that_lacks_one(
     files: Sequence[tuple[str, int]], order: Sequence[int]
 ) -> None:
-    """Whatever lies in the folder."""
     with tempfile.TemporaryDirectory() as name:
         folder, lake = Path(name) / "cap", open_lake(Path(name) / "lake")
         config = settings(folder)

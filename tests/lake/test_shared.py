@@ -11,11 +11,7 @@ from lowwater.config import Config
 from lowwater.instants import HOUR
 from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import Lake
-from lowwater.lake.ledgers.captures import (
-    read_captures,
-    shared_lines,
-    shared_words,
-)
+from lowwater.lake.ledgers.captures import read_captures, shared_lines, shared_words
 from tests.lake.support import BASE, capture
 
 CONFIG = Config()

@@ -15,6 +15,7 @@ from lowwater.lake.ledgers.captures import Capture, Captures
 from lowwater.lake.ledgers.coverage import silence_text, silences
 from tests.lake.support import at
 from tests.lake.test_coverage import empty, row
+from tests.lake.test_restarts import every
 
 HOUR = 3600
 LINK = Link()
@@ -30,10 +31,6 @@ def hour(number: int, records: Iterable[float], covers: tuple[float, float] | No
         begin, end, declared_from=at(begin), declared_to=at(end), rotated=True, lull=round(lull * SECOND),
         packets=len(times), smallest=stamps["first"], largest=stamps["last"], **stamps,
     )  # fmt: skip
-
-
-def every(begin: float, end: float, step: float = 10) -> list[float]:
-    return [begin + step * n for n in range(int((end - begin) / step))]
 
 
 def found(captures: list[Capture], link: Link = LINK, start: float = 0, end: float = 1e6) -> list[tuple[float, float]]:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,12 +11,11 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
-import lowwater
 from lowwater.errors import BusyError, LakeError
 from lowwater.instants import HOUR
 from lowwater.lake.layout import Lake, open_lake
-from lowwater.lake.results.subscription import Change, Subscription, subscribe
-from lowwater.lake.tables import open_table
+from lowwater.lake.results.subscription import Change, subscribe
+from lowwater.lake.tables import existing
 from lowwater.lake.upkeep import join_files
 from tests.breadth import examples
 from tests.lake.support import BASE
@@ -61,8 +58,7 @@ class View:
 
 
 def published(lake: Lake) -> Content:
-    table = open_table(lake.table("q"))
-    assert table is not None
+    table = existing(lake.table("q"))
     return Counter((row["addr"], row["n"], row["_last"]) for row in table.to_pyarrow_table().to_pylist())
 
 
@@ -114,8 +110,7 @@ def test_whatever_dies_a_view_is_the_table(
         elif step[0] == "join":
             join_files(lake.table("q"), "_hour", [str(BASE // HOUR + hour) for hour in range(3)])
         elif step[0] == "checkpoint":
-            table = open_table(lake.table("q"))
-            assert table is not None
+            table = existing(lake.table("q"))
             table.create_checkpoint()
         elif step[0] == "poll":
             for _ in range(step[1]):
@@ -171,12 +166,3 @@ def test_a_log_that_names_files_elsewhere_is_refused(lake: Lake) -> None:
     entry.write_text("\n".join(json.dumps(line) for line in lines))
     with pytest.raises(LakeError, match="names a file outside of the table"):
         stream.poll()
-
-
-def test_the_package_has_subscribe_and_stays_light() -> None:
-    assert lowwater.subscribe is subscribe
-    code = "import sys, lowwater; print(any(name.startswith(('pyarrow', 'lowwater.lake')) for name in sys.modules))"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
-    with pytest.raises(AttributeError, match="no attribute 'unsubscribe'"):
-        lowwater.unsubscribe  # noqa: B018
-    assert Subscription.__module__ == "lowwater.lake.results.subscription"

@@ -4,21 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
 from hypothesis import given, settings, strategies as st
 
 from lowwater.config import Link
 from lowwater.instants import HOUR
 from lowwater.lake.ledgers.captures import Capture, Captures
-from lowwater.lake.ledgers.intervals import (
-    Range,
-    StatusInputs,
-    StatusRow,
-    Timetable,
-    merged,
-    set_status,
-    timetable,
-)
+from lowwater.lake.ledgers.intervals import Range, StatusInputs, StatusRow, Timetable, merged, set_status, timetable
 from lowwater.lake.ledgers.runs import ReplayRow
 from tests.breadth import examples
 from tests.lake.test_coverage import row
@@ -47,16 +38,6 @@ def states(times: Timetable, replays: tuple[ReplayRow, ...] = (), **bounds: int)
 
     inputs = StatusInputs("s", ("q",), times, lambda query, start, end: f"{start}", lacking=lacking)
     return list(set_status(inputs, replays, **bounds))
-
-
-@pytest.mark.parametrize("apart", [1_000, 490_000, 1_200_000])
-def test_a_silence_of_any_length_is_as_many_lines(apart: int) -> None:
-    """A capture from 1970 on whose clock was then set: two hours have records, and the time between has none."""
-    times = timetable({"a": hours([(0, apart)])}, {"a": LINK}, HOUR, [(0, 1), (apart - 1, apart)])
-    found = states(times)
-    assert sum(each.intervals for each in found) == apart and len(found) <= 4
-    silent = max(found, key=lambda each: each.intervals)
-    assert silent.intervals >= apart - 4 and silent.state == "missing" and "which run as one" in silent.reason
 
 
 def published(first: int, last: int) -> ReplayRow:

@@ -10,9 +10,7 @@ import pytest
 from lowwater.config import Config, Link
 from lowwater.errors import ConfigError
 from lowwater.instants import HOUR, SECOND
-from lowwater.lake.ingestion.arrivals import (
-    Watch,
-)
+from lowwater.lake.ingestion.arrivals import Watch
 from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.captures import read_captures
@@ -50,11 +48,7 @@ def written(path: Path, instant: int) -> Path:
 def look(watch: Watch, config: Config) -> dict[str, tuple[list[str], list[str], int]]:
     """Link -> names of complete files, names of growing files, number of files that wait."""
     return {
-        found.link: (
-            [path.name for path, _ in found.complete],
-            [path.name for path, _ in found.growing],
-            found.waiting,
-        )
+        found.link: ([path.name for path, _ in found.complete], [path.name for path, _ in found.growing], found.waiting)
         for found in watch.look(config)
     }
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -134,21 +134,21 @@ def low_settings(choice: Choice) -> dict[str, Any]:
     return {**sizes, "compiled": False, "adjacent": choice.adjacent, "flush": flush}
 
 
-def rows_of(gathered: RunResults, query: str, *more: str) -> Rows:
-    """The rows of a query, with `_last` where it is asked for."""
-    found: Rows = Counter()
-    for table in gathered.rows[query]:
-        names = [name for name in table.column_names if name not in ("_last", "_tick") or name in more]
-        columns = [table.column(name).to_pylist() for name in names]
-        found.update(tuple(value(each) for each in row) for row in zip(*columns, strict=True))
-    return found
-
-
 def value(found: Any) -> Any:
     """A value that is compared: addresses as text, floats to nine digits."""
     if isinstance(found, bytes):
         return format_ip(found)
     return found.lstrip("~") if isinstance(found, str) else rounded(found)
+
+
+def rows_of(gathered: RunResults, query: str, *more: str, cell: Callable[[Any], Any] = value) -> Rows:
+    """The rows of a query, with `_last` where it is asked for."""
+    found: Rows = Counter()
+    for table in gathered.rows[query]:
+        names = [name for name in table.column_names if name not in ("_last", "_tick") or name in more]
+        columns = [table.column(name).to_pylist() for name in names]
+        found.update(tuple(cell(each) for each in row) for row in zip(*columns, strict=True))
+    return found
 
 
 def expected(case: Case, question: Question, oracle: duckdb.DuckDBPyConnection) -> Rows:

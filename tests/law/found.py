@@ -88,9 +88,7 @@ def _both(skew: int, *seconds: float, apart: float = 0) -> World:
 FOUND: dict[str, Case] = {
     # The read range was that of the epoch, so an interval without the state before it numbered rows from its own start.
     "an epoch of the clock over numbers of rows": Case(
-        _world(3 * SECOND, *(_packet(at) for at in (0, 1, 45.6, 90, 127))),
-        (_EPOCH_OF_ROWS,),
-        _choice(60 * SECOND, 12),
+        _world(3 * SECOND, *(_packet(at) for at in (0, 1, 45.6, 90, 127))), (_EPOCH_OF_ROWS,), _choice(60 * SECOND, 12)
     ),
     # By arrival an epoch of the clock ends a skew later, which was behind the last interval of the run.
     "the last epoch of the clock by arrival": Case(
@@ -100,11 +98,7 @@ FOUND: dict[str, Case] = {
     "packets of two links at one instant, by two branches": Case(
         replace(
             _world(0),
-            packets={
-                "control": (),
-                "main1": tuple(_packet(at, "udp") for at in (0, 1, 5)),
-                "main2": (_packet(5),),
-            },
+            packets={"control": (), "main1": tuple(_packet(at, "udp") for at in (0, 1, 5)), "main2": (_packet(5),)},
         ),
         (_LAST_OF_BRANCHES,),
         _choice(60 * SECOND, None),

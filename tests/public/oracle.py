@@ -13,7 +13,7 @@ from lowwater.catalog.protocols import Protocol
 from lowwater.catalog.values import Type, format_ip, pack_ip
 from lowwater.plan.operators import Node
 from lowwater.replay.run_command import RunResults
-from tests.law.compare import Rows, value as plain
+from tests.law.compare import Rows, rows_of as compared_rows, value as plain
 from tests.plan.batch import evaluate
 from tests.plan.batch_rows import Packet, World
 from tests.public import sql
@@ -23,12 +23,7 @@ from tests.public.sources import PARAMS, QuerySet
 
 def rows_of(gathered: RunResults, query: str) -> Rows:
     """The rows of a query; addresses as sortable texts."""
-    rows: Rows = Counter()
-    for table in gathered.rows[query]:
-        names = [name for name in table.column_names if name not in ("_last", "_tick")]
-        columns = [table.column(name).to_pylist() for name in names]
-        rows.update(tuple(_cell(each) for each in row) for row in zip(*columns, strict=True))
-    return rows
+    return compared_rows(gathered, query, cell=_cell)
 
 
 def _cell(value: Any) -> Any:

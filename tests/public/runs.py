@@ -27,14 +27,7 @@ from tests.law.compare import PROCESS, REFERENCE
 from tests.plan.batch_rows import World
 from tests.public import sql
 from tests.public.oracle import Oracle, batch_rows, batch_world, rows_of
-from tests.public.records import (
-    SECOND,
-    SKEW,
-    Record,
-    records_of,
-    with_nulls,
-    write_csv,
-)
+from tests.public.records import SECOND, SKEW, Record, records_of, with_nulls, write_csv
 from tests.public.sources import PARAMS, QuerySet
 
 if TYPE_CHECKING:

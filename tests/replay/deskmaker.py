@@ -10,7 +10,7 @@ from lowwater_generator import GeneratedCapture
 from lowwater.instants import HOUR
 from lowwater.lake.layout import open_lake
 from lowwater.lake.results.exploring import result_table
-from tests.replay.support import START, Rows, ingest_all, replay_range, table_rows, write_settings
+from tests.replay.support import START, Rows, copy_lake, ingest_all, replay_range, table_rows, write_settings
 
 if TYPE_CHECKING:
     from lowwater.high.runner import Runner
@@ -35,6 +35,14 @@ def make_lake(
     ingest_all(lake, [each for each in captures if each.link == "main1"])
     replay_range(lake, runner, START, START + 2 * HOUR, query_set="talkers")
     return lake
+
+
+def copy_desk(lake: Path, to: Path) -> Path:
+    """Another lake of the same content, which reads its own query file."""
+    copied = copy_lake(lake, to)
+    settings = (copied / "lowwater.toml").read_text().replace(str(lake), str(copied))
+    (copied / "lowwater.toml").write_text(settings)
+    return copied
 
 
 def set_query(lake: Path, text: str) -> None:

@@ -129,8 +129,7 @@ class Month:
             lost = range(dead, dead + self.random.choice([1, 2, 5]) * self.length)
             for hour in hours:
                 late = self.random.choices(
-                    [self.random.randrange(1, 8) * MINUTE, self.random.randrange(1, 5) * HOUR, self._days()],
-                    [90, 7, 3],
+                    [self.random.randrange(1, 8) * MINUTE, self.random.randrange(1, 5) * HOUR, self._days()], [90, 7, 3]
                 )[0]
                 if hour not in lost:
                     files.append((min(hour + self.length + late, self.end + 5 * MINUTE), link, hour))

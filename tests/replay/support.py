@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import io
 import shutil
+import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import redirect_stderr, redirect_stdout
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path, PurePath
+from socketserver import BaseServer
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -137,6 +140,33 @@ def each_query(*by_hour: str) -> dict[tuple[int, str], str]:
 def leftovers(lake: Path) -> list[Path]:
     """What runs left in `_work/`, and checkpoints anywhere."""
     return [*(lake / "_work").iterdir(), *lake.rglob("checkpoint")]
+
+
+@contextmanager
+def listening(server: BaseServer) -> Iterator[Any]:
+    """Lets a server answer on a thread until the block ends."""
+    with server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            yield server
+        finally:
+            server.shutdown()
+
+
+def wait(condition: Callable[[], Any], seconds: float, every: float = 0.3) -> Any:
+    """Polls until a condition gives something; what it gave, or None when the time is over.
+
+    Args:
+        condition: what is asked again and again.
+        seconds: for how long.
+        every: seconds between two questions; those to a server of Airflow cost it about 50 ms of work each.
+    """
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if found := condition():
+            return found
+        time.sleep(every)
+    return None
 
 
 @dataclass(frozen=True)

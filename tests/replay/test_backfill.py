@@ -38,6 +38,7 @@ from tests.replay.support import (
     leftovers,
     lowwater,
     states,
+    wait,
     write_settings,
 )
 
@@ -82,23 +83,6 @@ def test_each_is_audited_after_the_one_before_is_published(lake: Path, runner: R
     assert [begun[at + HOUR] > published[at].finished_at for at in sorted(begun)[:-1]] == [True] * (HOURS - 1)
 
 
-def test_only_what_changed_is_due_and_says_why(published: Path, tmp_path: Path, runner: Runner) -> None:
-    lake = copy_lake(published, tmp_path / "lake")
-    text = (QUERIES / "demo.gsql").read_text(encoding="utf-8")
-    changed = tmp_path / "changed.gsql"
-    changed.write_text(text.replace("sum(len) AS bytes", "max(len) AS bytes", 1), encoding="utf-8")
-    write_settings(lake, sets={"demo": changed})
-    found = due(Job.open(lake, "demo", QUERIES), DueSelection(None, END, ("stale",)))
-    assert [(each.queries, each.reasons) for each in found] == [(("flows",), ("query flows has changed",))] * HOURS
-    assert all(each.seconds is not None and each.seconds > 0 for each in found)
-    write_settings(lake, skews={"control": "2s"})
-    found = due(Job.open(lake, "demo", QUERIES), DueSelection(None, END))
-    assert [each.reasons for each in found] == [("link control: skew was 1s, is 2s",)] * HOURS
-    (tried,) = backfill([Job.open(lake, "demo", QUERIES)], found[2:], runner=runner)
-    assert tried.state == "done"
-    assert len(due(Job.open(lake, "demo", QUERIES), DueSelection(None, END))) == HOURS - 1
-
-
 def test_one_that_cannot_run_does_not_stop_the_others(lake: Path, runner: Runner) -> None:
     write_settings(lake, policy="fail")
     tried = run(lake, runner)
@@ -139,52 +123,39 @@ def test_killed_and_started_again(published: Path, lake: Path) -> None:
     seed = random.randrange(1 << 30)
     print(f"seed of the kills: {seed}")
     chance = random.Random(seed)
-    log = lake.parent / "backfill.log"
-    command = [sys.executable, "-m", "lowwater.cli.main", "backfill", "--lake", str(lake), "--jobs", "2"]
-    temporary = lake.parent / "tmp"
+    log, temporary = lake.parent / "backfill.log", lake.parent / "tmp"
     temporary.mkdir()
-    kills = 0
-    for _ in range(3):
+    command = [sys.executable, "-m", "lowwater.cli.main", "backfill", "--lake", str(lake), "--jobs", "2"]
+    command += ["--queries", str(QUERIES), "--to", TO, "--order", "random"]
+
+    def started() -> psutil.Popen:
         with log.open("a") as said:
-            child = psutil.Popen(
-                [*command, "--queries", str(QUERIES), "--to", TO, "--order", "random"],
-                cwd=ROOT,
-                stdout=said,
-                stderr=said,
-                env={**os.environ, "TMPDIR": str(temporary)},
+            return psutil.Popen(
+                command, cwd=ROOT, stdout=said, stderr=said, env=os.environ | {"TMPDIR": str(temporary)}
             )
-        family: list[psutil.Process] = []
-        try:
-            if not kills:
-                while child.poll() is None and not [*(lake / "_work").glob("run_of_demo*/*")]:
-                    time.sleep(0.02)  # until a run has begun
-                deadline = time.monotonic() + chance.uniform(0, 2)
-                while time.monotonic() < deadline and child.poll() is None:
-                    time.sleep(0.02)
-                family = child.children(recursive=True) if child.is_running() else []
-                if child.poll() is None:
-                    child.send_signal(signal.SIGKILL)
-                    kills += 1
-            child.wait(ENDS)
-            psutil.wait_procs(family, 30)
-        finally:
-            for process in [child, *family]:
-                if process.is_running():
-                    process.kill()
-        if child.returncode == 0:
-            break
-    assert child.returncode == 0 and kills >= 1, log.read_text()
+
+    child = started()
+    processes = [child]
+    try:
+        assert wait(lambda: [*(lake / "_work").glob("run_of_demo*/*")] or child.poll() is not None, ENDS, 0.02)
+        time.sleep(chance.uniform(0, 2))
+        processes += child.children(recursive=True)
+        child.send_signal(signal.SIGKILL)
+        assert child.wait(ENDS) == -signal.SIGKILL, log.read_text()
+        psutil.wait_procs(processes, 30)
+        processes.append(started())
+        assert processes[-1].wait(ENDS) == 0, log.read_text()
+    finally:
+        for process in processes:
+            if process.is_running():
+                process.kill()
     assert all_tables(lake) == all_tables(published)
     assert states(lake) == states(published)
     assert leftovers(lake) == []
 
 
 def test_what_runs_elsewhere_is_running_and_then_what_the_other_made_of_it(
-    published: Path,
-    tmp_path: Path,
-    runner: Runner,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    published: Path, tmp_path: Path, runner: Runner, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lake = copy_lake(published, tmp_path / "lake")
     write_settings(lake, skews={"control": "2s"})

@@ -12,16 +12,7 @@ from lowwater_generator import GeneratedCapture
 
 from lowwater.instants import HOUR, format_instant
 from tests.capturemaker import pcap_bytes, tcp, udp
-from tests.replay.support import (
-    QUERIES,
-    START,
-    Said,
-    ingest_all,
-    leftovers,
-    lowwater,
-    states,
-    write_settings,
-)
+from tests.replay.support import QUERIES, START, Said, ingest_all, leftovers, lowwater, states, write_settings
 
 SECOND = 1_000_000_000
 BEGIN = 1_000_000 * SECOND
@@ -111,20 +102,3 @@ def test_a_missing_capture_stops_its_interval_whatever_later_captures_say(
     assert shown.code == 0
     assert f"link 'main1': no capture covers {since}" in " ".join(shown.out.split())
     assert leftovers(lake) == []
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("options", "says"),
-    [
-        (("nodemo", "2026-01-01T00:00Z", "2026-01-01T01:00Z"), "there is no query set 'nodemo'\n  hint: did you mean"),
-        (("demo", "2026-01-01T00:30Z", "2026-01-01T01:30Z"), "is not made of whole intervals of 1h"),
-        (("demo", "2026-01-01T01:00Z", "2026-01-01T01:00Z"), "--from 2026-01-01T01:00:00Z is not before --to"),
-        (("demo", "2026-01-01T02:00Z", "2026-01-01T01:00Z"), "--from 2026-01-01T02:00:00Z is not before --to"),
-    ],
-)
-def test_a_replay_of_nothing(options: tuple[str, str, str], says: str, packets: Path) -> None:
-    name, start, end = options
-    said = lowwater("replay", name, "--lake", packets, "--from", start, "--to", end)
-    assert said.code == 1
-    assert says in said.err

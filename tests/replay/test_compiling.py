@@ -19,10 +19,7 @@ from lowwater.replay.stages.inputs import LowInputs
 from lowwater.threads import each_on_threads
 from tests.capturemaker import pcap_bytes, udp
 
-QUERIES = (
-    "SELECT time, len/1013 AS x FROM UDP",
-    "DEFINE { query_name 'b'; } SELECT time, len/1019 AS y FROM a.UDP",
-)
+QUERIES = ("SELECT time, len/1013 AS x FROM UDP", "DEFINE { query_name 'b'; } SELECT time, len/1019 AS y FROM a.UDP")
 
 
 def said(inputs: LowInputs, folder: Path, few: int) -> list[str]:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,6 +22,7 @@ from tests.replay.support import (
     replay_range,
     states,
     table_rows,
+    wait,
 )
 
 if TYPE_CHECKING:
@@ -44,7 +43,7 @@ def test_kill_during_high_then_retry(published: Path, lake: Path, runner: Runner
         child = psutil.Popen(command(lake), cwd=ROOT, stdout=said, stderr=said, env=environment)
     family: list[psutil.Process] = []
     try:
-        assert wait(lambda: begun(lake) or child.poll() is not None, STARTS), log.read_text()
+        assert wait(lambda: begun(lake) or child.poll() is not None, STARTS, 0.02), log.read_text()
         family = child.children(recursive=True)
         assert "java" in {process.name() for process in family}
         child.send_signal(signal.SIGKILL)
@@ -73,13 +72,3 @@ def command(lake: Path) -> list[str]:
 def begun(lake: Path) -> list[Path]:
     """Folders of output rows: the high level is at work."""
     return list((lake / "_work").glob("*/*/high/*/rows"))
-
-
-def wait(condition: Callable[[], object], seconds: float) -> bool:
-    """Polls until a condition holds; whether it did in time."""
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        if condition():
-            return True
-        time.sleep(0.02)
-    return False

@@ -110,10 +110,7 @@ def test_a_file_of_a_function_is_an_input(call: str, old: str, new: str, lake: P
 def test_a_changed_setting_is_named(lake: Path) -> None:
     before = parts(lake, "flows")
     write_settings(lake, skews={"main1": "2s"}, policy="wait")
-    assert changed(before, lake) == [
-        "link control: policy was publish, is wait",
-        "link main1: skew was 1s, is 2s",
-    ]
+    assert changed(before, lake) == ["link control: policy was publish, is wait", "link main1: skew was 1s, is 2s"]
     text = (lake / "lowwater.toml").read_text()
     first = parts(lake, "flows", 0)
     (lake / "lowwater.toml").write_text(text.replace("2026-01-01T00:00:00Z", "2026-01-01T00:00:01Z", 1))
@@ -170,12 +167,6 @@ def seen(lake: Path, policy: str, start: int, patient: bool = True) -> LinkReadi
     """What the sensor sees with a policy of control; main1 and main2 have policy `fail`."""
     write_settings(lake, policy=policy)
     return link_readiness(job(lake), start, start + HOUR, patient)
-
-
-@pytest.mark.parametrize("policy", ["fail", "wait", "exclude"])
-def test_an_interval_whose_links_have_reported_is_ready(lake: Path, policy: str) -> None:
-    assert seen(lake, policy, START).ready
-    assert seen(lake, policy, START, patient=False).ready
 
 
 def test_a_capture_that_has_not_come_is_waited_for(lake: Path) -> None:

@@ -12,7 +12,7 @@ from lowwater_generator import generate
 from lowwater.instants import HOUR, SECOND, format_instant
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.captures import read_captures
-from lowwater.lake.tables import open_table
+from lowwater.lake.tables import existing
 from lowwater.replay.job import Job
 from lowwater.replay.schedule.backfill import backfill
 from lowwater.replay.schedule.due import DueSelection, due, end_of_rows, statuses
@@ -138,8 +138,7 @@ def test_a_lake_whose_link_ends_with_its_last_record_has_the_rows_of_a_run(
     for name in QUERIES_OF:
         with (out / f"{name}.csv").open(encoding="utf-8", newline="") as file:
             shown = sorted(tuple(sorted(each.items())) for each in csv.DictReader(file))
-        table = open_table(lake / "tables" / name)
-        assert table is not None
+        table = existing(lake / "tables" / name)
         rows = query_columns(table.to_pyarrow_table()).to_pylist()
         wanted = [{key: "" if value is None else str(value) for key, value in each.items()} for each in rows]
         assert sorted(tuple(sorted(each.items())) for each in wanted) == shown and shown, name

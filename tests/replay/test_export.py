@@ -54,12 +54,7 @@ def add(root: Path, link: str, *captures: Path, payload: Any = "all") -> None:
 
 
 def selected(
-    root: Path,
-    *links: str,
-    where: str | None = None,
-    protocol: str = "ETH",
-    start: int = 0,
-    end: int = END_OF_TIME,
+    root: Path, *links: str, where: str | None = None, protocol: str = "ETH", start: int = 0, end: int = END_OF_TIME
 ) -> Selection:
     lake, config = open_lake(root, make=False), load_config(root)
     return select(lake, config, exported_links(lake, config, links), read_predicate(where, protocol), start, end)

@@ -17,15 +17,13 @@ from lowwater_generator import GeneratedCapture, generate
 from lowwater.catalog.state_json import read_state, write_state
 from lowwater.errors import LakeError, LowwaterError
 from lowwater.instants import HOUR
-from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.runs import DONE, PUBLISH, ReplayRow, record_replays
 from lowwater.lake.results import publish as publishes
 from lowwater.lake.results.pins import publishing
-from lowwater.lake.results.streams import fingerprint, other_states, state_folder
+from lowwater.lake.results.streams import fingerprint, state_folder
 from lowwater.replay.job import Job
 from lowwater.replay.schedule.backfill import Order, backfill
 from lowwater.replay.schedule.due import DueSelection, due, statuses
-from lowwater.storage import paths
 from tests.replay.support import (
     END,
     HOURS,
@@ -292,42 +290,3 @@ def test_states_of_an_older_lake_are_made_anew_and_never_loaded(
     assert not loaded.exists()
     pickle.loads(pickle.dumps(Trap(loaded)))
     assert loaded.exists(), "the trap works"
-
-
-def publish(lake: Path, digest: str) -> Path:
-    """Records the first hour as published from inputs of this digest; where its state would lie."""
-    row = ReplayRow("chain", "hosts", START, START + HOUR, PUBLISH, DONE, time_ns(), digest=digest)
-    record_replays(open_lake(lake), [row])
-    return state_folder(open_lake(lake), "chain", "hosts", START, START + HOUR, digest)
-
-
-@pytest.mark.slow
-def test_an_interval_rests_on_the_publication_before(captures: list[GeneratedCapture], tmp_path: Path) -> None:
-    lake = lake_of(tmp_path / "lake", captures, "1h")
-
-    def digests() -> list[str]:
-        job = Job.open(lake, "chain", QUERIES)
-        spans = [(START, START + HOUR), (START + HOUR, START + 2 * HOUR)]
-        return [job.inputs(*span, job.captures()).digest(job.plan.queries[0]) for span in spans]
-
-    def require() -> None:
-        job = Job.open(lake, "chain", QUERIES)
-        job.inputs(START + HOUR, START + 2 * HOUR, job.captures()).require()
-
-    first = digests()
-    with pytest.raises(LakeError, match="replay in order, from 2026-01-01T00:00:00Z"):
-        require()
-    publish(lake, "0" * 64).mkdir(parents=True)
-    require()
-    second = digests()
-    # Published anew from other inputs: what rests on it is stale, and its own inputs are what they were.
-    other = publish(lake, "1" * 64)
-    third = digests()
-    assert first[0] == second[0] == third[0] and len({first[1], second[1], third[1]}) == 3
-    with pytest.raises(
-        LakeError, match="continues from the state of the interval of 2026-01-01T00:00:00Z, which is not published"
-    ):
-        require()
-    other.mkdir()
-    paths.remove_tree(*other_states(other))
-    assert [path.name for path in other.parent.iterdir()] == [other.name]

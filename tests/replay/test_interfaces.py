@@ -12,7 +12,7 @@ from lowwater.documents import FILE_NAME
 from lowwater.instants import HOUR
 from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import Lake, open_lake
-from lowwater.lake.tables import open_table
+from lowwater.lake.tables import existing
 from lowwater.replay.job import Job
 from lowwater.replay.schedule.backfill import backfill
 from lowwater.replay.schedule.due import DueSelection, due, statuses
@@ -59,8 +59,7 @@ def test_an_hour_with_an_adapter_unplugged_is_covered_and_named(tmp_path: Path, 
     run(lakes["together"], queries, runner)
     expected = sorted((BASE // HOUR + hour, f"pc/{name}", 60) for hour, names in enumerate(HOURS) for name in names)
     for lake in lakes.values():
-        table = open_table(lake.table("hourly"))
-        assert table is not None
+        table = existing(lake.table("hourly"))
         rows = table.to_pyarrow_table().select(["tb", "link", "packets"]).to_pylist()
         assert sorted(tuple(row.values()) for row in rows) == expected
         assert [row.state for row in statuses(lake.root, queries)] == ["done"] * 3 + ["provisional"]

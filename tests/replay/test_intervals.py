@@ -15,7 +15,7 @@ from lowwater_generator import GeneratedCapture, generate
 from lowwater.config import Config, Link
 from lowwater.instants import HOUR, SECOND
 from lowwater.lake.results.streams import stream_parts
-from lowwater.lake.tables import open_table
+from lowwater.lake.tables import existing
 from lowwater.plan.context import Links
 from lowwater.plan.queryset import plan_files
 from lowwater.replay.progress import Progress
@@ -143,8 +143,7 @@ def reference_rows(captures: list[tuple[str, Path]], out: Path) -> dict[str, Cou
 
 def as_text(lake: Path, query: str) -> Counter[tuple[str, ...]]:
     """The rows of a table as `run` writes them."""
-    table = open_table(lake / "tables" / query)
-    assert table is not None
+    table = existing(lake / "tables" / query)
     rows = query_columns(table.to_pyarrow_table())
     return Counter(tuple("" if v is None else str(v) for v in row.values()) for row in rows.to_pylist())
 

@@ -48,13 +48,7 @@ def test_windows_of_local_days(tmp_path: Path, interval: int | None) -> None:
         " DEFINE { query_name 'd'; visibility 'internal'; }"
         " SELECT local_day(time, 'Europe/Berlin') AS day FROM main1.DataProtocol"
     )
-    assert rows(tmp_path, query, interval=interval) == [
-        (20539, 24),
-        (20540, 47),
-        (20541, 47),
-        (20542, 25),
-        (20543, 1),
-    ]
+    assert rows(tmp_path, query, interval=interval) == [(20539, 24), (20540, 47), (20541, 47), (20542, 25), (20543, 1)]
 
 
 @pytest.mark.slow

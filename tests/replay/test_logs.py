@@ -54,19 +54,20 @@ def prepared(folder: Path) -> tuple[Plan, list[tuple[str, Path]], dict[str, Link
     return plan, captures, links
 
 
-def check(folder: Path, runner: Runner | None, interval: int | None = None) -> None:
-    plan, captures, links = prepared(folder)
-    engine = "reference" if runner is None else "process"
+@pytest.mark.slow
+@pytest.mark.parametrize(("engine", "interval"), [("reference", None), ("process", 100 * SECOND)])
+def test_logs_join_with_packets(engine: Any, interval: int | None, tmp_path: Path, runner: Runner) -> None:
+    plan, captures, links = prepared(tmp_path)
     request = RunRequest(
-        plan, Config(links=links), captures, folder / "out", "parquet", engine=engine, interval=interval
+        plan, Config(links=links), captures, tmp_path / "out", "parquet", engine=engine, interval=interval
     )
-    summary = run(request, Progress(quiet=True), runner)
+    summary = run(request, Progress(quiet=True), runner if engine == "process" else None)
     made = pair()[0]
     seen = [talk for talk in made if talk.number not in LOST]
 
     def rows(name: str) -> list[tuple[Any, ...]]:
         return sorted(
-            (tuple(row.values()) for row in pq.read_table(folder / "out" / f"{name}.parquet").to_pylist()), key=repr
+            (tuple(row.values()) for row in pq.read_table(tmp_path / "out" / f"{name}.parquet").to_pylist()), key=repr
         )
 
     ported = [talk for talk in made if talk.kind != "echo"]
@@ -95,17 +96,6 @@ def check(folder: Path, runner: Runner | None, interval: int | None = None) -> N
     counts = {kind: sum(talk.kind == kind for talk in seen) for kind in ("dns", "stream")}
     assert summary["links"]["eve"]["left_out"] == {"alert": counts["stream"], "dns": counts["dns"], "stats": 1}
     assert "left_out" not in summary["links"]["conn"]
-
-
-@pytest.mark.slow
-def test_the_reference_engine_joins_logs_with_packets(tmp_path: Path) -> None:
-    check(tmp_path, None)
-
-
-@pytest.mark.slow
-def test_the_process_joins_logs_with_packets(tmp_path: Path, runner: Runner) -> None:
-    """In several intervals; the reference engine has one."""
-    check(tmp_path, runner, 100 * SECOND)
 
 
 SETTINGS = """

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lowwater.lake.layout import MALFORMED, QUALITY, open_lake
-from lowwater.lake.tables import open_table, read_rows
+from lowwater.lake.tables import existing, read_rows
 from lowwater.replay.job import Job
 from lowwater.replay.schedule.backfill import backfill
 from lowwater.replay.schedule.due import DueSelection, due
@@ -90,8 +90,7 @@ def test_records_and_packets_from_init_to_the_pages(tmp_path: Path, runner: Runn
         published |= {one.due.start for one in tried if one.published}
     assert published == {(BEGIN + hour * HOUR) * SECOND for hour in range(HOURS)}, tried
 
-    table = open_table(lake / "tables" / "beside")
-    assert table is not None
+    table = existing(lake / "tables" / "beside")
     rows = table.to_pyarrow_table(columns=["tb", "srcIP", "packets", "lines", "bytes"]).to_pylist()
     assert len(rows) == len(packets)
     for row in rows:

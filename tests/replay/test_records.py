@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from collections import Counter
 from collections.abc import Sequence
@@ -93,23 +92,18 @@ def ran(
     out: Path,
     runner: Runner | None = None,
     interval: int | None = None,
-) -> tuple[dict[str, list[tuple[Any, ...]]], dict[str, Any]]:
-    """The rows of every query, and the summary."""
+) -> dict[str, list[tuple[Any, ...]]]:
+    """The rows of every query."""
     captures = list(files.items())
     engine = "reference" if runner is None else "process"
     request = RunRequest(plan, Config(links=links), captures, out, "parquet", engine=engine, interval=interval)
-    summary = run(request, Progress(quiet=True), runner)
+    run(request, Progress(quiet=True), runner)
     tables = {query.name: pq.read_table(out / f"{query.name}.parquet") for query in plan.queries}
-    return {name: rows_of(table.to_pylist()) for name, table in tables.items()}, summary
+    return {name: rows_of(table.to_pylist()) for name, table in tables.items()}
 
 
 def rows_of(rows: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
     return [tuple(row.values()) for row in rows]
-
-
-def table(path: Path) -> list[dict[str, str]]:
-    """The rows of a CSV file with a header."""
-    return list(csv.DictReader(path.read_text(encoding="utf-8").splitlines()))
 
 
 def same(got: Sequence[tuple[Any, ...]], expected: Sequence[tuple[Any, ...]]) -> None:
@@ -153,7 +147,7 @@ class World:
 @pytest.mark.parametrize("seed", range(2))
 def test_the_reference_engine_gives_the_rows_of_sql(kind: str, seed: int, tmp_path: Path) -> None:
     world = World(kind, 10 * seed, tmp_path / "files", disorder=2 * seed)
-    got, _ = ran(world.plan(QUERIES), world.files, world.links(2 * seed), tmp_path / "out")
+    got = ran(world.plan(QUERIES), world.files, world.links(2 * seed), tmp_path / "out")
     world.check(got, QUERIES)
 
 
@@ -182,7 +176,7 @@ def test_packets_and_records_join(tmp_path: Path) -> None:
     """
     plan = planned(text, ("main", "log"), {"log": "json"}, protocol)
     links = {"main": Link(), "log": Link(kind="json")}
-    got, _ = ran(plan, {"main": tmp_path / "a.pcap", "log": tmp_path / "log.json"}, links, tmp_path / "out")
+    got = ran(plan, {"main": tmp_path / "a.pcap", "log": tmp_path / "log.json"}, links, tmp_path / "out")
     sql = duckdb.connect()
     sql.execute("CREATE TABLE p (time BIGINT, port BIGINT, len BIGINT)")
     ports = [(at // SECOND, int.from_bytes(frame[34:36], "big"), len(frame)) for at, frame in packets]
@@ -204,32 +198,24 @@ DEFINE { query_name 'test'; } SELECT time, seen_ms, noted, asked_us, schema FROM
 """
 
 
-def check_internal(folder: Path, runner: Runner | None) -> None:
+@pytest.mark.slow
+def test_internal_timestamps_are_arrivals(tmp_path: Path) -> None:
     """Arrivals go on from file to file."""
     times = [[5, 9, 7], [6, 8, 12, 11]]
     files = [
-        write(folder / f"{at}.csv", "".join(f"{BEGIN + each}\n" for each in part).encode())
+        write(tmp_path / f"{at}.csv", "".join(f"{BEGIN + each}\n" for each in part).encode())
         for at, part in enumerate(times)
     ]
     plan = plan_texts([("test.gsql", INTERNAL)], Links(("log",), kinds={"log": "csv"}))
     links = {"log": Link(kind="csv", skew="10s")}
-    engine = "reference" if runner is None else "process"
     captures = [("log", path) for path in files]
-    run(
-        RunRequest(plan, Config(links=links), captures, folder / "out", "parquet", engine=engine),
-        Progress(quiet=True),
-        runner,
-    )
+    request = RunRequest(plan, Config(links=links), captures, tmp_path / "out", "parquet", engine="reference")
+    run(request, Progress(quiet=True))
     clock, expected = 0, []
     for each in (each for part in times for each in part):
         clock = max(clock, BEGIN + each)
         expected.append((BEGIN + each, clock * 1000, clock, clock * 1_000_000, 12))
-    same(rows_of(pq.read_table(folder / "out" / "test.parquet").to_pylist()), expected)
-
-
-@pytest.mark.slow
-def test_internal_timestamps_are_arrivals(tmp_path: Path) -> None:
-    check_internal(tmp_path, None)
+    same(rows_of(pq.read_table(tmp_path / "out" / "test.parquet").to_pylist()), expected)
 
 
 PROGRESS = """PROTOCOL LOG {
@@ -278,8 +264,8 @@ def own_progress(seed: int, folder: Path) -> tuple[Plan, dict[str, Path], dict[s
 @pytest.mark.parametrize("interval", [None, 40 * SECOND])
 def test_the_process_makes_the_same_progress(interval: int | None, tmp_path: Path, runner: Runner) -> None:
     plan, files, links = own_progress(3, tmp_path)
-    theirs, _ = ran(plan, files, links, tmp_path / "reference")
-    got, _ = ran(plan, files, links, tmp_path / "out", runner, interval=interval)
+    theirs = ran(plan, files, links, tmp_path / "reference")
+    got = ran(plan, files, links, tmp_path / "out", runner, interval=interval)
     for name in OWN_PROGRESS:
         assert theirs[name], name
         same(got[name], theirs[name])

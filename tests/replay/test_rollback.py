@@ -17,8 +17,8 @@ from lowwater.lake.ledgers.runs import last_published
 from lowwater.lake.results.pins import pinned
 from lowwater.lake.results.publish import ROLLED_BACK_NOTE, PublishResult, publish
 from lowwater.lake.results.subscription import subscribe
-from tests.replay.deskmaker import AS_IT_IS, CHANGED, FIRST, SECOND, hour, make_lake, set_query, version
-from tests.replay.support import copy_lake, lowwater, replay_range, states
+from tests.replay.deskmaker import AS_IT_IS, CHANGED, FIRST, SECOND, copy_desk, hour, make_lake, set_query, version
+from tests.replay.support import lowwater, replay_range, states
 
 if TYPE_CHECKING:
     from lowwater.high.runner import Runner
@@ -40,10 +40,7 @@ def changed(
 
 @pytest.fixture
 def lake(changed: tuple[Path, int], tmp_path: Path) -> Path:
-    copied = copy_lake(changed[0], tmp_path / "lake")
-    settings = (copied / "lowwater.toml").read_text().replace(str(changed[0]), str(copied))
-    (copied / "lowwater.toml").write_text(settings)
-    return copied
+    return copy_desk(changed[0], tmp_path / "lake")
 
 
 def shown(lake: Path) -> dict[tuple[int, str], str]:
@@ -71,11 +68,7 @@ def test_rows_come_back_and_the_act_is_recorded(
     )
     assert hour(lake, FIRST) != wrong and hour(lake, SECOND) == other
     commit = DeltaTable(str(lake / "tables/talkers")).history(1)[0]
-    assert json.loads(commit[ROLLED_BACK_NOTE]) == {
-        "version": before,
-        "by": "ann",
-        "why": "it loses short packets",
-    }
+    assert json.loads(commit[ROLLED_BACK_NOTE]) == {"version": before, "by": "ann", "why": "it loses short packets"}
     row = last_published(open_lake(lake), "talkers", "talkers", *FIRST)
     assert row is not None and row.state == "rolled back" and row.rows == len(hour(lake, FIRST))
     assert json.loads(row.accounting)["rolled_back"]["by"] == "ann"
@@ -140,12 +133,8 @@ def test_it_stands_until_inputs_change_or_it_is_lifted(lake: Path, changed: tupl
 def test_what_cannot_be_rolled_back_is_refused(lake: Path, changed: tuple[Path, int]) -> None:
     because = ("--because", "no")
     newest = version(lake)
-    said = lowwater("rollback", "talkers", "--lake", lake, *AT, "--to", newest, *because)
-    assert said.code == 1 and "is the newest one" in said.err
     said = lowwater("rollback", "talkers", "--lake", lake, *AT, "--to", 0, *because)
     assert said.code == 1 and "in version 0 the interval of 2026-01-01T00:00:00Z is not published" in said.err
-    said = lowwater("rollback", "talkers", "--lake", lake, *AT, "--lift", *because)
-    assert said.code == 1 and "is not rolled back" in said.err
     assert lowwater("rollback", "talkers", "--lake", lake, *AT, *because).code == 2
     assert lowwater("rollback", "talkers", "--lake", lake, *AT, "--to", 1, "--because", " ").code == 2
     assert version(lake) == newest

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -17,7 +16,6 @@ from lowwater.cli.main import main
 from lowwater.config import load_config
 from lowwater.errors import AwayError, SparkError
 from lowwater.instants import HOUR, format_instant
-from lowwater.plan.context import Links
 from lowwater.replay.job import Job
 from lowwater.replay.progress import Progress
 from lowwater.replay.schedule.looks import Looker
@@ -29,14 +27,11 @@ from lowwater.threads import each_on_threads
 from tests.replay.support import DEMO, QUERIES, ROOT, START, copy_lake, states
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
     from pyspark.sql import SparkSession
 
     from lowwater.replay.job import IntervalInputs
     from lowwater.threads import TaskMap
 
-LINKS = Links(("main1",))
 NO_JAVA = """
 import sys
 from lowwater.errors import LowwaterError
@@ -52,9 +47,6 @@ for _ in range(2):
     except LowwaterError as error:
         print(error.message.splitlines()[0])
 """
-
-
-CLUSTER = "spark://127.0.0.1:7077"
 
 
 def without_java(folder: Path) -> dict[str, str]:
@@ -190,15 +182,3 @@ def scanned(inputs: IntervalInputs, tasks: TaskMap) -> list[tuple[Any, ...]]:
     counts = [(each.link, each.sane, each.minutes, each.violations.to_pydict()) for each in found]
     profiles = [(each.bytes, each.addressed, each.silence, each.talkers) for each in (scan.profile for scan in found)]
     return [(*count, *profile) for count, profile in zip(counts, profiles, strict=True)]
-
-
-@pytest.mark.slow
-def test_scans_and_their_counts_are_sent(packets: Path) -> None:
-    """To workers and back, the packets of each link once."""
-    job = Job.open(packets, "demo", QUERIES)
-    inputs = job.inputs(START, START + HOUR, job.captures())
-
-    def sent(function: Callable[[Any], Any], arguments: Iterable[Any]) -> Iterable[Any]:
-        return [pickle.loads(pickle.dumps(function(pickle.loads(pickle.dumps(each))))) for each in arguments]
-
-    assert scanned(inputs, sent) == scanned(inputs, each_on_threads)

@@ -84,21 +84,6 @@ def test_56_years_between_two_hours_of_packets_are_a_few_lines(from_1970: Path) 
 
 
 @pytest.mark.slow
-def test_three_days_between_two_captures_are_one_line(tmp_path: Path) -> None:
-    first, last = (probe(tmp_path / f"{at}.pcap", [SET + at * HOUR, SET + (at + 1) * HOUR - SECOND]) for at in (0, 73))
-    since, until = SET, SET + 74 * HOUR - SECOND
-    lake = lake_of(tmp_path / "lake", since, until, "fail", TEXT, first, last)
-    (gap,) = [each for each in due(opened(lake), DueSelection()) if each.intervals > 1]
-    assert lines([gap]) == [(490_897, 72, 0)]
-    assert gap.blocked.count("no capture covers") == 1 and 'policy = "publish"' in gap.blocked
-    said = lowwater("plan", "--lake", lake, "--queries", QUERIES)
-    assert "(72 intervals)" in said.out and len(said.out.splitlines()) < 12
-    lowwater(
-        "backfill", "--lake", lake, "--queries", QUERIES, "--from", "2026-01-01T01:00Z", "--to", "2026-01-04T01:00Z"
-    )
-
-
-@pytest.mark.slow
 def test_a_silence_is_run_once_and_hands_a_state_on(tmp_path: Path, runner: Runner) -> None:
     """In order of intervals or as a whole, a chained query and one of hours give the same rows."""
     far = SET + 500 * HOUR

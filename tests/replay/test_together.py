@@ -8,22 +8,17 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 
-from lowwater.errors import BusyError
 from lowwater.instants import HOUR, format_instant
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.runs import read_replays
 from lowwater.lake.results.streams import stream_files
 from lowwater.lake.tables import safe_name
-from lowwater.replay.interval import replay
-from lowwater.replay.job import Job
-from lowwater.replay.progress import Progress
 from lowwater.storage.locks import here
 from tests.replay.support import DEMO, QUERIES, ROOT, START, all_tables, each_query, leftovers, states, table_rows
 
@@ -73,29 +68,6 @@ def test_two_runs_of_one_interval(published: Path, lake: Path) -> None:
     assert recorded(lake) == recorded(published)
     assert states(lake) == each_query("done", "missing", "missing")
     assert leftovers(lake) == []
-
-
-@pytest.mark.nightly
-def test_a_run_of_another_length_that_overlaps(published: Path, lake: Path) -> None:
-    """Its interval begins half an hour later: both would publish the second half of the hour."""
-    whole = Job.open(lake, "demo", QUERIES)
-    half = replace(whole, length=HOUR // 2)
-    run = begin(lake, 0)
-    try:
-        (lake.parent / "go").touch()
-        deadline = time.monotonic() + ENDS
-        while not [*(lake / "_work").glob("run_of_demo*/*")]:
-            assert time.monotonic() < deadline and run.poll() is None, said(lake)
-            time.sleep(0.02)
-        with pytest.raises(BusyError, match=f"process {run.pid} on .* is at work on 2026-01-01T00:"):
-            replay(half, START + HOUR // 2, START + HOUR, None, Progress(quiet=True))
-        assert run.wait(ENDS) == 0, said(lake)
-    finally:
-        run.kill()
-        run.wait()
-    rows = read_replays(open_lake(lake), "demo")
-    assert {(row.interval_start, row.interval_end) for row in rows} == {HOUR_1}, "who was refused leaves no word"
-    assert all_tables(lake) == {query: table_rows(published, query, *HOUR_1) for query in DEMO}
 
 
 def begin(lake: Path, number: int) -> subprocess.Popen[bytes]:

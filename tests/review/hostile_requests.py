@@ -102,10 +102,7 @@ REQUESTS = {
     ),
     "an image of another site": _with("Sec-Fetch-Site: cross-site", "Sec-Fetch-Mode: no-cors", "Sec-Fetch-Dest: image"),
     "odd fetch headers": _with(
-        "Sec-Fetch-Site: \xff",
-        "Sec-Fetch-Mode: a, b",
-        "Sec-Fetch-User: ?2",
-        "Origin: \x80://[",
+        "Sec-Fetch-Site: \xff", "Sec-Fetch-Mode: a, b", "Sec-Fetch-User: ?2", "Origin: \x80://["
     ),
     "an origin that is none": _with(FORM + "Content-Length: 6\r\nOrigin: http://[", method="POST", body="seal=1"),
     "forwarded": _with(

@@ -13,22 +13,12 @@ import pyarrow as pa
 from lowwater.capture.content.retention import DECODER_VERSION
 from lowwater.cluster import TaskRun
 from lowwater.instants import HOUR, SECOND, format_instant, parse_instant
-from lowwater.lake.layout import (
-    CAPTURES,
-    HEARTBEATS,
-    LATENESS,
-    METRICS,
-    QUALITY,
-    QUARANTINE,
-    REPLAYS,
-    Lake,
-    open_lake,
-)
+from lowwater.lake.layout import CAPTURES, HEARTBEATS, LATENESS, METRICS, QUALITY, QUARANTINE, REPLAYS, Lake, open_lake
 from lowwater.lake.ledgers.captures import Capture
 from lowwater.lake.ledgers.runs import ReplayRow
 from lowwater.lake.tables import append_rows, interval_label
 from lowwater.replay.job import Job
-from tests.lake.support import put_table
+from tests.lake.support import covering, put_table
 
 START = parse_instant("2025-01-01T00:00:00Z")
 SKIPPED, MISSING = 97, 7
@@ -50,33 +40,18 @@ SELECT tb, srcIP, count(*) as cnt FROM [links].IPV4 GROUP BY time/60 as tb, srcI
 def capture(link: str, at: int, **changed: object) -> Capture:
     """The capture of an hour."""
     begin = START + at * HOUR
-    made = Capture(
-        link=link,
-        capture=f"{link}{at:060}",
-        path=f"captures/{link}/{link}_{at}.pcap",
-        bytes=1000,
-        format="pcap",
-        link_type="EN10MB",
-        packets=100,
-        undecoded=0,
-        malformed=0,
-        first=begin,
-        last=begin + HOUR - 1,
-        smallest=begin,
-        largest=begin + HOUR - 1,
-        median=begin + HOUR // 2,
-        covers_from=begin,
-        covers_to=begin + HOUR,
-        declared_from=begin,
-        declared_to=begin + HOUR,
-        ended_cleanly=True,
-        largest_ahead=0,
-        smallest_jump=None,
-        decoder_version=DECODER_VERSION,
-        ingested_at=1,
-        attempt=f"{link}{at}",
-    )
-    return Capture(**asdict(made) | changed)  # type: ignore[arg-type]
+    told: dict[str, Any] = {
+        "link": link,
+        "capture": f"{link}{at:060}",
+        "path": f"captures/{link}/{link}_{at}.pcap",
+        "bytes": 1000,
+        "packets": 100,
+        "declared_from": begin,
+        "declared_to": begin + HOUR,
+        "decoder_version": DECODER_VERSION,
+        "attempt": f"{link}{at}",
+    }
+    return covering(begin, begin + HOUR, **{**told, **changed})
 
 
 def table(rows: list[dict[str, object]], schema: pa.Schema) -> pa.Table:

@@ -221,11 +221,7 @@ def test_pages_stay_small_however_long_the_history(ledgers: Ledgers) -> None:
 def test_what_is_not_covered_is_marked_and_not_drawn_as_zero() -> None:
     bars = history([("1 Jan 00:00", 5.0, "done"), ("1 Jan 01:00", None, ""), ("1 Jan 02:00", 0.0, "done")], "rows")
     assert bars is not None
-    assert [(bar.height, bar.kind) for bar in bars.bars] == [
-        (100, "done"),
-        (100, "absent"),
-        (0, "done"),
-    ]
+    assert [(bar.height, bar.kind) for bar in bars.bars] == [(100, "done"), (100, "absent"), (0, "done")]
     assert bars.bars[1].text == "1 Jan 01:00: not covered"
     assert history([("1 Jan 00:00", None, "")], "rows") is None
     curve = Curve("n", (3.0, 0.0, 0.0, 4.0))

@@ -50,12 +50,7 @@ def routes(ledgers: Ledgers) -> list[tuple[str, str]]:
 @pytest.mark.slow
 def test_no_route_answers_without_the_token(lake: tuple[Path, Path]) -> None:
     app = Door(guarded(Ledgers(*lake), Access(None, None)), TOKEN, None, pause=0)
-    for method, path in [
-        *routes(Ledgers(*lake)),
-        ("GET", "/login/x"),
-        ("POST", "/index.html"),
-        ("GET", "/x/../login"),
-    ]:
+    for method, path in [*routes(Ledgers(*lake)), ("GET", "/login/x"), ("POST", "/index.html"), ("GET", "/x/../login")]:
         wrong: list[dict[str, str]] = [
             {},
             {"Authorization": "Bearer no"},

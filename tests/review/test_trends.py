@@ -8,7 +8,7 @@ from lowwater_review import Ledgers, render
 from lowwater_review.trends import subjects, summaries, trend
 
 from lowwater.instants import HOUR
-from lowwater.lake.tables import open_table
+from lowwater.lake.tables import existing
 from tests.review.ledgers import LINKS, SPIKE, START, make, volume
 
 pytestmark = pytest.mark.slow
@@ -33,8 +33,7 @@ def ledgers(tmp_path_factory: pytest.TempPathFactory) -> Ledgers:
 
 def test_days_and_what_is_unusual_are_those_of_duckdb(ledgers: Ledgers) -> None:
     snapshot = ledgers.now()
-    table = open_table(snapshot.lake.metrics)
-    assert table is not None
+    table = existing(snapshot.lake.metrics)
     metrics = table.to_pyarrow_table()  # noqa: F841 - DuckDB reads it by its name
     found = trend(snapshot, "link", "main1", "q")
     series = {each.measure.name: each for each in found.series}

@@ -51,12 +51,6 @@ FILES += ("/results/{set_name}/{query}/packets.pcapng", "/assets/{name:path}", "
 WIDTHS = (390, 768, 1024, 1440, 2560)
 THEMES = ("light", "dark")
 LONG = "transatlantic_backbone_measurement_point_northern_exchange_router_interface"
-MESSAGES = (
-    f"{LONG}_03, 2026-01-01T07:00:00Z to 2026-01-01T08:00:00Z: no capture covers 2026-01-01T07:00:00.000001Z to "
-    "2026-01-01T07:59:59.999999Z, and rows of the interval could be wrong; captures "
-    f"{LONG}_20260101T060000Z.pcap and {LONG}_20260101T080000Z.pcap lie beside the gap",
-    "control, 2026-01-01T01:00:00Z to 2026-01-01T02:00:00Z: 19.4s are left out",
-)
 
 MEASURE = """
 () => {

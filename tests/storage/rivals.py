@@ -50,14 +50,7 @@ COMMANDS = {
     "streams": ["streams"],
     "doctor": ["doctor"],
 }
-WRITES = {
-    "ingest": 14,
-    "backfill": 60,
-    "backfill of two at once": 60,
-    "maintain": 14,
-    "rollback": 14,
-    "lift": 5,
-}
+WRITES = {"ingest": 14, "backfill": 60, "backfill of two at once": 60, "maintain": 14, "rollback": 14, "lift": 5}
 """Commands that write, and how often about."""
 READERS = "status", "rows", "plan"
 REASONS = re.compile(

@@ -53,11 +53,7 @@ def zstandard(data: bytes) -> bytes:
 @pytest.mark.slow
 @pytest.mark.parametrize("packed", [plain, gzip.compress, zstandard])
 def test_a_capture_in_a_store_has_the_rows_of_a_file(
-    root: ObjectPath,
-    proxy: Proxy,
-    captures: list[GeneratedCapture],
-    tmp_path: Path,
-    packed: Callable[[bytes], bytes],
+    root: ObjectPath, proxy: Proxy, captures: list[GeneratedCapture], tmp_path: Path, packed: Callable[[bytes], bytes]
 ) -> None:
     data = packed(captures[0].path.read_bytes())
     (tmp_path / "a.pcap").write_bytes(data)

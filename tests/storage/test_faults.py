@@ -6,7 +6,6 @@ import re
 from contextlib import suppress
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 
 from lowwater.config import Config
@@ -23,12 +22,9 @@ from lowwater.storage import objects, objects as snapshots, paths
 from lowwater.storage.failures import store_error
 from lowwater.storage.object_paths import ObjectPath
 from tests.capturemaker import pcap_bytes, udp
+from tests.lake.test_joining import row
 from tests.storage.faults import SCHEMA, as_another_process, stored, try_seed
 from tests.storage.servers import Proxy, Rule
-
-
-def row(value: int) -> pa.Table:
-    return pa.table({"part": ["a"], "value": [value]}, SCHEMA)
 
 
 @pytest.mark.slow

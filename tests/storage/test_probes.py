@@ -22,7 +22,7 @@ from lowwater.errors import LakeError
 from lowwater.storage import paths, probes
 from lowwater.storage.object_paths import ObjectPath
 from lowwater.storage.probes import MISSING, OK, WARNING, Finding, findings
-from tests.replay.support import lowwater
+from tests.replay.support import listening, lowwater
 from tests.storage import gateway
 from tests.storage.servers import BUCKET, Proxy, Rule
 
@@ -114,13 +114,8 @@ def lying(server: int, *lies: str) -> Iterator[str]:
 
         do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = forward
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as listener:
-        listener.daemon_threads = True
-        threading.Thread(target=listener.serve_forever, daemon=True).start()
-        try:
-            yield f"http://127.0.0.1:{listener.server_address[1]}"
-        finally:
-            listener.shutdown()
+    with listening(ThreadingHTTPServer(("127.0.0.1", 0), Handler)) as listener:
+        yield f"http://127.0.0.1:{listener.server_address[1]}"
 
 
 def of(found: list[Finding]) -> dict[str, Finding]:

@@ -19,7 +19,7 @@ from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.locks import folder_of_run, handed_over, hold_range
 from lowwater.lake.maintain import maintain
-from lowwater.lake.tables import open_table
+from lowwater.lake.tables import existing
 from lowwater.storage import paths
 from lowwater.storage.captures import capture_path
 from lowwater.storage.object_paths import ObjectPath
@@ -106,6 +106,5 @@ def test_captures_that_are_handed_over_have_the_same_packets(
 
 
 def rows_of(lake: Lake) -> list[dict[str, Any]]:
-    table = open_table(lake.packets)
-    assert table is not None
+    table = existing(lake.packets)
     return sorted(table.to_pyarrow_table().to_pylist(), key=lambda row: row["position"])
