@@ -326,7 +326,6 @@ def test_strings_of_numbers(tmp_path: Path) -> None:
 
 # Aggregates over values in any order
 
-VALUES = st.lists(st.integers(-50, 50) | FLOATS, max_size=40)
 MERGEABLE = [
     ("count_distinct", (Type.FLOAT,), ()),
     ("approx_count_distinct", (Type.FLOAT,), ()),

@@ -100,19 +100,6 @@ def test_a_null_is_seen_wherever_it_lies(
     assert found == Counter((each["timestamp"] // SECOND, each["srcPort"], each["destPort"]) for each in packets)
 
 
-def expected(packets: list[Row]) -> dict[str, int]:
-    """The outcomes of all conjuncts together, by their text."""
-    found = {"filtered": 0, "failed": 0, "accepted": 0}
-    for packet in packets:
-        ttl, value = packet["ttl"], packet["id"]
-        large = value is not None and (value > 0 or abs(value) ** 4 >= 1 << 63)
-        failed = ttl == 0 or large
-        true = packet["destPort"] == 80 and ttl == 2 and packet["len"] < 90 and value is not None and not failed
-        true = bool(true and value**4 > 1)
-        found["accepted" if true else "failed" if failed else "filtered"] += 1
-    return found
-
-
 TEXT = """DEFINE {{ query_name few; }} PARAM {{ least uint; most float; host string; source ip; }}
 SELECT tb, count(*) AS cnt FROM L.DataProtocol WHERE len > $least AND len < $most AND srcIP <> $source
 AND interface <> $host AND len + {extra} > -$least GROUP BY time/$least AS tb"""

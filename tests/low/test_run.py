@@ -12,7 +12,7 @@ import pytest
 from lowwater.caches import cache_folder
 from lowwater.catalog.expr import Const
 from lowwater.catalog.values import Type
-from lowwater.errors import ConfigError, LowwaterError
+from lowwater.errors import ConfigError
 from lowwater.low import Bounds
 from lowwater.low.run import run_link
 from lowwater.low.settings import LowSettings
@@ -21,12 +21,6 @@ from tests.lftamaker import SECOND, Row, col, count, data, make, op, partial, re
 
 PLAIN = LowSettings(skew=SECOND, compiled=False)
 QUERY = make("q", {"time": col("time"), "srcIP": col("srcIP")}, [count(), partial("sum", col("len"))])
-
-
-def test_a_missing_column_is_named() -> None:
-    batch = records([{"timestamp": 1}]).drop_columns(["len"])
-    with pytest.raises(LowwaterError, match="link 'L' have no column 'len'"):
-        run_link([QUERY], "L", [batch], Bounds({"q": 0}, 0, SECOND), PLAIN, lambda _, __: None)
 
 
 def test_batches_have_the_schema_of_the_stream() -> None:

@@ -8,6 +8,7 @@ from lowwater.errors import QueryError, QueryErrors
 from lowwater.plan.context import Links
 from lowwater.plan.operators import Group, Join, LftaInput
 from lowwater.plan.queryset import Plan, plan_texts
+from tests.plan.binding_cases import CASES, GOLDEN, failure
 
 LINKS = Links(("control", "main1", "main2"), {"backbone": ("main1", "main2")})
 
@@ -62,8 +63,15 @@ def test_queries_over_queries_are_inlined_and_share_their_lftas() -> None:
     assert "query_name 'a'" in found.only("b").queries[0].text
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CASES)
+def test_the_error_of_a_text_without_a_meaning_is_that_of_the_golden(name: str) -> None:
+    error = failure(CASES[name])
+    assert f"{type(error).__name__}\n{error}\n" == (GOLDEN / f"plan_{name}.txt").read_text(encoding="utf-8")
+    assert error.line > 0 and error.column > 0
+
+
 def test_a_query_with_errors_does_not_hide_those_of_others() -> None:
-    """Texts without a meaning, and what is said of each: `binding_cases`."""
     text = (
         "DEFINE{query_name 'a';} SELECT scrIP, lenn FROM TCP;"
         "DEFINE{query_name 'b';} SELECT scrIP FROM a;"

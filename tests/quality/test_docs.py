@@ -18,7 +18,6 @@ HOSTILE = (
     "<script>alert('x')</script><img src=\"https://x.example/\" onerror=alert(1)> "
     '&lt;b> "$value" ${x} $$ {{ 7 * 7 }} `é`'
 )
-ROW = ("demo", "2026-01-01T00:00:00Z", "passed", "done", (), {"links": "demo/2026-01-01T00/links.html"})
 
 
 class Reader(Page):

@@ -148,13 +148,6 @@ def test_a_suite_that_is_edited_in_the_project_is_the_suite_of_the_next_audit(
     write(lake)
 
 
-@pytest.mark.slow
-def test_what_has_no_project_is_said(tmp_path: Path) -> None:
-    lake = open_lake(tmp_path / "lake")
-    said = lowwater("gx", "--lake", lake.root)
-    assert said.code == 1 and "nothing is published" in said.err
-
-
 TYPES = {pa.int64(): Type.INT, pa.float64(): Type.FLOAT, pa.string(): Type.STRING}
 BY_SPARK = [
     case

@@ -183,14 +183,6 @@ def test_the_gallery_passes_and_fails_as_by_hand(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_what_is_wrong_is_told_with_file_and_expectation(tmp_path: Path) -> None:
-    """What may be wrong: `a suite of people` in tests/hints/table.txt."""
-    wrong = {"type": BETWEEN, "kwargs": {"column": "prt", "min_value": 1}}
-    with pytest.raises(ConfigError, match=rf"/expectations/set/q\.json: expectation 2 \({BETWEEN}\)"):
-        written(tmp_path, {"type": COUNT, "kwargs": {"min_value": 1}}, wrong)
-
-
-@pytest.mark.slow
 def test_what_is_no_suite_is_refused(tmp_path: Path) -> None:
     write(tmp_path)
     path = suite_file(tmp_path, "set", "q")
