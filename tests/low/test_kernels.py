@@ -27,20 +27,13 @@ CONJUNCTS: list[Expr] = [
     op(Const(Type.STRING, "L"), "=", lit("L")),
 ]
 PACKETS = st.lists(
-    st.fixed_dictionaries(
-        {
-            "timestamp": st.integers(0, 200).map(lambda second: second * SECOND),
-            "ipversion": st.sampled_from([4, 6, None]),
-            "protocol": st.sampled_from([6, 17, None]),
-            "destPort": st.sampled_from([80, 53, None]),
-            "flags": st.sampled_from([2, None]),
-            "ttl": st.sampled_from([0, 2, 64, None]),
-            "len": st.sampled_from([60, 90]),
-            "id": st.sampled_from([0, 1, -1, 1 << 62, None]),
-        }
-    ),
+    st.fixed_dictionaries({"timestamp": st.integers(0, 200).map(lambda second: second * SECOND),
+                           "ipversion": st.sampled_from([4, 6, None]), "protocol": st.sampled_from([6, 17, None]),
+                           "destPort": st.sampled_from([80, 53, None]), "flags": st.sampled_from([2, None]),
+                           "ttl": st.sampled_from([0, 2, 64, None]), "len": st.sampled_from([60, 90]),
+                           "id": st.sampled_from([0, 1, -1, 1 << 62, None])}),
     max_size=12,
-)
+)  # fmt: skip
 
 
 @st.composite

@@ -24,27 +24,19 @@ def links_of(text: str) -> tuple[str, ...]:
 
 @pytest.mark.parametrize(
     ("source", "links"),
-    [
-        ("main1.TCP", ("main1",)),
-        ("[main2, control].TCP", ("control", "main2")),
-        ("[backbone].TCP", ("main1", "main2")),
-        ("[backbone, control].TCP", ("control", "main1", "main2")),
-        ("TCP", ("control", "main1", "main2")),
-    ],
-)
+    [("main1.TCP", ("main1",)), ("[main2, control].TCP", ("control", "main2")), ("[backbone].TCP", ("main1", "main2")),
+     ("[backbone, control].TCP", ("control", "main1", "main2")), ("TCP", ("control", "main1", "main2"))],
+)  # fmt: skip
 def test_sources_name_links_lists_sets_or_all(source: str, links: tuple[str, ...]) -> None:
     assert links_of(f"SELECT srcIP FROM {source}") == links
 
 
 @pytest.mark.parametrize(
     ("where", "below", "above"),
-    [
-        ("A.time - 3 <= B.time AND B.time <= A.time + 2", 3, 2),
-        ("B.time >= A.time AND A.time > B.time - 4", 0, 3),
-        ("A.time + 1 < B.time + 1 AND A.time + 9 > B.time", -1, 8),
-        ("A.time <= B.time + 5 AND A.time >= B.time - 5 AND A.time <= B.time + 2", 2, 5),
-    ],
-)
+    [("A.time - 3 <= B.time AND B.time <= A.time + 2", 3, 2), ("B.time >= A.time AND A.time > B.time - 4", 0, 3),
+     ("A.time + 1 < B.time + 1 AND A.time + 9 > B.time", -1, 8),
+     ("A.time <= B.time + 5 AND A.time >= B.time - 5 AND A.time <= B.time + 2", 2, 5)],
+)  # fmt: skip
 def test_bands_are_read_from_any_writing_of_their_bounds(where: str, below: int, above: int) -> None:
     (query,) = plan(f"SELECT A.time INNER_JOIN FROM main1.TCP A, main2.TCP B WHERE {where}").queries
     assert isinstance(query.logical, Join)

@@ -89,19 +89,9 @@ DEFINE { query_name 'unread'; visibility 'internal'; }
 SELECT time FROM UDP
 """
 KINDS = {
-    "selection",
-    "aggregation",
-    "running aggregation",
-    "sampling",
-    "windows",
-    "grouping sets",
-    "merge",
-    "RIGHT_OUTER_JOIN",
-    "FILTER_JOIN",
-    "WATCHLIST_JOIN",
-    "lfta",
-    "stream",
-}
+    "selection", "aggregation", "running aggregation", "sampling", "windows", "grouping sets", "merge",
+    "RIGHT_OUTER_JOIN", "FILTER_JOIN", "WATCHLIST_JOIN", "lfta", "stream",
+}  # fmt: skip
 
 
 def planned(text: str) -> Plan:

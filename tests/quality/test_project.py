@@ -189,11 +189,7 @@ def test_on_spark_the_gallery_the_notebook_and_delta_say_the_same(tmp_path: Path
     assert said["notebook"].startswith("on Spark: True") and "a.pcap" in said["notebook"]
     assert said["then"] == [[1, 2, 2, 3, 3, 4, 5, 7, 8], [1, 2, 2, 3, 3, 4, 5, 7]]
     assert sorted(map(tuple, said["changes"])) == [
-        (7, "delete"),
-        (7, "insert"),
-        (7, "insert"),
-        (8, "delete"),
-        (8, "insert"),
-    ]
+        (7, "delete"), (7, "insert"), (7, "insert"), (8, "delete"), (8, "insert"),
+    ]  # fmt: skip
     assert said["now"] == [1, 2, 2, 3, 3, 4, 5, 7, 9] and said["damage"] == [""] * 5
     assert said["comments"]["addr"] == "IP address, as text" and said["refused"]

@@ -27,13 +27,9 @@ from lowwater.quality.suites import CustomExpectation, Suites, read_suites, suit
 from tests.quality import gallery
 
 FIELDS = (
-    Field("port", Type.INT),
-    Field("most", Type.INT),
-    Field("share", Type.FLOAT),
-    Field("name", Type.STRING),
-    Field("ip", Type.IP),
-    Field("seen", Type.BOOL),
-)
+    Field("port", Type.INT), Field("most", Type.INT), Field("share", Type.FLOAT), Field("name", Type.STRING),
+    Field("ip", Type.IP), Field("seen", Type.BOOL),
+)  # fmt: skip
 ROWS = {
     "port": [80, 443, 0, None, 70_000, 80, 53, 1, 2, 3],
     "most": [80, 500, 1, None, 7, None, 53, 0, 2, 9],
