@@ -42,14 +42,14 @@ loads.little16, loads.little32 = _load(16, "little"), _load(32, "little")
 loads.little64 = _load(64, "little")
 
 with atheris.instrument_imports(include=["lowwater.capture", "lowwater.catalog.watchlists", "dns.name", "dns.wire"]):
-    from lowwater.capture.content import applications, hello, hello as fingerprints, hello as tls
+    from lowwater.capture.content import applications, hello
     from lowwater.capture.formats import sources
     from lowwater.capture.formats.capture_file import RECORD_HEADER
     from lowwater.capture.formats.classic import CAPTURED, OFFSET, STAMP, WIRE
     from lowwater.capture.headers import packet
     from lowwater.capture.reader import read
     from lowwater.capture.records import stream as decoding
-    from lowwater.capture.tables import blocks, blocks as addresses
+    from lowwater.capture.tables import blocks
     from lowwater.capture.tables.options import TableOptions, TextOptions
     from lowwater.capture.tables.reader import RecordReader
     from lowwater.capture.tables.sniffing import sniff, sniff_log
@@ -72,8 +72,8 @@ from tests.capture.fuzz_captures import MAX_JUMP, check_sums  # noqa: E402
 from tests.capture.tablemaker import BY_NAME, as_csv, as_json, flows, layout  # noqa: E402
 
 # Numbers of NumPy would overflow where those of the kernel wrap.
-fingerprints._hash = lambda words, begin, end: hash(words[begin:end].tobytes())
-_ipv4, addresses._ipv4 = addresses._ipv4, lambda data, ends, low: _ipv4(bytes(data), ends, low)
+hello._hash = lambda words, begin, end: hash(words[begin:end].tobytes())
+_ipv4, blocks._ipv4 = blocks._ipv4, lambda data, ends, low: _ipv4(bytes(data), ends, low)
 
 LINKS = fuzz_inputs.LINK_TYPES
 PIECE = 100
@@ -150,7 +150,7 @@ def one_hello(data: bytes) -> None:
         texts = isinstance(part, str) and name == "alpn"
         assert part is None or part == whole or texts, f"{name} of a part is {part!r}, of the whole {whole!r}"
     if len(data) > 20 and data[1] == 22:
-        tls.tls_columns(buffer, np.zeros(1, np.int64), np.array([len(buffer)]))
+        hello.tls_columns(buffer, np.zeros(1, np.int64), np.array([len(buffer)]))
 
 
 def one_quic(data: bytes) -> None:
@@ -171,13 +171,9 @@ def one_segment(data: bytes) -> None:
         return
     tcp, port, payload = data[0] & 1, (22, 53, 80, 443)[data[0] >> 1 & 3], data[1:]
     numbers = {
-        "caplen": len(payload),
-        "protocol": 6 if tcp else 17,
-        "srcPort": 40_000,
-        "destPort": port,
-        "payload_offset": 0,
+        "caplen": len(payload), "protocol": 6 if tcp else 17, "srcPort": 40_000, "destPort": port, "payload_offset": 0,
         "payload_length": None if data[0] & 8 else data[0] * 8,
-    }
+    }  # fmt: skip
     batch = pa.record_batch({name: pa.array([number], pa.int32()) for name, number in numbers.items()})
     columns = applications.application_fields(np.frombuffer(payload, np.uint8), np.zeros(1, np.int64), batch)
     for column in columns.values():

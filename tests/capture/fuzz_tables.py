@@ -47,27 +47,13 @@ PIECES = tuple(
     text.encode("latin-1")
     for text in (
         *(
-            ",",
-            '"',
-            "\n",
-            "\r\n",
-            "\r",
-            "\0",
-            "\xff",
-            "\xc3\xa9",
-            "''",
-            "-",
-            "0x7f",
-            "nan",
-            "1e999",
-            "9" * 25,
-            "{",
+            ",", '"', "\n", "\r\n", "\r", "\0", "\xff", "\xc3\xa9", "''", "-", "0x7f", "nan", "1e999", "9" * 25, "{",
             "}",
         ),
         *("[", ":", "\\u0000", "\\ud800", "true", "null", "2026-01-01T00:00:00Z", "::", '""', ";;", " ", "1767225600"),
         *("99999999999999999999", "\xef\xbb\xbf", "\t", "|"),
     )
-)
+)  # fmt: skip
 
 
 class Item(NamedTuple):
@@ -171,14 +157,10 @@ MAKERS: dict[str, Callable[[Random], Item]] = {"lines": lines, "headers": header
 
 LINE = b"1767225600,10.0.0.1,1,a,0.5,true\n"
 REPEATED = {
-    "zeros": (b"\0", 256 << 20),
-    "blank lines": (b"\n", 64 << 20),
-    "short lines": (b"1,,,,,\n", 4 << 20),
-    "separators": (b",", 64 << 20),
-    "quotes": (b'"', 64 << 20),
-    "an open quote": (b'"' + LINE, 4 << 20),
+    "zeros": (b"\0", 256 << 20), "blank lines": (b"\n", 64 << 20), "short lines": (b"1,,,,,\n", 4 << 20),
+    "separators": (b",", 64 << 20), "quotes": (b'"', 64 << 20), "an open quote": (b'"' + LINE, 4 << 20),
     "whole lines": (LINE, 4 << 20),
-}
+}  # fmt: skip
 OBJECTS = {
     "lists": b"[" * 500_000 + b"]" * 500_000,
     "objects in a list": b'{"time": [' + b"{}," * 300_000 + b"{}]}",

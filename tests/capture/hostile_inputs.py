@@ -40,6 +40,11 @@ def filled(unit: Callable[[int], bytes], size: int) -> bytes:
     return b"".join(parts)
 
 
+def then(head: bytes, unit: Callable[[int], bytes]) -> Callable[[int], bytes]:
+    """Units behind something that stands once."""
+    return lambda size: head + filled(unit, size)
+
+
 def frames(unit: Callable[[int], bytes], link: int = 1, snaplen: int = 1 << 24) -> Callable[[int], bytes]:
     """A classic pcap of such frames."""
     head = maker.pcap_bytes([], link_type=link, snaplen=snaplen)
@@ -48,7 +53,7 @@ def frames(unit: Callable[[int], bytes], link: int = 1, snaplen: int = 1 << 24) 
         frame = unit(number)
         return struct.pack("<IIII", 1_600_000_000 + number // 1000, number % 1000, len(frame), len(frame)) + frame
 
-    return lambda size: head + filled(record, size)
+    return then(head, record)
 
 
 def tcp(payload: bytes, sport: int = 1000, dport: int = 443) -> bytes:
@@ -195,9 +200,6 @@ def _sections() -> dict[str, Callable[[int], bytes]]:
     begin = one.header() + one.interface("a", resolution=9)
     stamp = START
 
-    def then(head: bytes, unit: Callable[[int], bytes]) -> Callable[[int], bytes]:
-        return lambda size: head + filled(unit, size)
-
     def packet(number: int, interface: int = 0) -> bytes:
         return one.packet(stamp + number * 1000, b"", interface)
 
@@ -251,38 +253,27 @@ def _classic() -> dict[str, Callable[[int], bytes]]:
     def record(stamp: int, captured: int = 0, wire: int = 60, body: bytes = b"") -> bytes:
         return struct.pack("<IIII", stamp, 0, captured, wire) + body
 
-    four = b"".join(record(1_600_000_000) for _ in range(4))
+    four, erf = record(1_600_000_000) * 4, maker.erf_record(START, b"") * 4
+    snoop = maker.snoop_bytes([(START, bytes(60))])
     return {
-        "pcap: damage behind every four records": lambda size: head + filled(lambda n: four + b"\xff" * 16, size),
-        "pcap: records of 16 MiB": lambda size: head + filled(lambda n: record(1_600_000_000, 1 << 18, 1 << 18), size),
+        "pcap: damage behind every four records": then(head, lambda n: four + b"\xff" * 16),
+        "pcap: records of 16 MiB": then(head, lambda n: record(1_600_000_000, 1 << 18, 1 << 18)),
         "pcap: records that are cut": lambda size: head + four + record(1, 200_000, 200_000) * (size // 16),
         "pcap: ones": lambda size: head + four + b"\xff" * size,
         "pcap: zeros": lambda size: head + bytes(size),
-        "pcap: times that jump": lambda size: head + filled(lambda n: record(1_600_000_000 + (n % 2) * 100_000), size),
-        "pcap: times that fall": lambda size: head + filled(lambda n: record((1 << 31) - n), size),
-        "snoop: damage": lambda size: (
-            maker.snoop_bytes([(START, bytes(60))])
-            + filled(lambda n: maker.snoop_bytes([(START, b"")] * 4)[16:] + b"\xff" * 24, size)
+        "pcap: times that jump": then(head, lambda n: record(1_600_000_000 + (n % 2) * 100_000)),
+        "pcap: times that fall": then(head, lambda n: record((1 << 31) - n)),
+        "snoop: damage": then(snoop, lambda n: maker.snoop_bytes([(START, b"")] * 4)[16:] + b"\xff" * 24),
+        "snoop: records without bytes": then(
+            maker.snoop_bytes([]), lambda n: struct.pack(">6I", 60, 0, 24, 0, 1_600_000_000, 0)
         ),
-        "snoop: records without bytes": lambda size: (
-            maker.snoop_bytes([]) + filled(lambda n: struct.pack(">6I", 60, 0, 24, 0, 1_600_000_000, 0), size)
+        "snoop: huge": then(snoop, lambda n: struct.pack(">6I", 200_000, 200_000, 200_024, 0, 1_600_000_000, 0)),
+        "ERF: extension headers": then(b"", lambda n: maker.erf_record(START + n, b"", 2, n % 8, extensions=8000)),
+        "ERF: ports and kinds": then(
+            b"", lambda n: maker.erf_record(START + n, b"", (2, 1, 5, 6, 22, 23, 21)[n % 7], n % 8)
         ),
-        "snoop: huge": lambda size: (
-            maker.snoop_bytes([(START, bytes(60))])
-            + filled(lambda n: struct.pack(">6I", 200_000, 200_000, 200_024, 0, 1_600_000_000, 0), size)
-        ),
-        "ERF: extension headers": lambda size: filled(
-            lambda n: maker.erf_record(START + n, b"", 2, n % 8, extensions=8000), size
-        ),
-        "ERF: ports and kinds": lambda size: filled(
-            lambda n: maker.erf_record(START + n, b"", (2, 1, 5, 6, 22, 23, 21)[n % 7], n % 8), size
-        ),
-        "ERF: padding": lambda size: (
-            maker.erf_record(START, b"") * 4 + filled(lambda n: maker.erf_record(START, b"", 48), size)
-        ),
-        "ERF: damage": lambda size: (
-            maker.erf_record(START, b"") * 4 + filled(lambda n: b"\xff" * 16 + maker.erf_record(START, b"") * 4, size)
-        ),
+        "ERF: padding": then(erf, lambda n: maker.erf_record(START, b"", 48)),
+        "ERF: damage": then(erf, lambda n: b"\xff" * 16 + erf),
     }
 
 
@@ -335,8 +326,8 @@ def _tables() -> dict[str, Family]:
         "CSV: one record": ("csv", of(b",")),
         "CSV: values that are none": ("csv", of(b"a,b,c,d,e,f\n")),
         "CSV: numbers that are too large": ("csv", of(b"99999999999999999999,::,99999999999999999999,,1e999,\n")),
-        "CSV: numbers that look right": ("csv", lambda size: first + filled(
-            lambda n: b"%d,1.2.3.%d,abcdef%x,,1e%dx,\n" % (n, n % 999, n, n), size)),
+        "CSV: numbers that look right": ("csv", then(
+            first, lambda n: b"%d,1.2.3.%d,abcdef%x,,1e%dx,\n" % (n, n % 999, n, n))),
         "CSV: bytes that are no text": ("csv", of(b"\xff\n")),
         "CSV: zeros": ("csv", of(b"\0")),
         "CSV: blank lines": ("csv", of(b"\n")),
@@ -368,27 +359,20 @@ def _tables() -> dict[str, Family]:
     tables |= {
         "Zeek: comments": Family("ZEEK_CONN", of(b"#\n", zeek)),
         "Zeek: headers": Family("ZEEK_CONN", of(b"#fields\tts\n", zeek)),
-        "Zeek: different headers": Family(
-            "ZEEK_CONN", lambda size: zeek + filled(lambda n: b"#fields\tts\tf%d\n1.0\ta\n" % (n % 900), size)
-        ),
+        "Zeek: different headers": Family("ZEEK_CONN", then(zeek, lambda n: b"#fields\tts\tf%d\n1.0\ta\n" % (n % 900))),
         "Zeek: separators": Family("ZEEK_CONN", of(b"#separator \\x2c\n#fields,ts\n1.0\n", zeek)),
         "Zeek: escapes": Family(
-            "ZEEK_CONN",
-            lambda size: zeek + filled(lambda n: b"1.0\t\\x41%d%s%s\n" % (n, b"\\x5c" * 100, b"\t-" * 7), size),
+            "ZEEK_CONN", then(zeek, lambda n: b"1.0\t\\x41%d%s%s\n" % (n, b"\\x5c" * 100, b"\t-" * 7))
         ),
         "Zeek: records before a header": Family("ZEEK_CONN", of(b"1\n", b"")),
         "Zeek: returns": Family("ZEEK_CONN", of(b"1\r2\n", zeek)),
         "Zeek: columns of a record": Family("ZEEK_CONN", of(b"\t" * 4000 + b"\n", zeek)),
         "nfdump: headers": Family("NFDUMP", of(flow, flow)),
-        "nfdump: different headers": Family(
-            "NFDUMP", lambda size: filled(lambda n: flow[:-1] + b",x%d\n" % (n % 900) + one, size)
-        ),
+        "nfdump: different headers": Family("NFDUMP", then(b"", lambda n: flow[:-1] + b",x%d\n" % (n % 900) + one)),
         "nfdump: totals": Family("NFDUMP", of(b"flows,bytes,packets,\n1\n", flow + one)),
         "nfdump: ports of ICMP": Family("NFDUMP", of(one, flow)),
         "nfdump: words": Family("NFDUMP", of(b"a\n", flow + one)),
-        "Suricata: types of events": Family(
-            "EVE_DNS", lambda size: event + filled(lambda n: b'{"event_type":"%d"}\n' % n, size)
-        ),
+        "Suricata: types of events": Family("EVE_DNS", then(event, lambda n: b'{"event_type":"%d"}\n' % n)),
         "Suricata: lists": Family("EVE_DNS", of(b'{"event_type":"dns","dns":[' + b"{}," * 300 + b"{}]}\n", event)),
         "Suricata: deep lists": Family(
             "EVE_DNS", of(b'{"event_type":"dns","dns":{"rrname":' + b"[" * 900 + b"]" * 900 + b"}}\n", event)

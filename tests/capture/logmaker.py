@@ -133,31 +133,16 @@ def conn(made: list[Talk], seed: int = 0) -> list[Row]:
         begin, end = talk.packets[0][0], talk.packets[-1][0]
         sent, received = talk.count(True), talk.count(False)
         ports = talk.ports()
-        rows.append(
-            {
-                "ts": begin,
-                "uid": f"C{talk.number}",
-                "id.orig_h": talk.client,
-                "id.orig_p": ports[0],
-                "id.resp_h": talk.server,
-                "id.resp_p": ports[1],
-                "proto": NAMES[talk.protocol],
-                "service": {"dns": "dns", "tls": "ssl", "stream": "http"}.get(talk.kind),
-                "duration": (end - begin) / SECOND if len(talk.packets) > 1 else None,
-                "orig_bytes": sent[1],
-                "resp_bytes": received[1],
-                "conn_state": "SF" if received[0] else "S0",
-                "local_orig": talk.number % 2 == 0,
-                "missed_bytes": 0,
-                "history": "Dd",
-                "orig_pkts": sent[0],
-                "orig_ip_bytes": sent[2],
-                "resp_pkts": received[0],
-                "resp_ip_bytes": received[2],
-                "tunnel_parents": [],
-                "community_id": talk.community(seed),
-            }
-        )
+        rows.append({
+            "ts": begin, "uid": f"C{talk.number}", "id.orig_h": talk.client, "id.orig_p": ports[0],
+            "id.resp_h": talk.server, "id.resp_p": ports[1], "proto": NAMES[talk.protocol],
+            "service": {"dns": "dns", "tls": "ssl", "stream": "http"}.get(talk.kind),
+            "duration": (end - begin) / SECOND if len(talk.packets) > 1 else None,
+            "orig_bytes": sent[1], "resp_bytes": received[1], "conn_state": "SF" if received[0] else "S0",
+            "local_orig": talk.number % 2 == 0, "missed_bytes": 0, "history": "Dd",
+            "orig_pkts": sent[0], "orig_ip_bytes": sent[2], "resp_pkts": received[0], "resp_ip_bytes": received[2],
+            "tunnel_parents": [], "community_id": talk.community(seed),
+        })  # fmt: skip
     return rows
 
 
@@ -173,16 +158,10 @@ def eve(made: list[Talk]) -> list[Row]:
         common = {"flow_id": 1000 + talk.number, "src_ip": talk.client, "dest_ip": talk.server, "proto": proto, **ends}
         common["community_id"] = talk.community()
         flow = {
-            "pkts_toserver": sent[0],
-            "pkts_toclient": received[0],
-            "bytes_toserver": sent[2] + 14 * sent[0],
-            "bytes_toclient": received[2] + 14 * received[0],
-            "start": instant(begin),
-            "end": instant(end),
-            "age": (end - begin) // SECOND,
-            "state": "closed",
-            "alerted": talk.kind == "stream",
-        }
+            "pkts_toserver": sent[0], "pkts_toclient": received[0], "bytes_toserver": sent[2] + 14 * sent[0],
+            "bytes_toclient": received[2] + 14 * received[0], "start": instant(begin), "end": instant(end),
+            "age": (end - begin) // SECOND, "state": "closed", "alerted": talk.kind == "stream",
+        }  # fmt: skip
         events.append((end, {"timestamp": instant(end), "event_type": "flow", **common, "flow": flow}))
         if talk.kind == "dns":
             query = {"type": "query", "id": talk.number, "rrname": talk.name, "rrtype": "A", "tx_id": 0}
@@ -281,13 +260,7 @@ def escape(text: str, separator: str, lists: str, empty: str, unset: str) -> str
 def ssl(made: list[Talk]) -> list[Row]:
     """Rows of Zeek's ssl.log."""
     return [
-        {
-            **_ends(talk),
-            "version": "TLSv13",
-            "server_name": talk.name,
-            "resumed": False,
-            "established": True,
-        }
+        {**_ends(talk), "version": "TLSv13", "server_name": talk.name, "resumed": False, "established": True}
         for talk in made
         if talk.kind == "tls"
     ]
@@ -295,21 +268,12 @@ def ssl(made: list[Talk]) -> list[Row]:
 
 def dns(made: list[Talk]) -> list[Row]:
     """Rows of Zeek's dns.log."""
+    fixed = {"qclass": 1, "qtype": 1, "rcode": 0, "answers": []}
     return [
-        {
-            **_ends(talk),
-            "proto": "udp",
-            "trans_id": talk.number,
-            "rtt": (talk.packets[1][0] - talk.packets[0][0]) / SECOND,
-            "query": talk.name,
-            "qclass": 1,
-            "qtype": 1,
-            "rcode": 0,
-            "answers": [],
-        }
-        for talk in made
-        if talk.kind == "dns"
-    ]
+        {**_ends(talk), "proto": "udp", "trans_id": talk.number,
+         "rtt": (talk.packets[1][0] - talk.packets[0][0]) / SECOND, "query": talk.name, **fixed}
+        for talk in made if talk.kind == "dns"
+    ]  # fmt: skip
 
 
 def http(made: list[Talk]) -> list[Row]:

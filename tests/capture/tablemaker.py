@@ -101,14 +101,10 @@ def as_parquet(rows: list[Row]) -> bytes:
     """A parquet file with the types of the fields."""
     schema = pa.schema(
         [
-            ("time", pa.int32()),
-            ("src", pa.string()),
-            ("bytes", pa.int64()),
-            ("host", pa.dictionary(pa.int32(), pa.string())),
-            ("rtt", pa.float64()),
-            ("up", pa.bool_()),
+            ("time", pa.int32()), ("src", pa.string()), ("bytes", pa.int64()),
+            ("host", pa.dictionary(pa.int32(), pa.string())), ("rtt", pa.float64()), ("up", pa.bool_()),
         ]
-    )
+    )  # fmt: skip
     out = io.BytesIO()
     pq.write_table(pa.Table.from_pylist(rows, schema), out, row_group_size=100)
     return out.getvalue()

@@ -143,20 +143,15 @@ def test_keys_give_other_addresses_and_other_processes_the_same() -> None:
         assert key_digest(bytes(other)) != key_digest(KEY)
 
 
-# Batches
-
 ADDRESSED = pa.schema(
-    [
-        *(pa.field(name, pa.int64()) for name in ("srcMAC", "destMAC")),
-        pa.field("ipversion", pa.int32()),
-        *(pa.field(f"{end}IP_{word}", pa.int64()) for end in ("src", "dest") for word in ("hi", "lo")),
-        pa.field("inner_ipversion", pa.int32()),
-        *(pa.field(f"inner_{end}IP_{word}", pa.int64()) for end in ("src", "dest") for word in ("hi", "lo")),
-        pa.field("arp_ipversion", pa.int32()),
-        *(pa.field(f"arp_{end}IP_{word}", pa.int64()) for end in ("src", "dest") for word in ("hi", "lo")),
-        pa.field("srcPort", pa.int32()),
-    ]
-)
+    [*(pa.field(name, pa.int64()) for name in ("srcMAC", "destMAC")), pa.field("ipversion", pa.int32()),
+     *(pa.field(f"{end}IP_{word}", pa.int64()) for end in ("src", "dest") for word in ("hi", "lo")),
+     pa.field("inner_ipversion", pa.int32()),
+     *(pa.field(f"inner_{end}IP_{word}", pa.int64()) for end in ("src", "dest") for word in ("hi", "lo")),
+     pa.field("arp_ipversion", pa.int32()),
+     *(pa.field(f"arp_{end}IP_{word}", pa.int64()) for end in ("src", "dest") for word in ("hi", "lo")),
+     pa.field("srcPort", pa.int32())],
+)  # fmt: skip
 
 
 def header(prefix: str, source: str, destination: str | None) -> dict[str, int]:
@@ -205,9 +200,6 @@ def test_a_batch_of_all_kinds_of_addresses() -> None:
     # An address whose family nobody knows is not let through as it is.
     orphan = pa.RecordBatch.from_pylist([{"srcIP_hi": 0, "srcIP_lo": 5}], ADDRESSED)
     assert pan.batch(orphan).column("srcIP_lo").to_pylist() == [None]
-
-
-# Keys
 
 
 def key_file(folder: Path, content: bytes, mode: int = 0o600) -> Path:

@@ -11,12 +11,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, strategies as st
 
-from lowwater.capture.content.applications import (
-    APPLICATIONS,
-    application_fields,
-    dns_fields,
-    http_fields,
-)
+from lowwater.capture.content.applications import APPLICATIONS, application_fields, dns_fields, http_fields
 from lowwater.capture.content.hello import LONGEST_TEXT, spread
 
 QUESTION = bytes.fromhex("1a2b8183000100000001000003777777076578616d706c6503636f6d00001c0001")
@@ -68,18 +63,11 @@ ASKED = {"dns_query": "www.example.com", "dns_type": 28}
 def test_which_packets_are_looked_at() -> None:
     tcp = len(QUESTION).to_bytes(2, "big") + QUESTION
     packets: list[Packet] = [
-        (UDP, 53, 40_000, QUESTION),
-        (UDP, 5353, 5353, QUESTION),
-        (UDP, 40_000, 5355, QUESTION),
-        (UDP, 40_000, 54, QUESTION),
-        (TCP, 53, 40_000, tcp),
-        (TCP, 40_000, 8_080, REQUEST),
-        (UDP, 40_000, 8_080, REQUEST),
-        (TCP, 8_080, 40_000, b"HTTP/1.0 404 Not Found\r\n"),
-        (TCP, None, None, b"GET /\r\n"),
-        (None, None, None, b""),
-        (132, 53, 53, QUESTION),
-    ]
+        (UDP, 53, 40_000, QUESTION), (UDP, 5353, 5353, QUESTION), (UDP, 40_000, 5355, QUESTION),
+        (UDP, 40_000, 54, QUESTION), (TCP, 53, 40_000, tcp), (TCP, 40_000, 8_080, REQUEST),
+        (UDP, 40_000, 8_080, REQUEST), (TCP, 8_080, 40_000, b"HTTP/1.0 404 Not Found\r\n"),
+        (TCP, None, None, b"GET /\r\n"), (None, None, None, b""), (132, 53, 53, QUESTION),
+    ]  # fmt: skip
     request = {"http_method": "POST", "http_uri": "/a%20b?c=d", "http_host": "a.example", "http_user_agent": "curl/7.8"}
     dns = ANSWERED | ASKED
     expected: list[dict[str, Any]] = [dns, dns, dns, {}, dns, request, {}, {"http_status": 404}]

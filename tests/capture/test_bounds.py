@@ -13,13 +13,14 @@ import pytest
 from lowwater.capture import read
 from lowwater.capture.inspect import inspect
 from lowwater.capture.reader import index, read_chunk
-from lowwater.capture.records import stream, stream as gaps
+from lowwater.capture.records import stream
 from lowwater.errors import CaptureError
 from lowwater.lake.ingestion.tasks import SurveyTask, survey
 from tests import capturemaker as maker
 from tests.breadth import each_push, examples
 from tests.pcapngmaker import Section
 
+pytestmark = pytest.mark.slow
 SECOND = 1_000_000_000
 START = 1_600_000_000 * SECOND
 JUMP = 61 * SECOND
@@ -68,7 +69,6 @@ def told(path: Path, chunk_bytes: int) -> tuple[Any, ...]:
     return rows, list(reader.malformed), reader.summary
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("form", FORMATS)
 def test_what_is_set_aside_changes_no_row(form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "one"
@@ -79,13 +79,12 @@ def test_what_is_set_aside_changes_no_row(form: str, tmp_path: Path, monkeypatch
         path.write_bytes(capture(form, kinds + "g" * numbers.randrange(20), seed))
         expected = told(path, 1 << 20)
         for run, much, size in ((1, 1, 200), (3, 1, 1 << 20), (4, 500, 1000), (1, 1 << 20, 300)):
-            monkeypatch.setattr(gaps, "PASSED_RECORDS", run)
-            monkeypatch.setattr(gaps, "PASSED_BYTES", much)
+            monkeypatch.setattr(stream, "PASSED_RECORDS", run)
+            monkeypatch.setattr(stream, "PASSED_BYTES", much)
             assert told(path, size) == expected, (kinds, run, much, size)
         monkeypatch.undo()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", each_push(["n", "i", "r", "si", "so", "w", "dw"], 3))
 def test_records_that_are_not_judged_wait_in_bounded_memory(kind: str, tmp_path: Path) -> None:
     path = tmp_path / "one"
@@ -104,7 +103,6 @@ def test_records_that_are_not_judged_wait_in_bounded_memory(kind: str, tmp_path:
     assert peak < 9_000_000, "without a bound they take three times the size of the file, 12 MB"
 
 
-@pytest.mark.slow
 def test_too_many_malformed_records_are_an_error_that_says_which(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -113,7 +111,7 @@ def test_too_many_malformed_records_are_an_error_that_says_which(
     path.write_bytes(data)
     everything = inspect(path, JUMP, SECOND)
     monkeypatch.setattr(stream, "MALFORMED_ROWS", 1000)
-    monkeypatch.setattr(gaps, "PASSED_RECORDS", 64)
+    monkeypatch.setattr(stream, "PASSED_RECORDS", 64)
     with pytest.raises(CaptureError) as error:
         list(read(path, JUMP, 4096))
     first = data.index(Section("little").simple(FRAME))

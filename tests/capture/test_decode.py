@@ -243,17 +243,12 @@ def place(row: dict[str, Any]) -> tuple[int | None, int | None]:
 @pytest.mark.parametrize(
     ("protocol", "above", "header", "sport"),
     [
-        (6, maker.tcp_header(5, 6, data=b"abc"), 20, 5),
-        (17, maker.udp_header(5, 6, b"abc"), 8, 5),
-        (132, maker.sctp_header(5, 6, b"abc"), 12, 5),
-        (136, maker.udp_header(5, 6, b"abc"), 8, 5),
-        (33, maker.dccp_header(5, 6, b"abc"), 16, 5),
-        (33, maker.dccp_header(5, 6, b"abc", 7), 28, 5),
-        (1, bytes(8) + b"abc", 8, None),
-        (50, b"abc", 0, None),
-        (59, b"abc", 0, None),
+        (6, maker.tcp_header(5, 6, data=b"abc"), 20, 5), (17, maker.udp_header(5, 6, b"abc"), 8, 5),
+        (132, maker.sctp_header(5, 6, b"abc"), 12, 5), (136, maker.udp_header(5, 6, b"abc"), 8, 5),
+        (33, maker.dccp_header(5, 6, b"abc"), 16, 5), (33, maker.dccp_header(5, 6, b"abc", 7), 28, 5),
+        (1, bytes(8) + b"abc", 8, None), (50, b"abc", 0, None), (59, b"abc", 0, None),
     ],
-)
+)  # fmt: skip
 @pytest.mark.parametrize("padding", [b"", bytes(9)])
 def test_where_the_payload_is(
     tmp_path: Path, protocol: int, above: bytes, header: int, sport: int | None, padding: bytes
@@ -290,12 +285,8 @@ def test_kernels_are_compiled_anew_when_any_of_their_parts_changes() -> None:
     parts = {path for path in root.rglob("*.py") if re.search(r"^ *@(part|rare|intrinsic)", path.read_text(), re.M)}
     assert len(parts) >= 10 and parts - known <= {root / "headers" / "packet.py"}, "add them to inlining"
     kernels = [
-        classic.scan,
-        classic.search,
-        pcapng.scan,
-        pcapng.search,
-        decode.bitmaps,
+        classic.scan, classic.search, pcapng.scan, pcapng.search, decode.bitmaps,
         decode._kernel(LAYERS[0], True).machine,
-    ]
+    ]  # fmt: skip
     digests = {kernel.py_func.__qualname__.rpartition("_")[2] for kernel in kernels}  # type: ignore[attr-defined]
     assert len(digests) == 1 and len(digests.pop()) == 16

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import random
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ import pytest
 from lowwater.capture import read
 from tests import capturemaker as maker
 from tests.capture.tsharkmessages import SEPARATOR
+from tests.capture.tsharkoracle import need_tshark
 
 START = 1_600_000_000_000_000_000
 LINK, FIXED = 14, 40
@@ -108,8 +108,7 @@ def decoded(path: Path, records: list[tuple[int, bytes, int]]) -> list[dict[str,
 def test_the_protocol_of_packets_cut_at_every_byte_is_what_the_last_whole_header_of_tshark_names(
     tmp_path: Path,
 ) -> None:
-    if shutil.which("tshark") is None:
-        pytest.skip("no tshark on this machine")
+    need_tshark()
     made = frames()
     path = tmp_path / "whole.pcap"
     path.write_bytes(maker.pcap_bytes((START, frame) for frame in made))

@@ -21,6 +21,7 @@ from tests.capture.fuzz_inputs import SECOND, START, damaged
 from tests.capture.linkframes import LINKS, PACKET4
 from tests.capture.tsharkoracle import compare
 
+pytestmark = pytest.mark.slow
 HDLC, IPV4, IPV6 = 1, 22, 23
 Format = Callable[[list[maker.Record]], bytes]
 
@@ -41,7 +42,6 @@ def records(count: int, seed: int = 1) -> list[maker.Record]:
     return made
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("write", "said"),
     [
@@ -68,7 +68,6 @@ def test_a_capture_has_the_rows_of_the_same_records_in_a_pcap(
     assert len(rows) == 80 and len(chunks) > 2
 
 
-@pytest.mark.slow
 def test_ports_of_erf_are_interfaces_in_the_order_of_their_packets(tmp_path: Path) -> None:
     frame = maker.ethernet(PACKET4)
     ports = [3] * 70 + [0] * 70 + [6, 3, 0] * 20
@@ -82,7 +81,6 @@ def test_ports_of_erf_are_interfaces_in_the_order_of_their_packets(tmp_path: Pat
     assert sorted(parts, key=lambda part: part[1]) == [(f"#{port}" if port else "", n) for n, port in enumerate(ports)]
 
 
-@pytest.mark.slow
 def test_what_editcap_writes_as_snoop_equals_tshark(tmp_path: Path) -> None:
     if shutil.which("editcap") is None:
         pytest.skip("no editcap on this machine")
@@ -93,10 +91,7 @@ def test_what_editcap_writes_as_snoop_equals_tshark(tmp_path: Path) -> None:
     assert whole(path)[1] == whole(source)[1]
 
 
-@pytest.mark.slow
 def test_records_of_every_type_of_erf_equal_tshark(tmp_path: Path) -> None:
-    if shutil.which("tshark") is None:
-        pytest.skip("no tshark on this machine")
     dice, path = random.Random(3), tmp_path / "one.erf"
     drawn = {
         2: LINKS[maker.ETHERNET].drawn, 20: LINKS[maker.ETHERNET].drawn, HDLC: LINKS[maker.HDLC].drawn,
@@ -115,17 +110,13 @@ def test_records_of_every_type_of_erf_equal_tshark(tmp_path: Path) -> None:
     assert equal["srcIP"] > 150
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("write", "field", "wrong"),
-    [
-        *((maker.snoop_bytes, 4, struct.pack(">I", length)) for length in (1 << 24, 0xFFFF_FFFF)),
-        *((maker.snoop_bytes, 8, struct.pack(">I", length)) for length in (10, 30_000, 0xFFFF_FFFF)),
-        *((maker.erf_bytes, 8, bytes([kind])) for kind in (0, 26, 77)),
-        (maker.erf_bytes, 11, b"\5"),
-        (maker.erf_bytes, 8, b"\x82"),
-    ],
-)
+    [*((maker.snoop_bytes, 4, struct.pack(">I", length)) for length in (1 << 24, 0xFFFF_FFFF)),
+     *((maker.snoop_bytes, 8, struct.pack(">I", length)) for length in (10, 30_000, 0xFFFF_FFFF)),
+     *((maker.erf_bytes, 8, bytes([kind])) for kind in (0, 26, 77)), (maker.erf_bytes, 11, b"\5"),
+     (maker.erf_bytes, 8, b"\x82")],
+)  # fmt: skip
 def test_a_record_that_is_none_is_one_malformed_row(tmp_path: Path, write: Format, field: int, wrong: bytes) -> None:
     made = records(40)
     data, (at, end) = bytearray(write(made)), (len(write(made[:count])) for count in (10, 11))
@@ -138,7 +129,6 @@ def test_a_record_that_is_none_is_one_malformed_row(tmp_path: Path, write: Forma
     assert (bad.position, bad.offset, bad.length, bad.reason) == (10, at, end - at, "length")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "seeds",
     [

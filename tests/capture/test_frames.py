@@ -14,12 +14,7 @@ Row = tuple[bytes, int | None, int | None]
 """A frame, where its payload begins, how long the payload is on the wire."""
 
 ROWS = st.lists(
-    st.tuples(
-        st.binary(max_size=60),
-        st.none() | st.integers(0, 70),
-        st.none() | st.integers(0, 70),
-    ),
-    max_size=40,
+    st.tuples(st.binary(max_size=60), st.none() | st.integers(0, 70), st.none() | st.integers(0, 70)), max_size=40
 )
 KEEP = st.just(EVERYTHING) | st.integers(0, 70)
 

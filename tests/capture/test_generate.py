@@ -12,7 +12,9 @@ import pytest
 from lowwater_generator import GeneratedCapture, generate
 
 from lowwater.capture.reader import CaptureSummary, read
+from tests.capture.tsharkoracle import need_tshark
 
+pytestmark = pytest.mark.slow
 SECOND = 1_000_000_000
 HOUR = 3600 * SECOND
 START = 1_600_002_000 * SECOND // HOUR * HOUR
@@ -39,7 +41,6 @@ def of(files: list[GeneratedCapture], link: str, index: int) -> GeneratedCapture
     return [file for file in files if file.link == link][index]
 
 
-@pytest.mark.slow
 def test_the_seed_decides_every_byte(made: list[GeneratedCapture], tmp_path: Path) -> None:
     same = generate(tmp_path / "same", START, hours=2, rate=3, skew=SKEW, seed=4)
     assert digests(same) == digests(made)
@@ -49,7 +50,6 @@ def test_the_seed_decides_every_byte(made: list[GeneratedCapture], tmp_path: Pat
     assert digests([of(later, "main1", 0)]) == digests([of(made, "main1", 1)])
 
 
-@pytest.mark.slow
 def test_disorder_stays_within_the_skew_but_for_the_announced_violations(made: list[GeneratedCapture]) -> None:
     violations = 0
     for file in made:
@@ -66,7 +66,6 @@ def test_disorder_stays_within_the_skew_but_for_the_announced_violations(made: l
     assert violations >= 5
 
 
-@pytest.mark.slow
 def test_control_is_quiet_cut_and_ends_empty(made: list[GeneratedCapture]) -> None:
     first, second, closing = (of(made, "control", index) for index in range(3))
     assert (first.cut, second.cut, closing.packets, closing.bytes) == (False, True, 0, 24)
@@ -76,22 +75,15 @@ def test_control_is_quiet_cut_and_ends_empty(made: list[GeneratedCapture]) -> No
     assert not load(second)[1].ended_cleanly
 
 
-@pytest.mark.slow
 def test_tshark_finds_nothing_malformed_and_every_checksum_right(made: list[GeneratedCapture]) -> None:
     fields = [
-        "_ws.malformed",
-        "ip.checksum.status",
-        "tcp.checksum.status",
-        "udp.checksum.status",
-        "icmp.checksum.status",
-    ]
+        "_ws.malformed", "ip.checksum.status", "tcp.checksum.status", "udp.checksum.status", "icmp.checksum.status",
+    ]  # fmt: skip
     checks = [f"{name}.check_checksum:TRUE" for name in ("ip", "tcp", "udp")]
     command = ["tshark", "-r", str(of(made, "main1", 0).path), "-T", "fields"]
     command += [word for check in checks for word in ("-o", check)] + [word for name in fields for word in ("-e", name)]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, check=True)
-    except FileNotFoundError:
-        pytest.skip("no tshark on this machine")
+    need_tshark()
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
     lines = [line.split("\t") for line in done.stdout.splitlines()]
     assert len(lines) == of(made, "main1", 0).packets
     assert {line[0] for line in lines} == {""}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from hashlib import md5
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, strategies as st
 
-from lowwater.capture.content import hello, hello as fingerprints
+from lowwater.capture.content import hello
 from lowwater.capture.content.applications import ssh_fields
 from lowwater.capture.content.hello import SHORTEST, hello_columns, made_once
 from lowwater.capture.interpretation import Kernel
@@ -57,29 +56,19 @@ def extended(kinds: list[int], bodies: list[maker.Extension]) -> list[maker.Exte
 @pytest.mark.parametrize(
     ("ja4_of", "ciphers", "kinds", "signed", "offered"),
     [
-        (
-            "t13d1516h2_8daaf6152771_e5627efa2ab1",
-            "1301,1302,1303,c02b,c02f,c02c,c030,cca9,cca8,c013,c014,009c,009d,002f,0035",
-            "001b,0000,0033,0010,4469,0017,002d,000d,0005,0023,0012,002b,ff01,000b,000a,0015",
-            "0403,0804,0401,0503,0805,0501,0806,0601",
-            [maker.TLS_13, maker.TLS_12],
-        ),
-        (
-            "t13d1715h2_5b57614c22b0_3d5424432f57",
-            "1301,1303,1302,c02b,c02f,cca9,cca8,c02c,c030,c00a,c009,c013,c014,009c,009d,002f,0035",
-            "0000,0017,ff01,000a,000b,0023,0010,0005,0022,0033,002b,000d,002d,001c,0015",
-            "0403,0503,0603,0804,0805,0806,0401,0501,0601,0203,0201",
-            [maker.TLS_12, maker.TLS_13],
-        ),
-        (
-            "t13d1516h2_8daaf6152771_6d807ffa2a79",
-            "1301,1302,1303,c02b,c02f,c02c,c030,cca9,cca8,c013,c014,009c,009d,002f,0035",
-            "001b,0000,0033,0010,4469,0017,002d,000d,0005,0023,0012,002b,ff01,000b,000a,0015",
-            "",
-            [maker.TLS_13],
-        ),
+        ("t13d1516h2_8daaf6152771_e5627efa2ab1",
+         "1301,1302,1303,c02b,c02f,c02c,c030,cca9,cca8,c013,c014,009c,009d,002f,0035",
+         "001b,0000,0033,0010,4469,0017,002d,000d,0005,0023,0012,002b,ff01,000b,000a,0015",
+         "0403,0804,0401,0503,0805,0501,0806,0601", [maker.TLS_13, maker.TLS_12]),
+        ("t13d1715h2_5b57614c22b0_3d5424432f57",
+         "1301,1303,1302,c02b,c02f,cca9,cca8,c02c,c030,c00a,c009,c013,c014,009c,009d,002f,0035",
+         "0000,0017,ff01,000a,000b,0023,0010,0005,0022,0033,002b,000d,002d,001c,0015",
+         "0403,0503,0603,0804,0805,0806,0401,0501,0601,0203,0201", [maker.TLS_12, maker.TLS_13]),
+        ("t13d1516h2_8daaf6152771_6d807ffa2a79",
+         "1301,1302,1303,c02b,c02f,c02c,c030,cca9,cca8,c013,c014,009c,009d,002f,0035",
+         "001b,0000,0033,0010,4469,0017,002d,000d,0005,0023,0012,002b,ff01,000b,000a,0015", "", [maker.TLS_13]),
     ],
-)
+)  # fmt: skip
 @pytest.mark.parametrize("greased", [False, True])
 def test_published_examples_of_ja4(
     ja4_of: str, ciphers: str, kinds: str, signed: str, offered: list[int], greased: bool
@@ -111,10 +100,7 @@ def test_published_examples_of_the_protocol_in_a_ja4(protocol: bytes, ends: str)
 @pytest.mark.parametrize(
     ("words", "digest"),
     [
-        (
-            "769,47-53-5-10-49161-49162-49171-49172-50-56-19-4,0-10-11,23-24-25,0",
-            "ada70206e40642a3e4461f35503241d5",
-        ),
+        ("769,47-53-5-10-49161-49162-49171-49172-50-56-19-4,0-10-11,23-24-25,0", "ada70206e40642a3e4461f35503241d5"),
         ("769,4-5-10-9-100-98-3-6-19-18-99,,,", "de350869b8c85de67a350c8d186f11e6"),
     ],
 )
@@ -166,15 +152,9 @@ def offers(draw: st.DrawFn) -> tuple[bytes, dict[str, Any]]:
         "server_name": name.decode("latin-1") if maker.SERVER_NAME in kinds else None,
         "alpn": b",".join(protocols).decode("latin-1") if maker.ALPN in kinds else None,
         "ja3": md5(",".join([str(version), *parts]).encode()).hexdigest(),
-        "ja4": ja4(
-            "t",
-            highest or 0,
-            kept[0],
-            kept[1],
-            kept[3] if maker.SIGNATURES in kinds else [],
-            protocols[0] if maker.ALPN in kinds else b"",
-        ),
-    }
+        "ja4": ja4("t", highest or 0, kept[0], kept[1], kept[3] if maker.SIGNATURES in kinds else [],
+                   protocols[0] if maker.ALPN in kinds else b""),
+    }  # fmt: skip
     return message, {key: value for key, value in expected.items() if value is not None}
 
 
@@ -215,7 +195,7 @@ def test_texts_that_were_chosen_to_collide_are_bounded_work() -> None:
     """Texts of one slot: the probes end, and each of the others has a digest of its own."""
     texts = [number.to_bytes(8, "big") for number in range(60_000)]
     words = np.frombuffer(bytearray(b"".join(texts)), np.uint8)
-    slots = [fingerprints._hash(words, at, at + 8) & 511 for at in range(0, len(words), 8)]
+    slots = [hello._hash(words, at, at + 8) & 511 for at in range(0, len(words), 8)]
     alike = [text for text, slot in zip(texts, slots, strict=True) if slot == 7][:100]
     ends = (np.arange(len(alike) * 2 + 1) * 8).astype(np.int32)
     twice = np.frombuffer(bytearray(b"".join(alike * 2)), np.uint8)
@@ -233,8 +213,6 @@ def test_any_bytes_are_a_banner_or_not(rest: bytes) -> None:
 
 @pytest.mark.slow
 def test_generated_hellos_equal_tshark(tmp_path: Path) -> None:
-    if shutil.which("tshark") is None:
-        pytest.skip("no tshark on this machine")
     payloads = generated()
     frames = [capturemaker.tcp("10.0.0.1", "10.0.0.2", 20_000 + n, 443, data=data) for n, data in enumerate(payloads)]
     records = [(1_600_000_000_000_000_000 + n * 1_000_000, frame) for n, frame in enumerate(frames)]

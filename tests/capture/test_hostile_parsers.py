@@ -82,16 +82,11 @@ def test_each_byte_is_read_once_where_every_line_opens_a_quote(line: bytes, monk
 @pytest.mark.parametrize(
     ("text", "wanted"),
     [
-        ("\r{}\n", ["a"]),
-        ("{}\r\r\n", ["a"]),
-        ("\r\r\n", ["columns"]),
-        (f"{BEGIN},10.0.0.1,1,\ra,0.5,true\n", ["columns"]),
-        (f'{BEGIN},10.0.0.1,1,"a\rb",0.5,true\n', ["a\rb"]),
-        ('\r"{}\n', ["columns"]),
-        (f'{BEGIN},10.0.0.1,1,"a', ["cut"]),
-        (f'{BEGIN},10.0.0.1,1,,0.5,"true', ["cut"]),
+        ("\r{}\n", ["a"]), ("{}\r\r\n", ["a"]), ("\r\r\n", ["columns"]),
+        (f"{BEGIN},10.0.0.1,1,\ra,0.5,true\n", ["columns"]), (f'{BEGIN},10.0.0.1,1,"a\rb",0.5,true\n', ["a\rb"]),
+        ('\r"{}\n', ["columns"]), (f'{BEGIN},10.0.0.1,1,"a', ["cut"]), (f'{BEGIN},10.0.0.1,1,,0.5,"true', ["cut"]),
     ],
-)
+)  # fmt: skip
 def test_returns_and_open_quotes(text: str, wanted: list[str], tmp_path: Path) -> None:
     """A return outside of quotes ends a record for Arrow; a quote that never closes makes it take the next one."""
     line = f"{BEGIN},10.0.0.1,1,a,0.5,true"

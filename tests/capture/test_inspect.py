@@ -37,16 +37,10 @@ def facts(path: Path, data: bytes, skew: int = SECOND, jump: int = JUMP) -> Capt
 def test_counts_of_a_capture(tmp_path: Path) -> None:
     a, b = "10.0.0.1", "10.0.0.2"
     frames = [
-        tcp(a, b, 1000, 80),
-        tcp("2001:db8::1", "2001:db8::2", 1000, 80),
-        udp(a, b, 53, 53),
-        icmp(a, b),
-        icmp("2001:db8::1", "2001:db8::2"),
-        arp(),
-        ip(a, b, 132, bytes(12)),
-        ethernet(udp(a, b, 1, 2)[14:], vlans=[7]),
+        tcp(a, b, 1000, 80), tcp("2001:db8::1", "2001:db8::2", 1000, 80), udp(a, b, 53, 53), icmp(a, b),
+        icmp("2001:db8::1", "2001:db8::2"), arp(), ip(a, b, 132, bytes(12)), ethernet(udp(a, b, 1, 2)[14:], vlans=[7]),
         ethernet(bytes(20), 0x88B5, vlans=[9]),
-    ]
+    ]  # fmt: skip
     records = [(BASE + index * SECOND, frame, 1500) for index, frame in enumerate(frames)]
     found = facts(tmp_path / "a.pcap", pcap_bytes(records, snaplen=96))
     (only,) = found.interfaces
@@ -140,10 +134,7 @@ def test_real_captures_equal_capinfos(captures_dir: Path) -> None:
         if not told or bad or len(found.interfaces) > 1:
             continue
         compared += 1
-        mine: dict[str, object] = {
-            "Number of packets": str(ours.packets),
-            "Data size (bytes)": str(ours.wire),
-        }
+        mine: dict[str, object] = {"Number of packets": str(ours.packets), "Data size (bytes)": str(ours.wire)}
         if ours.packets and ours.summary is not None and ours.summary.smallest is not None:
             mine["Strict time order"] = str(not ours.lateness.late)
             for name, value in (("Start time", ours.summary.smallest), ("End time", ours.summary.largest)):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -57,8 +56,6 @@ def test_a_number_has_one_entry() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("link", SHOWN)
 def test_generated_frames_equal_tshark(tmp_path: Path, link: int) -> None:
-    if shutil.which("tshark") is None:
-        pytest.skip("no tshark on this machine")
     dice = random.Random(link)
     path = tmp_path / "one.pcap"
     path.write_bytes(maker.pcap_bytes(((START, LINKS[link].drawn(dice)) for _ in range(FRAMES)), link_type=link))
@@ -69,8 +66,6 @@ def test_generated_frames_equal_tshark(tmp_path: Path, link: int) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("link", some(SHOWN, 2))
 def test_frames_cut_at_every_length_equal_tshark(tmp_path: Path, link: int) -> None:
-    if shutil.which("tshark") is None:
-        pytest.skip("no tshark on this machine")
     dice = random.Random(link)
     frames = [LINKS[link].drawn(dice) for _ in range(8)]
     path = tmp_path / "one.pcap"
@@ -91,8 +86,7 @@ def decoded(frame: bytes, link: int, after: bytes = b"", wire: int | None = None
 
 frames = st.sampled_from(sorted(LINKS)).flatmap(
     lambda link: st.tuples(
-        st.just(link),
-        st.binary(max_size=80) | st.randoms(use_true_random=False).map(LINKS[link].drawn),
+        st.just(link), st.binary(max_size=80) | st.randoms(use_true_random=False).map(LINKS[link].drawn)
     )
 )
 

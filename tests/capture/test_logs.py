@@ -147,13 +147,7 @@ def test_json_of_suricata_reads_as_duckdb_does(tmp_path: Path) -> None:
     asked = {
         "EVE_FLOW": (
             (
-                "timestamp",
-                "flow_end",
-                "logged",
-                "flow_id",
-                "srcIP",
-                "flow_bytes_toclient",
-                "flow_alerted",
+                "timestamp", "flow_end", "logged", "flow_id", "srcIP", "flow_bytes_toclient", "flow_alerted",
                 "community_id",
             ),
             f"{stamp.format('flow.start')}, {stamp.format('flow.end')}, {stamp.format('timestamp')}, flow_id, "
@@ -164,7 +158,7 @@ def test_json_of_suricata_reads_as_duckdb_does(tmp_path: Path) -> None:
             f"{stamp.format('timestamp')}, dest_port, dns.rrname, dns.id",
         ),
         "EVE_ALERT": (("alert_signature", "alert_severity", "proto"), "alert.signature, alert.severity, proto"),
-    }
+    }  # fmt: skip
     for protocol, (fields, selected) in asked.items():
         got, reader = read(path, protocol)
         member = protocol.partition("_")[2].lower()

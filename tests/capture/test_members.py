@@ -2,41 +2,28 @@
 
 from __future__ import annotations
 
-import functools
 import gzip
 import hashlib
 import io
-import lzma
 import random
 import shutil
-import struct
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
-import pyarrow as pa
 import pytest
 from hypothesis import given, settings, strategies as st
 
 from lowwater.capture.formats.sources import Damage, PieceSource, Stream, members
 from tests.breadth import examples, some
+from tests.capture.fuzz_captures import saved
+from tests.capture.test_compression import SINGLE, SKIPPABLE
 
-SKIPPABLE = b"\x53\x2a\x4d\x18" + struct.pack("<I", 5) + b"hello"
+pytestmark = pytest.mark.slow
 TIMEOUT = 600
 
 
-def codec(name: str) -> Callable[[bytes], bytes]:
-    return lambda data: pa.compress(data, codec=name, asbytes=True)
-
-
-# Without the time of day: two test processes must draw up the same list of tests.
-WRITERS: dict[str, Callable[[bytes], bytes]] = {
-    "gzip": functools.partial(gzip.compress, mtime=0),
-    "zstd": codec("zstd"),
-    "xz": lzma.compress,
-    "lz4": codec("lz4"),
-}
-TOOLS = {"gzip": "gzip", "zstd": "zstd", "xz": "xz", "lz4": "lz4"}
 PADDING = {"gzip": b"", "zstd": SKIPPABLE, "xz": bytes(8), "lz4": SKIPPABLE}
 
 
@@ -77,17 +64,11 @@ def unpacked(path: Path, size: int, step: int, piped: bool = False) -> tuple[byt
 
 def by_tool(name: str, path: Path) -> tuple[bytes, bool]:
     """What the tool of a format writes of a file, and whether it is content."""
-    if shutil.which(TOOLS[name]) is None:
+    if shutil.which(name) is None:
         pytest.skip(f"no {name} on this machine")
     with path.open("rb") as file:
-        done = subprocess.run([TOOLS[name], "-dc"], stdin=file, capture_output=True, timeout=TIMEOUT)
+        done = subprocess.run([name, "-dc"], stdin=file, capture_output=True, timeout=TIMEOUT)
     return done.stdout, done.returncode == 0
-
-
-def saved(folder: Path, data: bytes) -> Path:
-    path = folder / "members"
-    path.write_bytes(data)
-    return path
 
 
 def texts(seed: int, sizes: Sequence[int]) -> list[bytes]:
@@ -96,12 +77,11 @@ def texts(seed: int, sizes: Sequence[int]) -> list[bytes]:
     return [numbers.randbytes(size // 2) + bytes(size - size // 2) for size in sizes]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", some(WRITERS, 2))
+@pytest.mark.parametrize("name", some(SINGLE, 2))
 @pytest.mark.parametrize("sizes", [(0,), (1,), (0, 0, 0), (1, 0, 700), (300, 300), (40, 1, 900, 0, 40)])
 def test_members_split_at_every_byte_of_the_input_buffer(tmp_path: Path, name: str, sizes: tuple[int, ...]) -> None:
     parts = texts(len(sizes), sizes)
-    stored = PADDING[name].join(WRITERS[name](part) for part in parts)
+    stored = PADDING[name].join(SINGLE[name](part) for part in parts)
     path = saved(tmp_path, stored)
     expected = b"".join(parts)
     assert by_tool(name, path) == (expected, True)
@@ -112,8 +92,7 @@ def test_members_split_at_every_byte_of_the_input_buffer(tmp_path: Path, name: s
         assert unpacked(path, size, 64, piped=True) == (expected, len(stored), ""), size
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", WRITERS)
+@pytest.mark.parametrize("name", SINGLE)
 @settings(max_examples=examples(40), deadline=None)
 @given(
     sizes=st.lists(st.one_of(st.integers(0, 50), st.integers(0, 300_000)), min_size=1, max_size=6),
@@ -123,16 +102,10 @@ def test_members_split_at_every_byte_of_the_input_buffer(tmp_path: Path, name: s
     piped=st.booleans(),
 )
 def test_members_of_every_size_beside_the_tool(
-    tmp_path_factory: pytest.TempPathFactory,
-    name: str,
-    sizes: list[int],
-    size: int,
-    step: int,
-    behind: bytes,
-    piped: bool,
+    tmp_path_factory: Any, name: str, sizes: list[int], size: int, step: int, behind: bytes, piped: bool
 ) -> None:
     parts = texts(sum(sizes), sizes)
-    whole = b"".join(WRITERS[name](part) for part in parts)
+    whole = b"".join(SINGLE[name](part) for part in parts)
     path = saved(tmp_path_factory.mktemp("members"), whole + behind)
     found, position, why = unpacked(path, size, step, piped)
     told, content = by_tool(name, path)
@@ -142,20 +115,14 @@ def test_members_of_every_size_beside_the_tool(
     assert len(whole) <= position <= len(whole + behind) and (why or position == len(whole + behind))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("behind", "begins", "whole"),
     [
-        (b"", 0, True),
-        (bytes(1), 1, True),
-        (bytes(100_000), 100_000, True),
-        (b"garbage", 0, False),
-        (bytes(70_000) + b"garbage", 70_000, False),
-        (bytes(4) + gzip.compress(b"more", mtime=0), 4, False),
-        (b"\x1f\x8b", 2, False),
-        (gzip.compress(b"", mtime=0) + b"x", 20, False),
+        (b"", 0, True), (bytes(1), 1, True), (bytes(100_000), 100_000, True), (b"garbage", 0, False),
+        (bytes(70_000) + b"garbage", 70_000, False), (bytes(4) + gzip.compress(b"more", mtime=0), 4, False),
+        (b"\x1f\x8b", 2, False), (gzip.compress(b"", mtime=0) + b"x", 20, False),
     ],
-)
+)  # fmt: skip
 def test_zeros_behind_gzip_are_padding_and_all_else_is_damage(
     tmp_path: Path, behind: bytes, begins: int, whole: bool
 ) -> None:

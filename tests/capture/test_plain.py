@@ -52,12 +52,9 @@ def test_damaged_frames(seed: int) -> None:
 
 
 @given(
-    st.sampled_from([6, 17]),
-    st.binary(max_size=60),
-    st.integers(0, 70),
-    st.lists(st.tuples(st.integers(0, 60), st.integers(0, 255)), max_size=4),
-    st.integers(0, 90),
-)
+    st.sampled_from([6, 17]), st.binary(max_size=60), st.integers(0, 70),
+    st.lists(st.tuples(st.integers(0, 60), st.integers(0, 255)), max_size=4), st.integers(0, 90),
+)  # fmt: skip
 def test_packets_cut_and_changed(
     protocol: int, data: bytes, cut: int, changes: list[tuple[int, int]], pad: int
 ) -> None:

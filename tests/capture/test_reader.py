@@ -9,10 +9,8 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from lowwater.capture import open_capture, read
 from lowwater.capture.reader import Malformed
 from lowwater.capture.records.sanity import Median
-from lowwater.errors import CaptureError
 from tests import capturemaker as maker
 from tests.breadth import some
 from tests.capture.fuzz_captures import saved, whole
@@ -44,39 +42,6 @@ def test_a_length_on_the_wire_beyond_two_gigabytes_is_malformed_alone(tmp_path: 
     reader, rows = whole(saved(tmp_path, maker.pcap_bytes(records)))
     assert [(row["position"], row["len"]) for row in rows] == [(0, 42), (2, (1 << 31) - 1)]
     assert reader.malformed == [Malformed(1, 24 + 58, 58, "wire-length", START)]
-
-
-def test_a_capture_without_packets_is_valid(tmp_path: Path) -> None:
-    reader, rows = whole(saved(tmp_path, maker.pcap_bytes([])))
-    summary = reader.summary
-    assert rows == [] and reader.malformed == [] and summary is not None
-    (only,) = summary.interfaces
-    assert (summary.packets, only.first, only.median, summary.ended_cleanly) == (0, None, None, True)
-
-
-@pytest.mark.parametrize(
-    ("data", "words", "hint"),
-    [
-        (b"", "empty file (0 bytes)", ""),
-        (b"hello, this is no capture", "begins with 68 65 6c 6c", ""),
-        (maker.pcap_bytes([])[:11], "11 of 24 bytes", ""),
-        (b"\xa1", "begins with a1", ""),
-        (b"BZh9" + bytes(30), "a bzip2 file, which is not supported", ""),
-        (b"\xd4\xc3\xb2\xa1\x01\x00\x00\x00" + bytes(16), "version 1.0 is not supported", ""),
-        (b"GMBU" + bytes(200), "a capture of Network Monitor 2", "editcap -F pcap"),
-        (b"RTSS" + bytes(200), "a capture of Network Monitor 1", "editcap -F pcap"),
-        (b"snoop\0\0\0" + bytes(30), "snoop version 0 is not supported", "editcap -F pcap"),
-        (maker.snoop_bytes([], version=3), "snoop version 3", "editcap -F pcap"),
-        (maker.snoop_bytes([], 8), "datalink type 8", "editcap -F pcap"),
-    ],
-)
-def test_what_is_no_capture_is_refused_by_name(tmp_path: Path, data: bytes, words: str, hint: str) -> None:
-    path = saved(tmp_path, data)
-    for opened in (open_capture, lambda path: read(path, SECOND)):
-        with pytest.raises(CaptureError) as caught:
-            opened(path)
-        assert str(path) in caught.value.message and words in caught.value.message
-        assert caught.value.hint and hint in caught.value.hint
 
 
 @pytest.mark.parametrize("order", ["little", "big"])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import re
-import shutil
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -54,13 +53,7 @@ DIFFERENCES = {
     | {
         f"623 {column}": "sent from port 6081; RFC 8926 wants it as the destination"
         for column in (
-            "tunnel",
-            "tunnel_id",
-            "inner_ipversion",
-            "inner_srcIP",
-            "inner_destIP",
-            "inner_protocol",
-            "inner_srcPort",
+            "tunnel", "tunnel_id", "inner_ipversion", "inner_srcIP", "inner_destIP", "inner_protocol", "inner_srcPort",
             "inner_destPort",
         )
     },
@@ -89,18 +82,10 @@ DIFFERENCES = {
     "PcapPlusPlus__null_loopback": {
         f"3 {column}": "0f 00 08 00 where the family should be: no family, though tshark finds an ether type in it"
         for column in (
-            "ipversion",
-            "srcIP",
-            "destIP",
-            "protocol",
-            "total_length",
-            "ttl",
-            "srcPort",
-            "destPort",
-            "payload",
+            "ipversion", "srcIP", "destIP", "protocol", "total_length", "ttl", "srcPort", "destPort", "payload",
         )
     },
-}
+}  # fmt: skip
 """By a part of the file's name and the packet's number (* for many) and column, or the reason of a malformed row: why
 tshark says otherwise."""
 
@@ -149,8 +134,6 @@ def told(found: list[str], known: dict[str, str]) -> set[str]:
 @pytest.mark.hypothesis
 @pytest.mark.parametrize("third", each_push([0, 1, 2], 3))
 def test_real_captures_equal_tshark(third: int, captures_dir: Path) -> None:
-    if shutil.which("tshark") is None:
-        pytest.skip("no tshark on this machine")
     rows = listed(captures_dir)
     files = [path for path in rows if path.stat().st_size <= LARGEST]
     files = [path for path in files if int(rows[path]["packets"] or 0) <= MOST]

@@ -11,6 +11,7 @@ from hypothesis import given, settings, strategies as st
 
 from lowwater.capture.reader import index, read_chunk
 from lowwater.capture.records.facts import Malformed
+from lowwater.errors import CaptureError
 from tests import capturemaker as maker
 from tests.breadth import examples
 from tests.capture.fuzz_captures import MAX_JUMP, check_file, saved, whole
@@ -108,6 +109,15 @@ def test_damage_is_between_chunks(folder: Path, name: str) -> None:
     for number, bad in enumerate(found.malformed):
         assert (found.chunks[number].end, found.chunks[number + 1].begin) == (bad.offset, bad.offset + bad.length)
     assert [row for chunk in found.chunks for _, batch in read_chunk(chunk) for row in batch.to_pylist()] == rows
+
+
+def test_a_file_that_changed_after_it_was_indexed_is_refused(tmp_path: Path) -> None:
+    first, other = (maker.pcap_bytes((START + n, frame) for n in range(9)) for frame in (bytes(54), maker.arp()))
+    (chunk,) = index(saved(tmp_path, first), SECOND).chunks
+    for changed in (first[:-1], other):
+        saved(tmp_path, changed)
+        with pytest.raises(CaptureError, match="changed while it was read"):
+            list(read_chunk(chunk))
 
 
 SEEDS = files()

@@ -48,6 +48,11 @@ def read(path: Path, chosen: TableOptions, jump: int = JUMP) -> tuple[list[Row],
     return [as_row(row) for row in rows], reader
 
 
+def stored(path: Path, chosen: TableOptions) -> list[Row]:
+    """The rows as they are stored."""
+    return [row for batch in RecordReader(path, chosen, JUMP, "") for row in batch.to_pylist()]
+
+
 def as_row(row: Row) -> Row:
     """A stored row with the names of the protocol; addresses as texts."""
     plain = {name.partition(":")[2]: value for name, value in row.items() if ":" in name and not name.startswith("ip.")}
@@ -64,18 +69,14 @@ FORMS = {
     "csv": (lambda rows: as_csv(rows), options("csv", BY_POSITION)),
     "csv with CRLF": (lambda rows: as_csv(rows, end="\r\n"), options("csv", BY_POSITION)),
     "csv with names": (lambda rows: as_csv(rows, header=True), options("csv", BY_NAME)),
-    "csv with a skipped header": (
-        lambda rows: as_csv(rows, header=True),
-        options("csv", BY_POSITION, TextOptions(header=True)),
-    ),
-    "tsv": (
-        lambda rows: as_csv(rows, separator="\t", null="\\N"),
-        options("csv", BY_POSITION, TextOptions(separator="\t", null=("\\N",))),
-    ),
+    "csv with a skipped header": (lambda rows: as_csv(rows, header=True),
+                                  options("csv", BY_POSITION, TextOptions(header=True))),
+    "tsv": (lambda rows: as_csv(rows, separator="\t", null="\\N"),
+            options("csv", BY_POSITION, TextOptions(separator="\t", null=("\\N",)))),
     "json": (as_json, options("json", BY_NAME)),
     "parquet": (as_parquet, options("parquet", BY_NAME)),
     "parquet by position": (as_parquet, options("parquet", BY_POSITION)),
-}
+}  # fmt: skip
 
 
 @pytest.mark.slow
@@ -96,33 +97,18 @@ def test_every_form_gives_the_rows(form: str, compression: str, tmp_path: Path) 
 
 def test_bad_records_are_named(tmp_path: Path) -> None:
     lines = [
-        f"{BEGIN},10.0.0.1,1,a,1,true",
-        f"{BEGIN},10.0.0.300,1,a,1,true",
-        f"{BEGIN},10.0.0.1,1.5,a,1,true",
-        f"{BEGIN},10.0.0.1,1,a,nan,true",
-        "",
-        f"{BEGIN},10.0.0.1,1,a,1,perhaps",
-        f"{BEGIN},10.0.0.1,1,a,1",
-        ",10.0.0.1,1,a,1,true",
-        "-5,10.0.0.1,1,a,1,true",
-        "99999999999,10.0.0.1,1,a,1,true",
-        f"{BEGIN + 1}, 10.0.0.2 , 2 ,a, 1 , T",
-        f"{BEGIN + 1},10.0.0.2,9223372036854775808,a,1,true",
-    ]
+        f"{BEGIN},10.0.0.1,1,a,1,true", f"{BEGIN},10.0.0.300,1,a,1,true", f"{BEGIN},10.0.0.1,1.5,a,1,true",
+        f"{BEGIN},10.0.0.1,1,a,nan,true", "", f"{BEGIN},10.0.0.1,1,a,1,perhaps", f"{BEGIN},10.0.0.1,1,a,1",
+        ",10.0.0.1,1,a,1,true", "-5,10.0.0.1,1,a,1,true", "99999999999,10.0.0.1,1,a,1,true",
+        f"{BEGIN + 1}, 10.0.0.2 , 2 ,a, 1 , T", f"{BEGIN + 1},10.0.0.2,9223372036854775808,a,1,true",
+    ]  # fmt: skip
     data = "\n".join(lines).encode() + b"\n"
     got, reader = read(write(tmp_path / "file", data), options("csv", BY_POSITION))
     assert [row["bytes"] for row in got] == [1, 2]
     expected = {
-        2: "value of src",
-        3: "value of bytes",
-        4: "value of rtt",
-        6: "value of up",
-        7: "columns",
-        8: "no-time",
-        9: "time-range",
-        10: "time-range",
-        12: "value of bytes",
-    }
+        2: "value of src", 3: "value of bytes", 4: "value of rtt", 6: "value of up", 7: "columns", 8: "no-time",
+        9: "time-range", 10: "time-range", 12: "value of bytes",
+    }  # fmt: skip
     begins = [0]
     for line in lines:
         begins.append(begins[-1] + len(line) + 1)
@@ -169,11 +155,7 @@ def test_bad_lines_of_json_are_named(tmp_path: Path) -> None:
 )
 def test_times(access: str, written: str, value: int, tmp_path: Path) -> None:
     protocol = f"PROTOCOL T {{ {access}; }}"
-    (record,) = (
-        row
-        for batch in RecordReader(write(tmp_path / "file", f"{written}\n".encode()), options("csv", protocol), JUMP, "")
-        for row in batch.to_pylist()
-    )
+    (record,) = stored(write(tmp_path / "file", f"{written}\n".encode()), options("csv", protocol))
     assert record["timestamp"] == value
     unit = layout(protocol).unit
     assert record["int:ts"] == value // unit
@@ -182,19 +164,12 @@ def test_times(access: str, written: str, value: int, tmp_path: Path) -> None:
 def test_times_of_json_and_parquet(tmp_path: Path) -> None:
     seconds = "PROTOCOL T { llong ts get_csv_float_to_timestamp (increasing, unit ns); }"
     path = write(tmp_path / "a", b'{"ts": 1767225600.123456}\n{"ts": "1767225601.5"}\n')
-    rows = [
-        row["int:ts"] for batch in RecordReader(path, options("json", seconds), JUMP, "") for row in batch.to_pylist()
-    ]
+    rows = [row["int:ts"] for row in stored(path, options("json", seconds))]
     assert rows == [1767225600123456000, 1767225601500000000]
     table = pa.table({"ts": pa.array([1767225600123456], pa.timestamp("us", "UTC"))})
     pq.write_table(table, tmp_path / "b")
     iso = "PROTOCOL T { llong ts get_csv_iso_to_timestamp (increasing, unit ns); }"
-    rows = [
-        row["int:ts"]
-        for batch in RecordReader(tmp_path / "b", options("parquet", iso), JUMP, "")
-        for row in batch.to_pylist()
-    ]
-    assert rows == [1767225600123456000]
+    assert [row["int:ts"] for row in stored(tmp_path / "b", options("parquet", iso))] == [1767225600123456000]
 
 
 @pytest.mark.parametrize("kind", [pa.decimal128(20, 9), pa.decimal128(38, 12), pa.decimal256(60, 9)])
@@ -220,8 +195,7 @@ def test_values_inside_of_others(tmp_path: Path) -> None:
         f'{{"timestamp": "{instant(BEGIN)}", "flow": null}}',
     ]
     path = write(tmp_path / "file", "\n".join(lines).encode())
-    reader = RecordReader(path, options("json", protocol), JUMP, "")
-    rows = [(row["string:host"], row["int:sent"]) for batch in reader for row in batch.to_pylist()]
+    rows = [(row["string:host"], row["int:sent"]) for row in stored(path, options("json", protocol))]
     assert rows == [("a", 5), (None, None)]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -68,14 +67,6 @@ def test_fragments() -> None:
     assert told(decoded(outer(4, tunnel), 1))[:6] == (4, None, 4, "10.0.0.1", "10.0.0.2", 4)
 
 
-def nested(depth: int) -> bytes:
-    """UDP4 in `depth` tunnels of IPv4 in IPv4; the header in tunnel n from outside has the source 10.9.9.n."""
-    packet = UDP4
-    for number in range(depth - 1, -1, -1):
-        packet = maker.ipv4(f"10.9.9.{number}", "10.9.9.99", 4, packet)
-    return maker.ethernet(packet)
-
-
 def test_a_length_of_nothing_ends_the_extensions_of_gtp() -> None:
     frame = outer(17, maker.gtp_u(bytes(80), 3, [(0x85, bytes(2))]))
     at = 14 + 20 + 8 + 8 + 4
@@ -107,8 +98,6 @@ def tunnelled(dice: random.Random) -> bytes:
 
 @pytest.mark.slow
 def test_random_tunnels_equal_tshark(tmp_path: Path) -> None:
-    if shutil.which("tshark") is None:
-        pytest.skip("no tshark on this machine")
     dice = random.Random(5)
     path = tmp_path / "one.pcap"
     path.write_bytes(maker.pcap_bytes((START, tunnelled(dice)) for _ in range(600)))

@@ -96,15 +96,9 @@ def _client(told: dict[str, str], transport: str) -> dict[str, Any]:
         "server_name": names[0] if names else None,
         "alpn": ",".join(protocols) or None,
         "ja3": told[JA3] or None,
-        "ja4": ja4(
-            transport,
-            max(offered or version, default=0),
-            _numbers(told, CIPHER),
-            _numbers(told, EXTENSION),
-            _signatures(told),
-            protocols[0].encode("latin-1", "replace") if protocols else b"",
-        ),
-    }
+        "ja4": ja4(transport, max(offered or version, default=0), _numbers(told, CIPHER), _numbers(told, EXTENSION),
+                   _signatures(told), protocols[0].encode("latin-1", "replace") if protocols else b""),
+    }  # fmt: skip
 
 
 def _server(told: dict[str, str]) -> dict[str, Any]:

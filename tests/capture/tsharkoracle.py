@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from collections import Counter
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow.compute as pc
+import pytest
 
 from lowwater.capture import read
 from lowwater.capture.formats.capture_file import RECORD_HEADER
@@ -44,18 +46,9 @@ IDS = {
 """Layer of a tunnel with a header -> fields of its id."""
 TUNNEL_FIELDS = (*(field for fields in IDS.values() for field in fields), "gtp.message")
 FIELDS = (
-    LAYERS,
-    *FRAME.values(),
-    *MACS,
-    *LINK_TYPES,
-    "vlan.etype",
-    *VLANS,
-    *NETWORK,
-    *PAYLOAD,
-    *ARP,
-    *TUNNEL_FIELDS,
+    LAYERS, *FRAME.values(), *MACS, *LINK_TYPES, "vlan.etype", *VLANS, *NETWORK, *PAYLOAD, *ARP, *TUNNEL_FIELDS,
     *MESSAGES,
-)
+)  # fmt: skip
 LAYERS_OF_LINKS = {*BEHIND, *(layer for made in LINKS.values() for layer in made.layers)}
 """Layers of tshark that the link readers look through."""
 
@@ -70,8 +63,15 @@ BELOW = ("macsec", "mpls", "pppoes", "ip", "ipv6")
 """Layers behind the ether type of the link."""
 
 
+def need_tshark() -> None:
+    """Skips the test where there is no tshark."""
+    if shutil.which("tshark") is None:
+        pytest.skip("no tshark on this machine")
+
+
 def tshark(path: Path, most: int = 0) -> list[dict[str, str]]:
     """One row a packet: the fields, with `SEPARATOR` between the values of one that occurs more than once."""
+    need_tshark()
     command = ["tshark", "-n", "-r", str(path), "-T", "fields", "-E", "occurrence=a", "-E", f"aggregator={SEPARATOR}"]
     command += ["-d", "udp.port==8472,vxlan", "--enable-protocol", "communityid"]
     # One packet says what it says by itself: nothing is put together, and nothing is known from others.

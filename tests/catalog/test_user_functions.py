@@ -67,9 +67,6 @@ def only(catalog: Catalog, name: str) -> Any:
     return found
 
 
-# The example
-
-
 def run(made: Any, epochs: list[list[int]]) -> list[int]:
     state, results = made.initialize(), []
     for at, epoch in enumerate(epochs):
@@ -99,9 +96,6 @@ def test_the_example_merges(rows: list[tuple[int, int]]) -> None:
             state = made.iterate(state, value) if where == part else state
         merged = made.merge(merged, state)
     assert made.output(merged) == sum(count - 1 for count in Counter(value for _, value in rows).values())
-
-
-# What comes of right declarations
 
 
 def test_functions_and_predicates(tmp_path: Path) -> None:
@@ -166,11 +160,6 @@ def test_what_nobody_ships_plans_and_has_no_python(tmp_path: Path) -> None:
     ]
     (drift,) = found.aggregates
     assert drift.make is None and drift.running and drift.origin.endswith("mine.fun")
-
-
-# What is wrong
-
-# Content counts, not time of change
 
 
 def test_changed_modules_are_loaded_again(tmp_path: Path) -> None:

@@ -24,13 +24,10 @@ def test_rows_have_the_values_of_their_types(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("line", "says"),
-    [
-        ("10.0.0.1,1,a,true", "has 4 values, not 5"),
-        ("10.0.0.256,1,a,true,", "'10.0.0.256' is no ip, which address is"),
-        ("10.0.0.1,99999999999999999999,a,true,", "is no int, which id is"),
-        ("10.0.0.1,1,a,maybe,", "'maybe' is no bool, which on is"),
-    ],
-)
+    [("10.0.0.1,1,a,true", "has 4 values, not 5"), ("10.0.0.256,1,a,true,", "'10.0.0.256' is no ip, which address is"),
+     ("10.0.0.1,99999999999999999999,a,true,", "is no int, which id is"),
+     ("10.0.0.1,1,a,maybe,", "'maybe' is no bool, which on is")],
+)  # fmt: skip
 def test_a_wrong_line_is_named(tmp_path: Path, line: str, says: str) -> None:
     file = tmp_path / "w.csv"
     file.write_text(f"10.0.0.1,1,a,true,\n{line}\n", encoding="utf-8")

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import atexit
+import os
 import re
+import subprocess
+import sys
 import tempfile
 import tomllib
 from dataclasses import dataclass, replace
@@ -65,6 +68,24 @@ def blocks(page: Path) -> list[Block]:
         replace(block, result=after.text) if after and after.words == ("text",) and derived(block) else block
         for block, after in zip(found, followers, strict=True)
     ]
+
+
+def program(folder: Path, variables: str = "") -> Path:
+    """A folder with the command `lowwater`, which this interpreter runs."""
+    folder.mkdir(parents=True)
+    (folder / "lowwater").write_text(f'#!/bin/sh\n{variables} exec "{sys.executable}" -m lowwater.cli.main "$@"\n')
+    (folder / "lowwater").chmod(0o755)
+    return folder
+
+
+def shell(block: Block, work: Path, *folders: Path) -> str:
+    """What the commands of a block print in a folder; `lowwater` is looked for in these folders first."""
+    path = os.pathsep.join([*map(str, folders), os.environ["PATH"]])
+    environment = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT), "MPLBACKEND": "Agg"}
+    command = ["sh", "-e", "-c", block.text]
+    done = subprocess.run(command, cwd=work, env=environment, capture_output=True, text=True, timeout=400)
+    assert done.returncode == 0, f"{block}: {done.stdout}{done.stderr}"
+    return done.stdout
 
 
 def without_progress(printed: str) -> str:

@@ -57,17 +57,16 @@ CASES: dict[str, Case] = {
     "no `rotation`, `--through-end`": Case((PART,), through_end=True),
     "no `rotation`, policy `publish`": Case((PART,), {"policy": "publish"}),
     "`since` 08:52, `until` 09:38:01": Case((PART,), {"since": "2027-01-15T08:52Z", "until": "2027-01-15T09:38:01Z"}),
-    "`since` 09:00, behind the first record": Case(
-        (PART,), {"since": "2027-01-15T09:00Z", "until": "2027-01-15T10:00Z"}
-    ),
+    "`since` 09:00, behind the first record": Case((PART,),
+                                                   {"since": "2027-01-15T09:00Z", "until": "2027-01-15T10:00Z"}),
     "`since` 08:52, `until` 09:50": Case((PART,), {"since": "2027-01-15T08:52Z", "until": "2027-01-15T09:50Z"}),
     "`since` 08:00, `until` 09:00, before the last record": Case(
-        (PART,), {"since": "2027-01-15T08:00Z", "until": "2027-01-15T09:00Z"}
+        (PART,), {"since": "2027-01-15T08:00Z", "until": "2027-01-15T09:00Z"},
     ),
     "`--covers` 08:00/10:00": Case((replace(PART, covers=(0, 120)),)),
     "`--covers` 09:00/10:00, less than it holds": Case((replace(PART, covers=(60, 120)),)),
     "a file begins before the hour in its name by less than the skew": Case(
-        (EIGHT, replace(NINE, minutes=(59.995, 61, 119))), HOURLY
+        (EIGHT, replace(NINE, minutes=(59.995, 61, 119))), HOURLY,
     ),
     "the only file begins before the hour in its name": Case((replace(NINE, minutes=(59, 61, 119)),), HOURLY),
     "a file runs over its rotation by less than the skew": Case((replace(EIGHT, minutes=(1, 59, 60.01)), NINE), HOURLY),
@@ -75,24 +74,22 @@ CASES: dict[str, Case] = {
     "the last file runs over its rotation": Case((EIGHT, replace(NINE, minutes=(61, 119, 121))), HOURLY),
     "wrong `timezone`, an hour off": Case((EIGHT, NINE), {**HOURLY, "timezone": "Europe/Berlin"}),
     "a file of another day under the name of the hour": Case(
-        (EIGHT, replace(NINE, minutes=(61 + 1440, 119 + 1440))), HOURLY
+        (EIGHT, replace(NINE, minutes=(61 + 1440, 119 + 1440))), HOURLY,
     ),
     "a file in between is missing": Case((EIGHT, File("a-2027011510.pcap", (121,))), HOURLY),
-    "a file in between is missing, `--through-end`": Case(
-        (EIGHT, File("a-2027011510.pcap", (121,))), HOURLY, through_end=True
-    ),
+    "a file in between is missing, `--through-end`": Case((EIGHT, File("a-2027011510.pcap", (121,))), HOURLY,
+                                                          through_end=True),
     "a pause of 1 s between two files": Case((File("a1.pcap", (0, 30)), File("a2.pcap", (30 + 1 / 60, 60)))),
     "a pause of 3 s between two files": Case((File("a1.pcap", (0, 30)), File("a2.pcap", (30 + 3 / 60, 60)))),
-    "the same, `gap_tolerance` 5s": Case(
-        (File("a1.pcap", (0, 30)), File("a2.pcap", (30 + 3 / 60, 60))), {"gap_tolerance": "5s"}
-    ),
+    "the same, `gap_tolerance` 5s": Case((File("a1.pcap", (0, 30)), File("a2.pcap", (30 + 3 / 60, 60))),
+                                         {"gap_tolerance": "5s"}),
     "a recorder stops at 08:10 and starts again at 08:20, `rotation`": Case(RESTARTED, MINUTES),
     "the same, policy `publish`": Case(RESTARTED, {**MINUTES, "policy": "publish"}),
     "the same, `--through-end`": Case(RESTARTED, MINUTES, through_end=True),
     "a file is cut": Case((CUT, NINE), HOURLY),
     "the last file is growing": Case((EIGHT, replace(NINE, growing=True)), HOURLY),
     "an empty file": Case((EIGHT, replace(NINE, minutes=())), HOURLY),
-}
+}  # fmt: skip
 
 
 def outcome(case: Case) -> tuple[str, str, int, int]:

@@ -67,14 +67,9 @@ def execute(document: dict[str, Any], folder: Path) -> list[list[dict[str, Any]]
     """Runs the code cells with `folder` as the working directory; returns the outputs of each."""
     sources = ["".join(cell["source"]) for cell in code_cells(document)]
     done = subprocess.run(
-        [sys.executable, "-c", RUNNER],
-        input=json.dumps(sources),
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+        [sys.executable, "-c", RUNNER], input=json.dumps(sources), cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr
     answers: list[list[dict[str, Any]]] = json.loads(done.stdout)
     return answers

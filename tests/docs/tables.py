@@ -169,10 +169,6 @@ def values() -> str:
 
 
 TABLES: dict[str, Callable[[], str]] = {
-    "columns": columns,
-    "functions": functions,
-    "aggregates": aggregates,
-    "states": states,
-    "no_effect": no_effect,
+    "columns": columns, "functions": functions, "aggregates": aggregates, "states": states, "no_effect": no_effect,
     "values": values,
-}
+}  # fmt: skip

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
 import shutil
 import subprocess
-import sys
 from itertools import pairwise
 from pathlib import Path
 
@@ -15,10 +13,11 @@ import pytest
 from lowwater_generator import generate
 
 from lowwater.instants import format_instant, parse_instant
-from tests.docs.book import ROOT, blocks
+from tests.docs.book import ROOT, blocks, program, shell
 from tests.replay.support import lowwater
 from tests.replay.test_looks import at, deliver, lake_of
 
+pytestmark = pytest.mark.slow
 PAGE = ROOT / "docs" / "backfill.md"
 BLOCKS = blocks(PAGE)
 RUN = {"run", "edit", "example"}
@@ -26,33 +25,21 @@ RUN = {"run", "edit", "example"}
 
 
 @pytest.mark.nightly
-@pytest.mark.slow
 def test_every_command_prints_what_follows(tmp_path: Path) -> None:
-    program = tmp_path / "bin" / "lowwater"
-    program.parent.mkdir()
-    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m lowwater.cli.main "$@"\n')
-    program.chmod(0o755)
-    work = tmp_path / "work"
+    folder, work, ran = program(tmp_path / "bin"), tmp_path / "work", 0
     work.mkdir()
     (work / "queries").symlink_to(ROOT / "queries")
-    path = os.pathsep.join([str(program.parent), os.environ["PATH"]])
-    environment = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT)}
-    ran = 0
     for block, after in pairwise([*BLOCKS, BLOCKS[-1]]):
         if not RUN & set(block.words):
             continue
-        done = subprocess.run(
-            ["sh", "-e", "-c", block.text], cwd=work, env=environment, capture_output=True, text=True, timeout=400
-        )
-        assert done.returncode == 0, f"{block}: {done.stdout}{done.stderr}"
+        said = shell(block, work, folder)
         if after.words == ("text",):
-            assert [line.rstrip() for line in done.stdout.splitlines()] == after.text.splitlines(), str(block)
+            assert [line.rstrip() for line in said.splitlines()] == after.text.splitlines(), str(block)
         ran += 1
     assert ran == len(re.findall(r"^```sh (?:run|edit|example)$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)) >= 9
     assert "passed" in (work / "report.txt").read_text()
 
 
-@pytest.mark.slow
 def test_six_commands_and_one_edited_line_lead_to_the_report(tmp_path: Path) -> None:
     """What the README has for a new machine, then every command up to the report; the edit changes one line."""
     commands, edits = ["make setup"], []
@@ -77,17 +64,13 @@ def test_six_commands_and_one_edited_line_lead_to_the_report(tmp_path: Path) -> 
 
 
 @pytest.mark.nightly
-@pytest.mark.slow
 def test_cron_and_systemd_look(tmp_path: Path) -> None:
     """Their lines in the little environment that both give, with another folder in place of /srv."""
     srv = tmp_path / "srv"
     lake_of(srv, [0, 1], more='[schedule]\nlook_back = "36500d"')
     with (srv / "lake" / "lowwater.toml").open("a") as settings:
         settings.write(f'until = "{format_instant(at(3))}"\n')
-    program = srv / "venv" / "bin" / "lowwater"
-    program.parent.mkdir(parents=True)
-    program.write_text(f'#!/bin/sh\nPYTHONPATH={ROOT} exec "{sys.executable}" -m lowwater.cli.main "$@"\n')
-    program.chmod(0o755)
+    program(srv / "venv" / "bin", f"PYTHONPATH={ROOT}")
     little = {"HOME": str(tmp_path), "LOGNAME": "lowwater", "SHELL": "/bin/sh", "PATH": "/usr/bin:/bin"}
     text = PAGE.read_text(encoding="utf-8").replace("/srv", str(srv))
     (cron,) = re.findall(r"^```text\n((?:\S+ +){5}.*lowwater watch.*)\n```", text, re.MULTILINE)
@@ -107,13 +90,8 @@ def test_cron_and_systemd_look(tmp_path: Path) -> None:
         assert (verified.returncode, verified.stdout, verified.stderr) == (0, "", "")
     service_lines = dict(line.split("=", 1) for line in unit.splitlines() if "=" in line)
     deliver(srv / "captures", 2)
-    with subprocess.Popen(
-        shlex.split(service_lines["ExecStart"]),
-        cwd=service_lines["WorkingDirectory"],
-        env=little,
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as service:
+    command, where = shlex.split(service_lines["ExecStart"]), service_lines["WorkingDirectory"]
+    with subprocess.Popen(command, cwd=where, env=little, stdout=subprocess.PIPE, text=True) as service:
         assert service.stdout is not None
         assert any("done" in line for line in service.stdout)
         service.terminate()

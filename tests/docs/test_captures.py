@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 from lowwater.capture.inspect import inspect
-from lowwater.capture.reader import open_capture
+from lowwater.capture.reader import open_capture, read
 from lowwater.capture.records.stream import REASONS
 from lowwater.cli.main import cli
 from lowwater.config import Config
@@ -82,11 +82,11 @@ def test_every_reason_is_told_and_met() -> None:
 def test_a_file_that_is_refused(row: list[str], tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(REFUSED[row[0]])
-    with pytest.raises(CaptureError) as raised:
-        open_capture(path)
-    assert raised.value.message.startswith(str(path))
-    assert row[1] in raised.value.message
-    assert row[2] in raised.value.hint
+    for opened in (open_capture, lambda path: read(path, SECOND)):
+        with pytest.raises(CaptureError) as raised:
+            opened(path)
+        assert raised.value.message.startswith(str(path)) and row[1] in raised.value.message
+        assert row[2] in raised.value.hint
 
 
 @pytest.mark.slow

@@ -89,17 +89,9 @@ def test_the_list_of_decisions_has_each_by_its_title() -> None:
 def test_what_cites_a_decision_cites_one_that_is_there() -> None:
     numbers = {int(page.name[:4]) for page in (DOCS / "adr").glob("0*.md")}
     folders = (
-        "benchmarks",
-        "editor",
-        "experiments",
-        "expectations",
-        "generator",
-        "lowwater",
-        "notebook",
-        "plugins",
-        "review",
+        "benchmarks", "editor", "experiments", "expectations", "generator", "lowwater", "notebook", "plugins", "review",
         "tests",
-    )
+    )  # fmt: skip
     for page in [*PAGES, ROOT / "Makefile", *(page for folder in folders for page in (ROOT / folder).rglob("*.py"))]:
         cited = {int(number) for number in re.findall(r"(?:\bADR\s+|docs/adr/)(\d+)", text(page))}
         assert cited <= numbers, page

@@ -39,28 +39,13 @@ EXAMPLES = {
 QUESTIONS = {**EXAMPLES, **COOKBOOK}
 SECOND = 1_000_000_000
 FIELDS = {
-    "stamp": "frame.time_epoch",
-    "len": "frame.len",
-    "ip4": "ip.src",
-    "ip6": "ipv6.src",
-    "to4": "ip.dst",
-    "to6": "ipv6.dst",
-    "proto4": "ip.proto",
-    "proto6": "ipv6.nxt",
-    "sport_tcp": "tcp.srcport",
-    "dport_tcp": "tcp.dstport",
-    "sport_udp": "udp.srcport",
-    "dport_udp": "udp.dstport",
-    "flags": "tcp.flags",
-    "seq": "tcp.seq_raw",
-    "ack": "tcp.ack_raw",
-    "payload": "tcp.len",
-    "dns_id": "dns.id",
-    "response": "dns.flags.response",
-    "hello": "tls.handshake.type",
-    "name": "tls.handshake.extensions_server_name",
+    "stamp": "frame.time_epoch", "len": "frame.len", "ip4": "ip.src", "ip6": "ipv6.src", "to4": "ip.dst",
+    "to6": "ipv6.dst", "proto4": "ip.proto", "proto6": "ipv6.nxt", "sport_tcp": "tcp.srcport",
+    "dport_tcp": "tcp.dstport", "sport_udp": "udp.srcport", "dport_udp": "udp.dstport", "flags": "tcp.flags",
+    "seq": "tcp.seq_raw", "ack": "tcp.ack_raw", "payload": "tcp.len", "dns_id": "dns.id",
+    "response": "dns.flags.response", "hello": "tls.handshake.type", "name": "tls.handshake.extensions_server_name",
     "ja3": "tls.handshake.ja3",
-}
+}  # fmt: skip
 FIN, SYN, ACK = 1, 2, 16
 
 
@@ -113,22 +98,12 @@ def _packet(row: dict[str, str]) -> Packet:
         number(f"{side}_tcp") if of_tcp else number(f"{side}_udp") if of_udp else None for side in ("sport", "dport")
     ]
     return Packet(
-        int(Decimal(row["stamp"]) * SECOND),
-        int(row["len"]),
-        row["ip4"] or row["ip6"] or None,
-        row["to4"] or row["to6"] or None,
-        protocol,
-        *ports,
-        (number("flags") or 0) if of_tcp else 0,
-        number("seq") if of_tcp else None,
-        number("ack") if of_tcp else None,
-        (number("payload") or 0) if of_tcp else 0,
-        number("dns_id") if of_udp else None,
-        row["response"] in ("1", "True"),
-        number("hello") if of_tcp else None,
-        row["name"] or None,
-        row["ja3"] or None,
-    )
+        int(Decimal(row["stamp"]) * SECOND), int(row["len"]), row["ip4"] or row["ip6"] or None,
+        row["to4"] or row["to6"] or None, protocol, *ports, (number("flags") or 0) if of_tcp else 0,
+        number("seq") if of_tcp else None, number("ack") if of_tcp else None, (number("payload") or 0) if of_tcp else 0,
+        number("dns_id") if of_udp else None, row["response"] in ("1", "True"), number("hello") if of_tcp else None,
+        row["name"] or None, row["ja3"] or None,
+    )  # fmt: skip
 
 
 Rows = Counter[tuple[Any, ...]]

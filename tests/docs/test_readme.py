@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import csv
-import os
 import re
-import subprocess
-import sys
 from itertools import pairwise
 from pathlib import Path
 
@@ -14,7 +11,7 @@ import pytest
 from deltalake import DeltaTable
 
 from tests.docs import notebook, recipes
-from tests.docs.book import ROOT, Block, blocks
+from tests.docs.book import ROOT, blocks, program, shell
 
 PAGE = ROOT / "README.md"
 RESULTS = ROOT / "docs" / "results.md"
@@ -25,10 +22,7 @@ SHOWN = BLOCKS[BLOCKS.index(RUN[0]) + 1]
 
 def workplace(folder: Path) -> Path:
     """Makes a folder one in which commands find what they find in the project's: the program and the examples."""
-    program = folder / ".venv" / "bin" / "lowwater"
-    program.parent.mkdir(parents=True)
-    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m lowwater.cli.main "$@"\n')
-    program.chmod(0o755)
+    program(folder / ".venv" / "bin")
     (folder / "examples").symlink_to(ROOT / "examples")
     return folder
 
@@ -38,19 +32,9 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder in which every command of the README ran."""
     work = workplace(tmp_path_factory.mktemp("readme"))
     answered, published = RUN
-    assert lines(run(answered, work)) == lines(SHOWN.text)
-    run(published, work)
+    assert lines(shell(answered, work)) == lines(SHOWN.text)
+    shell(published, work)
     return work
-
-
-def run(block: Block, work: Path) -> str:
-    """What a block prints."""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "MPLBACKEND": "Agg"}
-    done = subprocess.run(
-        ["sh", "-e", "-c", block.text], cwd=work, env=environment, capture_output=True, text=True, timeout=400
-    )
-    assert done.returncode == 0, f"{block}: {done.stdout}{done.stderr}"
-    return done.stdout
 
 
 def lines(text: str) -> list[str]:
@@ -94,7 +78,7 @@ def test_every_reader_of_the_page_on_results_and_every_recipe_prints_what_it_sho
     readers = [(block, after) for block, after in pairwise(blocks(RESULTS)) if after.words == ("text",)]
     assert [block.words for block, _ in readers] == [*[("sh", "run")] * 2, *[("python", "run")] * 5]
     for block, shown in readers[:2]:
-        assert lines(run(block, lake).rstrip()) == lines(shown.text), str(block)
+        assert lines(shell(block, lake).rstrip()) == lines(shown.text), str(block)
     examples = [*readers[2:], *recipes.examples()]
     assert len(examples) == 5 + 4
     if not recipes.DUCKDB.is_dir():  # DuckDB's extension: make .venv/.s3

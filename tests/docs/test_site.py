@@ -2,29 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
-import subprocess
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
-import pytest
-
-from lowwater import __version__
 from lowwater.config import Config
-from tests.browser import chromium
-from tests.docs.book import ROOT
 from website import settings
 from website.markdown import converted
 from website.navigation import navigation
 from website.reference import API, pages
-from website.stage import stage
-from website.versions import join
-
-MKDOCS = ROOT / ".venv-docs" / "bin" / "mkdocs"
-SCRIPTS = ROOT / "var" / "website" / "scripts"
 
 
 def test_lists_are_indented_as_the_builder_wants_them() -> None:
@@ -94,41 +78,6 @@ def test_the_reference_of_settings_has_each_key_with_its_meaning() -> None:
     for name, field in Config.model_fields.items():
         if name not in ("lake", "links", "sets", "query_sets"):
             assert rows[f"[{name}]"] == list(type(field.get_default()).model_fields), name
-
-
-def built_site(folder: Path) -> None:
-    shutil.copytree(SCRIPTS, folder / "scripts")
-    stage(folder)
-    words = [MKDOCS, "build", "--quiet", "--strict", "--config-file", folder / "mkdocs.yml"]
-    done = subprocess.run(words, capture_output=True, text=True, env={**os.environ, "NO_MKDOCS_2_WARNING": "1"})
-    assert done.returncode == 0, done.stdout + done.stderr
-
-
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The built site, and beside it an older version that lacks a page."""
-    if not MKDOCS.exists() or not (SCRIPTS / "mermaid.js").exists():
-        pytest.skip("`make docs` was never run here: it fetches the tools of the site")
-    folder = tmp_path_factory.mktemp("site")
-    built_site(folder)
-    site = folder / "site"
-    shutil.copytree(site / __version__, site / "0.1.0")
-    (site / "0.1.0" / "docs" / "streams.html").unlink()
-    (site / "drafts").mkdir()
-    assert join(site) == [__version__, "0.1.0"]
-    return site
-
-
-@pytest.fixture(scope="module")
-def page(site: Path) -> Iterator[Any]:
-    """A page of Chromium, which opens files; an error of a script, or a request to elsewhere, fails the tests."""
-    wrong: list[str] = []
-    with chromium() as started:
-        found = started.new_page()
-        found.on("request", lambda asked: wrong.append(asked.url) if asked.url.startswith("http") else None)
-        found.on("pageerror", lambda error: wrong.append(str(error)))
-        yield found
-    assert wrong == []
 
 
 def test_references_have_what_the_code_has() -> None:

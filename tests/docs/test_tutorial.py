@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 import tempfile
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
-from tests.docs.book import FENCE, ROOT, blocks
+from tests.docs.book import FENCE, ROOT, blocks, program, shell
 
 PAGE = ROOT / "docs" / "tutorial.md"
 FIRST = ROOT / "docs" / "first-result.md"
@@ -21,23 +18,14 @@ STORY = ROOT / "examples" / "story"
 
 def printed(page: Path, work: Path) -> dict[int, str]:
     """Runs the commands of a page in a folder with its named queries; their outputs by the line of their block."""
-    program = work / "bin" / "lowwater"
-    program.parent.mkdir(parents=True)
-    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m lowwater.cli.main "$@"\n')
-    program.chmod(0o755)
+    folder, outputs = program(work / "bin"), {}
     (work / "examples").symlink_to(ROOT / "examples")
-    path = os.pathsep.join([str(program.parent), os.environ["PATH"]])
-    environment = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT)}
-    outputs = {}
     for block in blocks(page):
         if block.words[0] == "sql":
             (work / block.words[1]).write_text(block.text, encoding="utf-8")
         if block.words == ("sh", "run"):
-            done = subprocess.run(
-                ["sh", "-e", "-c", block.text], cwd=work, env=environment, capture_output=True, text=True, timeout=300
-            )
-            assert done.returncode == 0, f"{block}: {done.stdout}{done.stderr}"
-            outputs[block.line] = "".join(f"{line.rstrip()}\n" for line in done.stdout.splitlines())
+            said = shell(block, work, folder)
+            outputs[block.line] = "".join(f"{line.rstrip()}\n" for line in said.splitlines())
     return outputs
 
 

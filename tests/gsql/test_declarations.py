@@ -31,35 +31,18 @@ def read(text: str) -> tuple[Declaration, ...]:
 
 def test_every_form() -> None:
     mine, other = Module("mine.py"), Module("other's.py")
-    text, number = FunctionParameter("string"), FunctionParameter("uint")
+    text, number, real = (FunctionParameter(kind) for kind in ("string", "uint", "FLOAT"))
+    handle = FunctionParameter("string", (), "HANDLE")
     increasing = FunctionParameter("llong", ("increasing", "snap_len 10"))
     split = (("RUNNING", ""), ("SUBAGGR", "FIRST_lfta"), ("SUPERAGGR", "FIRST_hfta"))
     legal = ("LFTA_LEGAL", "")
     constant = (text, FunctionParameter("string", (), "CONST", True))
     assert read(EVERY_FORM) == (
         Declaration("PRED", "starts", "", (), (legal, ("COST", "HIGH")), constant, (), mine),
-        Declaration(
-            "FUN",
-            "match",
-            "uint",
-            (),
-            (legal, ("COST", "EXPENSIVE")),
-            (text, FunctionParameter("string", (), "HANDLE")),
-            (),
-            mine,
-        ),
+        Declaration("FUN", "match", "uint", (), (legal, ("COST", "EXPENSIVE")), (text, handle), (), mine),
         Declaration("FUN", "next", "llong", ("increasing",), (), (increasing,), (), mine),
         Declaration("UDAF", "FIRST", "uint", (), split, (number,), ("uint",), mine),
-        Declaration(
-            "EXTR",
-            "extr_avg",
-            "float",
-            (),
-            (),
-            (number, FunctionParameter("FLOAT")),
-            ("avg_udaf", "extr_avg_fcn"),
-            mine,
-        ),
+        Declaration("EXTR", "extr_avg", "float", (), (), (number, real), ("avg_udaf", "extr_avg_fcn"), mine),
         Declaration("STATE", "manku", uses=("fstring20",), module=other),
         Declaration("SFUN", "local_count", "BOOL", (), (), (FunctionParameter("UINT"),), ("manku",), other),
         Declaration("SFUN", "current_bucket", "int", (), (), (), ("manku",), other),

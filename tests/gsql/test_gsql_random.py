@@ -94,11 +94,7 @@ STREAMS = st.one_of(
     st.builds(nodes.SourceRef, NAMES, library=NAMES),
 )
 SOURCES = st.builds(
-    dataclasses.replace,
-    STREAMS,
-    alias=NAMES | st.just(""),
-    window=st.none() | WINDOWS,
-    union=tuples(STREAMS, most=2),
+    dataclasses.replace, STREAMS, alias=NAMES | st.just(""), window=st.none() | WINDOWS, union=tuples(STREAMS, most=2)
 )
 DEFINES = st.dictionaries(NAMES, STRINGS, max_size=3).map(lambda entries: tuple(entries.items()))
 PARAMS = st.lists(
@@ -116,22 +112,13 @@ def selects(draw: st.DrawFn) -> nodes.Select:
     join = draw(st.sampled_from(["", "FILTER_JOIN", *JOINS]))
     count = 2 if join else 1
     return nodes.Select(
-        items=draw(tuples(ITEMS, 1)),
-        sources=draw(tuples(SOURCES, count, count)),
-        join=join,
-        where=draw(MAYBE),
-        group_by=draw(tuples(GROUPS)),
-        having=draw(MAYBE),
-        distinct=draw(st.booleans()),
+        items=draw(tuples(ITEMS, 1)), sources=draw(tuples(SOURCES, count, count)), join=join, where=draw(MAYBE),
+        group_by=draw(tuples(GROUPS)), having=draw(MAYBE), distinct=draw(st.booleans()),
         window=draw(st.none() | WINDOWS),
         filter_range=draw(st.tuples(COLUMNS, EXPRESSIONS)) if join == "FILTER_JOIN" else None,
-        supergroup=draw(tuples(COLUMNS)),
-        cleaning_when=draw(MAYBE),
-        cleaning_by=draw(MAYBE),
-        closing_when=draw(MAYBE),
-        defines=draw(DEFINES),
-        params=draw(PARAMS),
-    )
+        supergroup=draw(tuples(COLUMNS)), cleaning_when=draw(MAYBE), cleaning_by=draw(MAYBE), closing_when=draw(MAYBE),
+        defines=draw(DEFINES), params=draw(PARAMS),
+    )  # fmt: skip
 
 
 @st.composite

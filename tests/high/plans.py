@@ -47,13 +47,8 @@ def join(
     equalities = ((column(f"l.{on}"), column(f"r.{on}")),) if on else ()
     temporal = times[0].joined(times[1]) if below == above == 0 else None
     outputs = [
-        (f"l.{name}", temporal),
-        (f"r.{name}", temporal),
-        ("l.k", None),
-        ("r.k", None),
-        ("l.x", None),
-        ("r.x", None),
-    ]
+        (f"l.{name}", temporal), (f"r.{name}", temporal), ("l.k", None), ("r.k", None), ("l.x", None), ("r.x", None),
+    ]  # fmt: skip
     fields = tuple(Field(label.replace(".", "_"), Type.INT, time) for label, time in outputs)
     items = tuple(Item(label.replace(".", "_"), column(label)) for label, _ in outputs)
     return Join("q", fields, left, right, "l", "r", kind, window, equalities, residual, items)

@@ -46,17 +46,10 @@ def binary(op: str, left: Expr, right: Expr, kind: Type = Type.INT) -> Binary:
 
 
 def write_stream(
-    file: Path,
-    fields: Sequence[Field],
-    rows: Sequence[Row],
-    until: int,
-    period: int = SECOND,
-    delay: int = 0,
-    seed: int = 0,
+    file: Path, fields: Sequence[Field], rows: Sequence[Row], until: int, period: int = SECOND
 ) -> list[str]:
-    """Writes rows, each up to `delay` ns late, and at every tick the highest promise that the rest allows."""
-    chance = random.Random(seed)
-    emitted = [(-(-(last + 1 + chance.randint(0, delay)) // period) * period, values, last) for values, last in rows]
+    """Writes rows, and at every tick the highest promise that the rest allows."""
+    emitted = [(-(-(last + 1) // period) * period, values, last) for values, last in rows]
     return write_emitted(file, fields, emitted, [*range(0, until + 1, period * 7), until])
 
 
@@ -117,12 +110,7 @@ def check_law(files: Sequence[str]) -> None:
                 promise = record["_last"]
 
 
-FLOWS = (
-    Field("tb", Type.INT, epoch(10)),
-    Field("k", Type.INT),
-    Field("ip", Type.IP),
-    Field("x", Type.INT),
-)
+FLOWS = (Field("tb", Type.INT, epoch(10)), Field("k", Type.INT), Field("ip", Type.IP), Field("x", Type.INT))
 
 
 def flows(count: int, seconds: int, seed: int, keys: int = 4) -> list[Row]:

@@ -39,10 +39,7 @@ BRANCHED = tuple(
     ROWS + INNER.format("l") + select + ";\n" + TOP.replace("y.*", more)
     for select, more in (
         (f"SELECT tb, FIRST(len) AS f, LAST(destPort) AS d, count(*) AS m {BOTH}", "y.f, y.d, y.m"),
-        (
-            f"SELECT tb, srcIP, LAST(len) AS f {BOTH}, srcIP CLOSING_WHEN count(*) > 9",
-            "y.f",
-        ),
+        (f"SELECT tb, srcIP, LAST(len) AS f {BOTH}, srcIP CLOSING_WHEN count(*) > 9", "y.f"),
     )
 )
 """Queries with windows of rows in which an operator asks for the order of packets that come over two branches."""
@@ -56,22 +53,15 @@ COUNTS = (
 """A query that only counts, so that Arrow counts equal rows."""
 
 TEXTS = st.one_of(
-    FAMILIES["row_windows"]().map(lambda question: question.text),
-    with_rows().map(lambda question: question.text),
-    st.builds(
-        lambda text, source: text.replace("SOURCE", source).replace("WINDOW", "[RANGE 4 ROWS, SLIDE 4 ROWS]"),
-        st.sampled_from((*BRANCHED, COUNTS)),
-        st.sampled_from(("main1", "[pair]")),
-    ),
-)
+    FAMILIES["row_windows"]().map(lambda question: question.text), with_rows().map(lambda question: question.text),
+    st.builds(lambda text, source: text.replace("SOURCE", source).replace("WINDOW", "[RANGE 4 ROWS, SLIDE 4 ROWS]"),
+              st.sampled_from((*BRANCHED, COUNTS)), st.sampled_from(("main1", "[pair]"))),
+)  # fmt: skip
 SETTINGS = st.builds(
-    LowSettings,
-    skew=st.just(SKEW),
-    period=st.sampled_from((SECOND, 7 * SECOND)),
+    LowSettings, skew=st.just(SKEW), period=st.sampled_from((SECOND, 7 * SECOND)),
     policy=st.sampled_from([policy for policy in Policy if policy.per_link is policy]),
-    chunk_rows=st.sampled_from((1, 5, 65_536)),
-    compiled=st.just(False),
-)
+    chunk_rows=st.sampled_from((1, 5, 65_536)), compiled=st.just(False),
+)  # fmt: skip
 SEEDS = 12
 """Random worlds of a test in `make test`; `make fuzz` has more."""
 Span = tuple[int, int]
@@ -123,13 +113,7 @@ def played(
 
 
 def low_streams(
-    lftas: list[Lfta],
-    link: str,
-    made: World,
-    span: Span,
-    starts: dict[str, int],
-    low: LowSettings,
-    chance: Random,
+    lftas: list[Lfta], link: str, made: World, span: Span, starts: dict[str, int], low: LowSettings, chance: Random
 ) -> dict[str, list[dict[str, Any]]]:
     """The streams of a link, which is read as a lake does, in two chunks."""
     start, end = span

@@ -160,12 +160,7 @@ def test_a_state_goes_from_interval_to_interval() -> None:
 
 
 def _by_intervals(
-    node: Running | Sampling,
-    rows: Sequence[Input],
-    numbers: range,
-    size: int,
-    latest: int,
-    chance: Random,
+    node: Running | Sampling, rows: Sequence[Input], numbers: range, size: int, latest: int, chance: Random
 ) -> list[tuple[Any, ...]]:
     """Rows of intervals of `size` ns that follow one another, each with the state that the one before left."""
     found: list[tuple[Any, ...]] = []

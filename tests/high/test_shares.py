@@ -58,17 +58,13 @@ FOUND = {
     "total": [("srcIP destIP srcPort", "GROUP BY of flows"), ("", "total has one group an epoch")],
     "back": [("destIP srcIP", "GROUP BY of back")],
     "both": [("srcIP of flows = destIP of back", "equalities of the join in both")],
-    "lonely": [
-        ("srcIP of flows = destIP of back", "equalities of the join in both"),
-        ("m", "GROUP BY of lonely, over its sub-aggregates"),
-    ],
-    "cubed": [
-        ("srcIP destIP srcPort", "GROUP BY of flows"),
-        ("srcIP destIP _set", "GROUP BY of cubed, over its sub-aggregates"),
-    ],
+    "lonely": [("srcIP of flows = destIP of back", "equalities of the join in both"),
+               ("m", "GROUP BY of lonely, over its sub-aggregates")],
+    "cubed": [("srcIP destIP srcPort", "GROUP BY of flows"),
+              ("srcIP destIP _set", "GROUP BY of cubed, over its sub-aggregates")],
     "near": [("", "the join of near is divided by time only: its sides meet by time alone")],
     "kept": [("srcIP", "GROUP BY of kept, each share with a state of its own")],
-}
+}  # fmt: skip
 
 
 def test_the_columns_that_groups_and_joins_share_divide_a_plan() -> None:

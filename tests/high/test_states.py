@@ -161,16 +161,9 @@ def test_idle_epochs_are_those_of_the_whole_query(others: Sequence[int], fails: 
             chosen = HighSettings(slice_rows=2, shares=shares)
             failures: dict[str, LowwaterError] = {}
             made = run_high(
-                InProcess(1),
-                {"q": node},
-                {("q", "main1"): files},
-                carry.start,
-                carry.end,
-                here / "work",
-                chosen,
-                {"q": carry},
-                failures,
-            )
+                InProcess(1), {"q": node}, {("q", "main1"): files}, carry.start, carry.end, here / "work", chosen,
+                {"q": carry}, failures,
+            )  # fmt: skip
             states = made["q"].states if made else {}
             given = [read_stream(result.files)[0] for result in made.values()]
             halves.append((given, states, str(failures.get("q"))))

@@ -46,21 +46,11 @@ def _state(_: Setup, value: Any) -> None:
 
 PLAIN = (1, 0.5, "a", b"b", None, [2], {3}, {"n": (4,)})
 CASES: list[Case] = [
-    tried(
-        "a function of another type",
-        _declared,
-        "it is to give int or None",
-        "MODULE 'mine.py'; int FUN wrong(int);",
-        "MODULE 'mine.py'; string FUN wrong(int);",
-    ),
+    tried("a function of another type", _declared, "it is to give int or None", "MODULE 'mine.py'; int FUN wrong(int);",
+          "MODULE 'mine.py'; string FUN wrong(int);"),
     tried("a skew of no address", _grouped, "write one as '10.0.0.1'", ("srcIP", "10"), ("srcIP", "10.0.0.1")),
-    tried(
-        "a skew and shed",
-        _grouped,
-        "leave one of them out",
-        ("vlan_id", "7", "shed = 5", "sampling = true"),
-        ("vlan_id", "7"),
-    ),
+    tried("a skew and shed", _grouped, "leave one of them out", ("vlan_id", "7", "shed = 5", "sampling = true"),
+          ("vlan_id", "7")),
     tried("a state of a class", _state, "keep numbers, strings, bytes, None", ((1, object()),), (PLAIN,)),
     tried("a state of an enumeration", _state, "keep plain values", Type.INT, str(Type.INT.value)),
-]
+]  # fmt: skip

@@ -115,18 +115,10 @@ def _version(setup: Setup, version: int) -> None:
 
 CASES: list[Case] = [
     tried("rows of files that are gone", _version, "newer version", 1, 4),
-    Case(
-        "a roll back that is damaged",
-        _damaged,
-        "roll it back again with `lowwater rollback`",
-        lambda setup: _rollback(setup, "--to", _newest(setup) - 1),
-    ),
-    Case(
-        "a roll back to what is there",
-        lambda setup: _rollback(setup, "--to", _newest(setup)),
-        "name an earlier version",
-        lambda setup: _rollback(setup, "--to", _newest(setup) - 3, "--dry-run"),
-    ),
+    Case("a roll back that is damaged", _damaged, "roll it back again with `lowwater rollback`",
+         lambda setup: _rollback(setup, "--to", _newest(setup) - 1)),
+    Case("a roll back to what is there", lambda setup: _rollback(setup, "--to", _newest(setup)),
+         "name an earlier version", lambda setup: _rollback(setup, "--to", _newest(setup) - 3, "--dry-run")),
     tried("a roll back of a query that is gone", _renamed, "add the query again", "others", "flows"),
     Case("a trial that is none", _spoiled, "begin the trial again", _begun_again),
-]
+]  # fmt: skip

@@ -98,22 +98,15 @@ def _without(setup: Setup, *packages: str) -> None:
 
 CASES: list[Case] = [
     tried("an extra that is not installed", _without, "pip install 'lowwater[spark]'", "pyspark", ()),
-    Case(
-        "files that went meanwhile", _files_gone, "export again", lambda setup: _exported(setup, "out.pcap", lake=False)
-    ),
-    Case(
-        "a pcap of several link types",
-        lambda setup: _made(_selection(setup, interfaces=[("main1", "EN10MB"), ("b", "RAW")]), "pcap"),
-        "give --format pcapng, or one --link",
-        lambda setup: _made(_selection(setup), "pcapng"),
-    ),
-    Case(
-        "a link type that a pcapng cannot say",
-        lambda setup: _made(_selection(setup, interfaces=[("main1", "65536")]), "pcapng"),
-        "give --format pcap",
-        lambda setup: _made(_selection(setup), "pcap"),
-    ),
+    Case("files that went meanwhile", _files_gone, "export again",
+         lambda setup: _exported(setup, "out.pcap", lake=False)),
+    Case("a pcap of several link types",
+         lambda setup: _made(_selection(setup, interfaces=[("main1", "EN10MB"), ("b", "RAW")]), "pcap"),
+         "give --format pcapng, or one --link", lambda setup: _made(_selection(setup), "pcapng")),
+    Case("a link type that a pcapng cannot say",
+         lambda setup: _made(_selection(setup, interfaces=[("main1", "65536")]), "pcapng"), "give --format pcap",
+         lambda setup: _made(_selection(setup), "pcap")),
     tried("nothing to judge by", _metrics, "audit more intervals, or lower `least`", 2, 40),
     tried("a pattern of no file", _pattern, "correct `captures`, or give --capture", "mian1", "main1"),
     tried("one capture twice", _twice, "give it to another link", ("main1", "main1"), ("main1", "main2")),
-]
+]  # fmt: skip

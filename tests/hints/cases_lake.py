@@ -35,7 +35,7 @@ from lowwater.lake.results.streams import fingerprint, keep_state, stream_files
 from lowwater.lake.tables import check_owner, commit, create
 from lowwater.plan.operators import Field
 from lowwater.storage.captures import capture_path
-from tests.hints.setup import Case, Setup, tried
+from tests.hints.setup import Case, Setup, records, tried
 from tests.lake.support import BASE, FIELDS, put_stream, stream
 from tests.replay.support import START, Said
 
@@ -48,14 +48,10 @@ def _ingest(setup: Setup, *more: object, link: str = "main1") -> Said:
 
 def _cut(setup: Setup, name: str, first: int, count: int = 50) -> Path:
     """Some packets of the capture, from the one with this number on."""
-    data, at, records = setup.capture.read_bytes(), 24, []
-    while at < len(data):
-        size = 16 + int.from_bytes(data[at + 8 : at + 12], "little")
-        records.append(data[at : at + size])
-        at += size
+    header, *packets = records(setup.capture)
     path = setup.folder / name
     path.parent.mkdir(exist_ok=True)
-    path.write_bytes(data[:24] + b"".join(records[first : first + count]))
+    path.write_bytes(header + b"".join(packets[first : first + count]))
     return path
 
 
@@ -127,19 +123,9 @@ def _packed(setup: Setup, size: int) -> None:
     path.write_bytes(data)
     digest = hashlib.sha256(data).hexdigest()
     task = PackTask(
-        setup.folder / "packets",
-        "a",
-        0,
-        path,
-        "x",
-        JUMP,
-        False,
-        ContentOptions(),
-        None,
-        0,
-        digest,
+        setup.folder / "packets", "a", 0, path, "x", JUMP, False, ContentOptions(), None, 0, digest,
         bytes=size or len(data),
-    )
+    )  # fmt: skip
     done = pack(task)
     if isinstance(done, FailedTask):
         raise done.error
@@ -411,50 +397,24 @@ def _file(name: str, hint: str, file: str, use: Callable[[Lake], object]) -> Cas
 CASES: list[Case] = [
     _file("pins that are a folder", "can be read", "pins/q.json", lambda lake: stored_pins(lake, "q")),
     _file("a look that is a folder", "can be read", f"{FOLDER}/q.json", lambda lake: last_look(lake.root, "q")),
-    _file(
-        "a look in place of a folder",
-        "lake is writable",
-        f"{FOLDER}/q.json",
-        lambda lake: store_look(lake.root, "q", LastLook()),
-    ),
-    Case(
-        "the table of another program",
-        _foreign,
-        "choose another folder or prefix for the lake",
-        lambda setup: open_lake(setup.folder / "another") and None,
-    ),
-    Case(
-        "captures of several buckets",
-        _buckets,
-        "name those of one bucket",
-        lambda setup: _common([capture_path("s3://taps/a"), capture_path("s3://taps/b")]) and None,
-    ),
+    _file("a look in place of a folder", "lake is writable", f"{FOLDER}/q.json",
+          lambda lake: store_look(lake.root, "q", LastLook())),
+    Case("the table of another program", _foreign, "choose another folder or prefix for the lake",
+         lambda setup: open_lake(setup.folder / "another") and None),
+    Case("captures of several buckets", _buckets, "name those of one bucket",
+         lambda setup: _common([capture_path("s3://taps/a"), capture_path("s3://taps/b")]) and None),
     Case("covers of two files", _two_covers, "write a line for each of several files in", _lines),
     Case("a stray file that stays", _stray, "check that the lake is writable", _no_stray),
     Case("a line of covers for two files", _one_line, "write a line for each file", _line_each),
     tried("a packed file that changed", _packed, "ingest it again", 7, 0),
-    Case(
-        "ingest of no file",
-        _no_file,
-        "check the path",
-        lambda setup: _ingest(setup, setup.capture),
-    ),
-    Case(
-        "the begin of a file that cannot be read",
-        lambda setup: _digest(setup, Path("/proc/self/mem")),
-        "check the path and the disk",
-        lambda setup: _digest(setup, setup.capture),
-    ),
+    Case("ingest of no file", _no_file, "check the path", lambda setup: _ingest(setup, setup.capture)),
+    Case("the begin of a file that cannot be read", lambda setup: _digest(setup, Path("/proc/self/mem")),
+         "check the path and the disk", lambda setup: _digest(setup, setup.capture)),
     Case("a column of another type", _changed_type, "name the column otherwise", _other_name),
     Case("a stream of another version", _strange_stream, "run the interval again with --stage high", _publish),
     Case("a stream that changed", _changed_stream, "run the interval again with --stage high", _same_stream),
     tried("a table of another set", _owned, "rename the query 'q' in 'yours'", "yours", "mine"),
-    Case(
-        "packets ingested anew meanwhile",
-        _ingested_meanwhile,
-        "run the interval again",
-        lambda setup: _again(setup),
-    ),
+    Case("packets ingested anew meanwhile", _ingested_meanwhile, "run the interval again", lambda setup: _again(setup)),
     Case("packets that are lost", _lost_packets, "`lowwater ingest` with --link and the capture file", _again),
     Case("packets without a sample", _unsampled, "write sampling = true in", _sampled),
     tried("a lock", _locked, "wait until it has finished", True, False),
@@ -466,10 +426,6 @@ CASES: list[Case] = [
     tried("init of too many files", _init, "name a folder with the captures alone", ".", "captures"),
     Case("captures twice", _captures_twice, "run `lowwater maintain` with --mend", _captures_mended),
     Case("rows twice", _doubled, "run `lowwater maintain` with --mend", _mended),
-    Case(
-        "files of no pattern",
-        lambda setup: _files(Link()),
-        "set captures in its section of lowwater.toml",
-        lambda setup: _files(Link(captures=str(setup.capture))),
-    ),
-]
+    Case("files of no pattern", lambda setup: _files(Link()), "set captures in its section of lowwater.toml",
+         lambda setup: _files(Link(captures=str(setup.capture)))),
+]  # fmt: skip

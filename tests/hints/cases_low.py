@@ -127,6 +127,7 @@ def _kept(setup: Setup) -> StoredState:
     return StoredState(kept_state(folder), str(folder))
 
 
+# tests/replay/test_handed_over.py runs the backfill
 def _made_again(setup: Setup) -> None:
     (file,) = setup.lake.glob("state/sums/sums/*/*.state")
     told = setup.run("plan", "--lake", setup.lake, "--query-set", "sums", "--format", "json")
@@ -139,40 +140,22 @@ def _made_again(setup: Setup) -> None:
 OPEN = "SELECT tb, running_sum(len) AS n FROM main1.TCP GROUP BY timestamp/1000000 AS tb CLOSING_WHEN {}"
 CASES: list[Case] = [
     tried("a skew below 0 of the low level", _set, "give a duration of 0 or more", {"skew": -1}, {"skew": 0}),
-    tried(
-        "a column of no packet",
-        _generated,
-        "bind the query to the packet catalog",
-        make("q", {"x": Column(Type.INT, "nowhere")}),
-        make("q", {"x": col("len")}),
-    ),
-    tried(
-        "avg in the low level",
-        _generated,
-        "select the rows instead",
-        make("q", {"time": col("time")}, [partial("avg", col("len"))]),
-        make("q", {"time": col("time"), "len": col("len")}),
-    ),
+    tried("a column of no packet", _generated, "bind the query to the packet catalog",
+          make("q", {"x": Column(Type.INT, "nowhere")}), make("q", {"x": col("len")})),
+    tried("avg in the low level", _generated, "select the rows instead",
+          make("q", {"time": col("time")}, [partial("avg", col("len"))]),
+          make("q", {"time": col("time"), "len": col("len")})),
     tried("a column that is not read", _read, "needed_columns", ["timestamp", "arrival"], []),
     tried("records out of order", _sorted, "as T1 says", [1, 0], [0, 1]),
     tried("a cache that cannot be written", _cached, "set LOWWATER_CACHE to another folder", "/proc/self", ""),
     tried("a flush of no record", _flushed, "give 1 to 1,000,000 records", "slow 0", "slow 1"),
     tried("a flush that is not known", _parsed, 'write one of "immediate", "slow EVERY"', "slow", "slow 160"),
     tried("a literal of 65 bits", _literal, "write a smaller number", 1 << 64, 1 << 62),
-    tried(
-        "a parameter of the low level without a value",
-        _argument,
-        "give --param least=VALUE",
-        Param(Type.INT, "least"),
-        Const(Type.INT, 40, "least"),
-    ),
+    tried("a parameter of the low level without a value", _argument, "give --param least=VALUE",
+          Param(Type.INT, "least"), Const(Type.INT, 40, "least")),
     tried("a heartbeat of no policy", _evaluation, "there are: periodic", {"policy": "often"}, {"policy": "periodic"}),
     tried("records that go back", _evaluation, "read the captures in canonical order", {"turn": -1}, {}),
     tried("a state of another instant", _taken_up, "evaluate the intervals from the start of the chain", 7, 10),
-    Case(
-        "a state of a lake that is cut",
-        lambda setup: _kept(setup).of("sums"),
-        "and `lowwater backfill` makes it again",
-        _made_again,  # tests/replay/test_handed_over.py runs the backfill
-    ),
-]
+    Case("a state of a lake that is cut", lambda setup: _kept(setup).of("sums"),
+         "and `lowwater backfill` makes it again", _made_again),
+]  # fmt: skip

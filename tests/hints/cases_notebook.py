@@ -73,42 +73,20 @@ def _preview(setup: Setup, hour: int = 0, limits: Limits | None = None) -> None:
 
 
 CASES: list[Case] = [
-    Case(
-        "packets of a link of records",
-        lambda setup: _records(setup).packets("web") and None,
-        "records('web')",
-        lambda setup: None if _records(setup).records("web").count() == 1 else setup.run("no record"),
-    ),
-    Case(
-        "records of a link of packets",
-        lambda setup: _lake(setup).records("main1") and None,
-        "packets('main1')",
-        lambda setup: _packets(setup),
-    ),
-    Case(
-        "no ledger",
-        lambda setup: _lake(setup).ledger("capture") and None,
-        "did you mean captures?",
-        lambda setup: None if _lake(setup).ledger("captures").count() else setup.run("no capture"),
-    ),
+    Case("packets of a link of records", lambda setup: _records(setup).packets("web") and None, "records('web')",
+         lambda setup: None if _records(setup).records("web").count() == 1 else setup.run("no record")),
+    Case("records of a link of packets", lambda setup: _lake(setup).records("main1") and None, "packets('main1')",
+         lambda setup: _packets(setup)),
+    Case("no ledger", lambda setup: _lake(setup).ledger("capture") and None, "did you mean captures?",
+         lambda setup: None if _lake(setup).ledger("captures").count() else setup.run("no capture")),
     tried("a ledger before the first audit", _unmeasured, "run an interval", False, True),
     tried("a link for programs that is not there", _packets, "did you mean main1?", "main2", "main1"),
-    tried(
-        "a range that ends before it begins",
-        _packets,
-        "give an `end` after `start`",
-        {"start": START + SECOND, "end": START},
-        {"start": START, "end": START + SPAN * SECOND},
-    ),
+    tried("a range that ends before it begins", _packets, "give an `end` after `start`",
+          {"start": START + SECOND, "end": START}, {"start": START, "end": START + SPAN * SECOND}),
     tried("no instant for programs", _packets, "or give ns since the epoch", {"start": "yesterday"}, {"start": START}),
     tried("no column of packets", _packets, "did you mean len?", {"column": "lenn"}, {"column": "len"}),
     tried("a frame without its package", _frame, "pip install polars", True, False),
     tried("a preview without packets", _preview, "choose another hour", 9, ()),
-    tried(
-        "a preview that takes too much",
-        _preview,
-        "choose a shorter range, or make the query smaller",
-        {"limits": Limits(megabytes=20)},
-        {"limits": Limits(seconds=120)},
-    ),
-]
+    tried("a preview that takes too much", _preview, "choose a shorter range, or make the query smaller",
+          {"limits": Limits(megabytes=20)}, {"limits": Limits(seconds=120)}),
+]  # fmt: skip

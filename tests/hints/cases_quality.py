@@ -13,10 +13,6 @@ def _published(setup: Setup) -> Said:
 
 
 CASES: list[Case] = [
-    Case(
-        "a project of nothing",
-        lambda setup: setup.run("gx", "--lake", setup.settle()),
-        "publish an interval with `lowwater backfill` first",
-        _published,
-    ),
-]
+    Case("a project of nothing", lambda setup: setup.run("gx", "--lake", setup.settle()),
+         "publish an interval with `lowwater backfill` first", _published),
+]  # fmt: skip

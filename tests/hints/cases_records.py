@@ -74,18 +74,8 @@ BAD = LINES.replace(b",1", b"").replace(b",2", b"")
 WIDE = b"#fields\tts" + b"\ta" * 5000 + b"\n"
 CASES: list[Case] = [
     tried("too many bad records", _bounded, "check kind, separator and header of the link", BAD * 3 + LINES * 4, LINES),
-    tried(
-        "a query with a block of other fields than the lake keeps",
-        _planned,
-        "leave it out of the query file",
-        BY_POSITION.replace("size", "length"),
-        "",
-    ),
-    tried(
-        "a header of too many columns",
-        run_over,
-        "check kind of the link",
-        ("", WIDE, "zeek", "SELECT time FROM log.ZEEK_CONN"),
-        (BY_POSITION, LINES),
-    ),
-]
+    tried("a query with a block of other fields than the lake keeps", _planned, "leave it out of the query file",
+          BY_POSITION.replace("size", "length"), ""),
+    tried("a header of too many columns", run_over, "check kind of the link",
+          ("", WIDE, "zeek", "SELECT time FROM log.ZEEK_CONN"), (BY_POSITION, LINES)),
+]  # fmt: skip

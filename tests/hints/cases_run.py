@@ -22,11 +22,7 @@ def _explained(setup: Setup, form: str) -> None:
 
 
 CASES: list[Case] = [
-    Case(
-        "a parameter without a value",
-        lambda setup: _ran(setup, text=LEAST),
-        "give --param least=VALUE",
-        lambda setup: _ran(setup, "--param", "least=40", text=LEAST),
-    ),
+    Case("a parameter without a value", lambda setup: _ran(setup, text=LEAST), "give --param least=VALUE",
+         lambda setup: _ran(setup, "--param", "least=40", text=LEAST)),
     tried("a plan in another form", _explained, "there are:", "yaml", "json"),
-]
+]  # fmt: skip

@@ -116,30 +116,20 @@ CASES: list[Case] = [
     tried("no comparison", _count, "there are: =", ("n", "==", "1"), ("n", "=", "1")),
     tried("a filter of another type", _count, "its type is int64", ("n", "=", "one"), ("n", "=", "1")),
     tried("no version", _table, "there are versions 0 to 1", 7, 1),
-    Case(
-        "an address without an instant",
-        lambda setup: instant_of("now", "from") and None,
-        "write for example 1970-01-01T00:00:00Z",
-        lambda setup: None if instant_of("1970-01-01T00:00:00Z", "from") == 0 else setup.run("no instant"),
-    ),
+    Case("an address without an instant", lambda setup: instant_of("now", "from") and None,
+         "write for example 1970-01-01T00:00:00Z",
+         lambda setup: None if instant_of("1970-01-01T00:00:00Z", "from") == 0 else setup.run("no instant")),
     tried("an address of no page", _asked, "give 1 or more", {"page": "0"}, {"page": "1"}),
-    Case(
-        "an address of no version",
-        lambda setup: _number_of_version("x", "before") and None,
-        "give a number",
-        lambda setup: _number_of_version("1", "before") and None,
-    ),
+    Case("an address of no version", lambda setup: _number_of_version("x", "before") and None, "give a number",
+         lambda setup: _number_of_version("1", "before") and None),
     tried("half a row", _row, "give every column", {"n": "absent"}, ()),
     tried("a row of other types", _row, "its type is", {"srcIP": "somewhere"}, {"srcIP": "10.0.0.1"}),
-    Case(
-        "a row of a hidden group",
-        lambda setup: _row(setup, "SELECT tb, count(*) AS n FROM main1.TCP GROUP BY time/60 AS tb, srcIP"),
-        "`lowwater export` selects packets by a condition of your own",
-        lambda setup: _kept_where(setup),
-    ),
+    Case("a row of a hidden group",
+         lambda setup: _row(setup, "SELECT tb, count(*) AS n FROM main1.TCP GROUP BY time/60 AS tb, srcIP"),
+         "`lowwater export` selects packets by a condition of your own", lambda setup: _kept_where(setup)),
     tried("a token file that is not there", _token, "name a text file", None, "a token of some length"),
     tried("a port of the pages that is taken", _listen, "give another --port", True, False),
-]
+]  # fmt: skip
 
 
 def _kept_where(setup: Setup) -> Said:

@@ -195,19 +195,11 @@ CASES: list[Case] = [
     Case("a log that is damaged", _damaged, "check that the lake can be read and is whole", _restored),
     tried("since is no instant", _open, "write an instant", {"since": "noon"}, {"since": "2026-01-01"}),
     tried("a subscriber with a strange name", _open, "write letters, digits", {"name": "a/b"}, {"name": "a-b"}),
-    Case(
-        "a position that is none",
-        lambda setup: _open(setup, after="nonsense"),
-        "give what `change.position` was",
-        lambda setup: _open(setup, after=_position(setup, _lake(setup))),
-    ),
-    Case(
-        "a position that is a folder",
-        _folder_there,
-        "check the file",
-        lambda setup: _open(setup, position=setup.folder / "mine" / "position"),
-    ),
+    Case("a position that is none", lambda setup: _open(setup, after="nonsense"), "give what `change.position` was",
+         lambda setup: _open(setup, after=_position(setup, _lake(setup)))),
+    Case("a position that is a folder", _folder_there, "check the file",
+         lambda setup: _open(setup, position=setup.folder / "mine" / "position")),
     Case("a position that cannot be written", _unwritten, "check that its disk can be written", _written),
     Case("a port that is taken", _port_taken, "name another port", lambda setup: _metrics(setup)),
     Case("a collector that refuses", _silent, "check its address and that it runs", _collected),
-]
+]  # fmt: skip

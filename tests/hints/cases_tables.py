@@ -7,15 +7,7 @@ import io
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tests.hints.cases_records import (
-    BY_NAME,
-    BY_POSITION,
-    SCHEMAS,
-    ZEEK,
-    damaged,
-    in_a_lake,
-    run_over,
-)
+from tests.hints.cases_records import BY_NAME, BY_POSITION, SCHEMAS, ZEEK, damaged, in_a_lake, run_over
 from tests.hints.setup import Case, Setup, tried
 from tests.replay.support import Said
 
@@ -56,41 +48,17 @@ def _exported_after(setup: Setup, ingest: bool) -> Said:
 EVENT = b'{"timestamp": "2026-01-01T00:00:00.5+0000", "event_type": "alert"}\n'
 UNREADY = "leave it out, or describe its columns in a PROTOCOL block"
 CASES: list[Case] = [
-    tried(
-        "parquet with two columns of a name",
-        run_over,
-        "give each column a name of its own",
-        (BY_NAME, _parquet(9, "time", "size", "size"), "parquet"),
-        (BY_NAME, _parquet(9, "time", "size", "other"), "parquet"),
-    ),
-    tried(
-        "a log of Zeek that is not ready",
-        _inspected,
-        UNREADY,
-        ("a.log", ZEEK.replace(b"conn", b"weird")),
-        ("b.log", ZEEK),
-    ),
-    tried(
-        "events of Suricata that are not ready",
-        _inspected,
-        UNREADY,
-        ("a.json", EVENT.replace(b"alert", b"stats")),
-        ("b.json", EVENT),
-    ),
-    tried(
-        "parquet without rows",
-        _inspected,
-        "wait until it has some",
-        ("a.parquet", _parquet(0)),
-        ("a.parquet", _parquet(9)),
-    ),
-    tried(
-        "parquet that is damaged, inspected",
-        _inspected,
-        "write the file again",
-        ("a.parquet", damaged()),
-        ("a.parquet", _parquet(9)),
-    ),
+    tried("parquet with two columns of a name", run_over, "give each column a name of its own",
+          (BY_NAME, _parquet(9, "time", "size", "size"), "parquet"),
+          (BY_NAME, _parquet(9, "time", "size", "other"), "parquet")),
+    tried("a log of Zeek that is not ready", _inspected, UNREADY, ("a.log", ZEEK.replace(b"conn", b"weird")),
+          ("b.log", ZEEK)),
+    tried("events of Suricata that are not ready", _inspected, UNREADY, ("a.json", EVENT.replace(b"alert", b"stats")),
+          ("b.json", EVENT)),
+    tried("parquet without rows", _inspected, "wait until it has some", ("a.parquet", _parquet(0)),
+          ("a.parquet", _parquet(9))),
+    tried("parquet that is damaged, inspected", _inspected, "write the file again", ("a.parquet", damaged()),
+          ("a.parquet", _parquet(9))),
     tried("records as a capture", _exported, "give --format csv", ("--format", "pcap"), ("--format", "csv")),
     tried("an export after a change", _exported_after, "ingest it again", False, True),
-]
+]  # fmt: skip

@@ -116,9 +116,16 @@ def tried(name: str, act: Callable[..., object], hint: str, wrong: object, right
 def captured(folder: Path) -> Path:
     """The capture of the desks: ten minutes of one link."""
     (made, *_) = generate(folder, START, 1, ["main1"], rate=1.0, seed=5)
-    data, at = made.path.read_bytes(), 24
-    while at < len(data) and int.from_bytes(data[at : at + 4], "little") * SECOND < START + SPAN * SECOND:
-        at += 16 + int.from_bytes(data[at + 8 : at + 12], "little")
     path = folder / "main1.pcap"
-    path.write_bytes(data[:at])
+    path.write_bytes(b"".join(records(made.path)))
     return path
+
+
+def records(path: Path) -> list[bytes]:
+    """The header of a capture and its records of the first ten minutes."""
+    data, found, at = path.read_bytes(), [], 24
+    while at < len(data) and int.from_bytes(data[at : at + 4], "little") * SECOND < START + SPAN * SECOND:
+        size = 16 + int.from_bytes(data[at + 8 : at + 12], "little")
+        found.append(data[at : at + size])
+        at += size
+    return [data[:24], *found]

@@ -21,16 +21,9 @@ Site = tuple[str, str]
 
 FOLDERS = ("lowwater", "editor", "generator", "notebook", "plugins", "review", "dags")
 MAKERS = {
-    "fault": 1,
-    "_fault": 1,
-    "refusal": 1,
-    "error": 2,
-    "unsupported": 2,
-    "lake_error": 2,
-    "error_at": 3,
-    "_wrong": 3,
+    "fault": 1, "_fault": 1, "refusal": 1, "error": 2, "unsupported": 2, "lake_error": 2, "error_at": 3, "_wrong": 3,
     "_error": 3,
-}
+}  # fmt: skip
 """Functions that make errors for others, which are the sites; at which place of their arguments the hint is."""
 
 

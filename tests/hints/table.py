@@ -15,12 +15,10 @@ import pytest
 from lowwater_generator import generate
 
 from lowwater.capture.formats.capture_file import WrittenInterface, pcapng_header, pcapng_record
-from lowwater.instants import SECOND
+from tests.hints.setup import records
 from tests.lake.test_interfaces import pcapng
 from tests.replay.support import START, Said, lowwater
 
-SPAN = 600
-"""Seconds that the packets of main1.pcap last."""
 QUERY = "DEFINE { query_name 'flows'; }\nSELECT tb, count(*) AS n FROM main1.TCP GROUP BY time/60 AS tb\n"
 SETTINGS = """[query_sets.flows]
 files = ["../flows.gsql"]
@@ -77,15 +75,11 @@ def settle(folder: Path) -> None:
     """Files of every case; `states` has lakes with settings, with a capture, with a published hour."""
     files, states = folder / "files", folder / "states"
     (made, *_) = generate(folder, START, 1, ["main1"], rate=1.0, seed=5)
-    data, records, at = made.path.read_bytes(), [], 24
-    while at < len(data) and int.from_bytes(data[at : at + 4], "little") * SECOND < START + SPAN * SECOND:
-        size = 16 + int.from_bytes(data[at + 8 : at + 12], "little")
-        records.append(data[at : at + size])
-        at += size
+    header, *packets = records(made.path)
     files.mkdir()
     cuts = {"first": (0, 50), "second": (60, 110), "east": (0, 100), "west": (3, 103), "north": (6, 106)}
-    for name, (first, last) in ({"main1": (0, len(records))} | cuts).items():
-        (files / f"{name}.pcap").write_bytes(data[:24] + b"".join(records[first:last]))
+    for name, (first, last) in ({"main1": (0, len(packets))} | cuts).items():
+        (files / f"{name}.pcap").write_bytes(header + b"".join(packets[first:last]))
     for name, count in (("two", 2), ("many", 300)):
         seconds = [(number / 100, number) for number in range(count)]
         pcapng(files / f"{name}.pcapng", [f"eth{number}" for number in range(count)], seconds)

@@ -87,12 +87,7 @@ MORE = [
     ("large", f"Query a: {LEN};\n-- {'n' * QUERY_BYTES}\nQuery b: {LEN}", "split it into several files", LEN),
     ("in", f"{LEN} WHERE len IN [{', '.join(map(str, range(10_001)))}]", "keep the values in a watch list", WATCHED),
     ("assumed", "SELECT bytes FROM flows ;; alone", "give --schema FILE if it is a PROTOCOL", ASSUMED),
-    (
-        "folder",
-        PREFIX.format("tables/t"),
-        "folders = [...] under [files]",
-        FOLDER,
-    ),
+    ("folder", PREFIX.format("tables/t"), "folders = [...] under [files]", FOLDER),
     ("library", "SELECT len FROM lib/query", "a library is a folder beside the query file", "SELECT len FROM lib/q"),
     ("file", PREFIX.format("tables/t"), "put it beside", PREFIX.format("queries/t")),
 ]

@@ -24,19 +24,13 @@ QUERY, HOST, DATA = (Column(Type.STRING, name) for name in ("dns_query", "http_h
 TEXTS = st.none() | st.sampled_from(("", "a", "b.example", "GET /", "caf\u00e9", "12", "\u20ac"))
 ROWS = st.fixed_dictionaries(
     {
-        "frame": st.none() | st.binary(max_size=6),
-        "payload_offset": st.none() | st.integers(0, 8),
-        "payload_length": st.integers(0, 6),
-        "dns_query": TEXTS,
-        "http_host": TEXTS,
-        "dns_type": st.none() | st.integers(0, 2),
-        "ttl": st.none() | st.integers(0, 3),
-        "srcPort": st.none() | st.integers(0, 2),
-        "ipversion": st.none() | st.just(4),
-        "srcIP_hi": st.just(0),
+        "frame": st.none() | st.binary(max_size=6), "payload_offset": st.none() | st.integers(0, 8),
+        "payload_length": st.integers(0, 6), "dns_query": TEXTS, "http_host": TEXTS,
+        "dns_type": st.none() | st.integers(0, 2), "ttl": st.none() | st.integers(0, 3),
+        "srcPort": st.none() | st.integers(0, 2), "ipversion": st.none() | st.just(4), "srcIP_hi": st.just(0),
         "srcIP_lo": st.integers(0, 3),
     }
-)
+)  # fmt: skip
 
 
 def call(name: str, *arguments: Expr, predicate: bool = False) -> Call:
@@ -117,12 +111,9 @@ def test_outcomes_are_those_of_the_reference_engine(rows: list[Row], name: str) 
 
 
 @given(
-    rows=st.lists(ROWS, max_size=30),
-    chunk=st.integers(1, 30),
-    slots=st.sampled_from((1, 4)),
-    texts=st.sampled_from((0, 2, 1000)),
-    compiled=st.just(False),
-)
+    rows=st.lists(ROWS, max_size=30), chunk=st.integers(1, 30), slots=st.sampled_from((1, 4)),
+    texts=st.sampled_from((0, 2, 1000)), compiled=st.just(False),
+)  # fmt: skip
 def test_groups_by_texts_do_not_depend_on_what_bounds_them(
     rows: list[Row], chunk: int, slots: int, texts: int, compiled: bool
 ) -> None:

@@ -12,7 +12,6 @@ import pytest
 from lowwater.caches import cache_folder
 from lowwater.catalog.expr import Const
 from lowwater.catalog.values import Type
-from lowwater.errors import ConfigError, LowwaterError
 from lowwater.low import Bounds
 from lowwater.low.run import run_link
 from lowwater.low.settings import LowSettings
@@ -21,12 +20,6 @@ from tests.lftamaker import SECOND, Row, col, count, data, make, op, partial, re
 
 PLAIN = LowSettings(skew=SECOND, compiled=False)
 QUERY = make("q", {"time": col("time"), "srcIP": col("srcIP")}, [count(), partial("sum", col("len"))])
-
-
-def test_a_missing_column_is_named() -> None:
-    batch = records([{"timestamp": 1}]).drop_columns(["len"])
-    with pytest.raises(LowwaterError, match="link 'L' have no column 'len'"):
-        run_link([QUERY], "L", [batch], Bounds({"q": 0}, 0, SECOND), PLAIN, lambda _, __: None)
 
 
 def test_batches_have_the_schema_of_the_stream() -> None:
@@ -40,13 +33,6 @@ def test_batches_have_the_schema_of_the_stream() -> None:
 def test_the_cache_is_the_users_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LOWWATER_CACHE", str(tmp_path / "kernels"))
     assert cache_folder().stat().st_mode & 0o777 == 0o700
-    (tmp_path / "kernels").chmod(0o777)
-    with pytest.raises(ConfigError, match="written to by others"):
-        cache_folder()
-    monkeypatch.setenv("LOWWATER_CACHE", str(tmp_path / "file" / "kernels"))
-    (tmp_path / "file").write_text("")
-    with pytest.raises(ConfigError, match="cannot be made"):
-        cache_folder()
 
 
 def _work(least: int) -> tuple[list[Row], bytes]:

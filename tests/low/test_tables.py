@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable
 from dataclasses import replace
-from functools import reduce
-from operator import and_, or_, xor
-from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
@@ -16,7 +11,6 @@ from lowwater.low import Flush, LowSettings, Policy
 from lowwater.low.settings import FlushKind
 from lowwater.plan.operators import Lfta, group_last
 from lowwater.plan.temporal import END_OF_TIME
-from tests.breadth import each_push
 from tests.lftamaker import SECOND, Row, col, count, data, lit, make, op, partial, promises, records, run
 
 START = 1000 * SECOND
@@ -36,16 +30,11 @@ FLUSHES = st.one_of(
     st.builds(Flush, st.just(FlushKind.LAZY), st.just(1), st.integers(0, 3)),
 )
 SETTINGS = st.builds(
-    LowSettings,
-    skew=st.sampled_from([0, SECOND, 12 * SECOND]),
+    LowSettings, skew=st.sampled_from([0, SECOND, 12 * SECOND]),
     period=st.sampled_from([SECOND, 300_000_000, 7 * SECOND]),
-    policy=st.sampled_from([policy for policy in Policy if policy.per_link is policy]),
-    chunk_rows=st.integers(1, 9),
-    slots=st.sampled_from([1, 2, 4, 16]),
-    adjacent=st.booleans(),
-    flush=FLUSHES,
-    compiled=st.just(False),
-)
+    policy=st.sampled_from([policy for policy in Policy if policy.per_link is policy]), chunk_rows=st.integers(1, 9),
+    slots=st.sampled_from([1, 2, 4, 16]), adjacent=st.booleans(), flush=FLUSHES, compiled=st.just(False),
+)  # fmt: skip
 
 
 @st.composite
@@ -69,45 +58,8 @@ def sane(packets: list[Row], skew: int) -> list[Row]:
     return kept
 
 
-def keys(lfta: Lfta, packet: Row) -> tuple[Any, ...]:
-    """The group of a packet, by the text of the queries above."""
-    stamp, port = packet["timestamp"], packet["destPort"]
-    return {
-        "up": (stamp // (10 * SECOND), port),
-        "down": (5000 - stamp // SECOND, port),
-        "both": (stamp // 1_000_000 // 700, -(stamp // SECOND // 3)),
-    }[lfta.name]
-
-
-def key_of(lfta: Lfta, row: Row) -> tuple[Any, ...]:
-    return tuple(row[key.name] for key in lfta.keys)
-
-
 CUTS = st.lists(st.integers(1, 50), max_size=4)
 """Where a link is divided into chunks."""
-
-
-@pytest.mark.slow
-@given(packets=links(), settings=SETTINGS, cuts=CUTS)
-def test_partial_rows_add_up_to_the_full_aggregate(packets: list[Row], settings: LowSettings, cuts: list[int]) -> None:
-    streams, result = run(ALL, records(packets), settings, cuts=cuts)
-    kept = sane(packets, settings.skew)
-    for lfta in ALL:
-        whole, found = Counter(keys(lfta, packet) for packet in kept), Counter[tuple[Any, ...]]()
-        for row in data(streams[lfta.name]):
-            found[key_of(lfta, row)] += row["cnt"]
-        assert found == whole
-    sums: dict[tuple[Any, ...], int] = {}
-    for row in data(streams["up"]):
-        if row["sum"] is not None:
-            sums[key_of(UP, row)] = sums.get(key_of(UP, row), 0) + row["sum"]
-    full: dict[tuple[Any, ...], int] = {}
-    for packet in kept:
-        if packet["id"] is not None:
-            full[keys(UP, packet)] = full.get(keys(UP, packet), 0) + packet["id"]
-    assert sums == full
-    for stats in result.statistics:
-        assert stats.collisions <= stats.ejections <= stats.rows_out
 
 
 def check_promises(lfta: Lfta, stream: list[Row], cuts: list[int]) -> int:
@@ -178,39 +130,3 @@ def test_lazy_flush_keeps_a_closed_epoch_for_its_windows() -> None:
     ticks = [(row["tb"], row["_tick"] // SECOND) for row in data(stream)][:3]
     assert ticks == [(100, 1030), (101, 1040), (102, 1050)]
     assert [row["tb"] for row in promises(stream) if row["_tick"] >= START + 30 * SECOND][:2] == [101, 102]
-
-
-@pytest.mark.slow
-@given(packets=links(), settings=SETTINGS)
-def test_bits_of_partials_merge_to_those_of_the_group(packets: list[Row], settings: LowSettings) -> None:
-    merge: dict[str, Callable[[int, int], int]] = {"and_aggr": and_, "or_aggr": or_, "xor_aggr": xor}
-    parts = [*(partial(name, col("id")) for name in merge), partial("and_aggr", col("len"), "plain")]
-    lfta = make("bits", {"tb": op(col("time"), "/", lit(10))}, parts)
-    whole: dict[int, list[int]] = {}
-    for packet in sane(packets, settings.skew):
-        values = whole.setdefault(packet["timestamp"] // (10 * SECOND), [])
-        values += [] if packet["id"] is None else [packet["id"]]
-    rows = data(run([lfta], records(packets), settings)[0]["bits"])
-    for name, how in merge.items():
-        found: dict[int, list[int]] = {tb: [] for tb in whole}
-        for row in rows:
-            found[row["tb"]] += [] if row[name] is None else [row[name]]
-        assert {tb: reduce(how, found[tb]) for tb in found if found[tb]} == {
-            tb: reduce(how, values) for tb, values in whole.items() if values
-        }
-    assert {row["plain"] for row in rows} <= {60}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("flush", "adjacent"), each_push([("oop-slow 3 1", False), ("slow 2", True)], 2))
-def test_compiled_tables_write_the_same_stream(flush: str, adjacent: bool) -> None:
-    packets: list[Row] = []
-    for at in range(400):
-        stamp = START + at * SECOND // 3 - at % 5 * SECOND
-        packets.append({"timestamp": stamp, "destPort": at * 7 % 11, "id": (None, 5, (1 << 63) - 1)[at % 3]})
-    settings = LowSettings(4 * SECOND, slots=4, adjacent=adjacent, flush=Flush.parse(flush), chunk_rows=32)
-    plain, compiled = (
-        run([UP], records(packets), replace(settings, compiled=kind), batch_rows=100) for kind in (False, True)
-    )
-    assert plain[0] == compiled[0]
-    assert plain[1].statistics == compiled[1].statistics

@@ -32,13 +32,9 @@ FILTERS: tuple[Pair, ...] = (
 )
 ORDER = "t NULLS FIRST, k NULLS FIRST, v NULLS FIRST, s NULLS FIRST"
 MEASURES: tuple[Pair, ...] = (
-    ("count(*)", "count(*)"),
-    ("sum({v})", "sum({v})::BIGINT"),
-    ("count({s})", "count({s})"),
-    ("max({k})", "max({k})"),
-    ("avg({v})", "avg({v})"),
-    ("count(DISTINCT {k})", "count(DISTINCT {k})"),
-)
+    ("count(*)", "count(*)"), ("sum({v})", "sum({v})::BIGINT"), ("count({s})", "count({s})"), ("max({k})", "max({k})"),
+    ("avg({v})", "avg({v})"), ("count(DISTINCT {k})", "count(DISTINCT {k})"),
+)  # fmt: skip
 ORDERED: tuple[Pair, ...] = (
     ("FIRST(v)", f"first(v ORDER BY {ORDER}) FILTER (v IS NOT NULL)"),
     ("FIRST(s)", f"first(s ORDER BY {ORDER}) FILTER (s IS NOT NULL)"),
@@ -164,14 +160,9 @@ def chains(draw: st.DrawFn) -> Question:
             stream, grouped, f"SELECT w, k, {columns} FROM (SELECT *, unnest({numbers}) AS w FROM {rows}) GROUP BY w, k"
         )
     having, having_sql = draw(
-        pick(
-            (
-                ("", "TRUE"),
-                ("HAVING tb % 2 = 0", "tb % 2 = 0"),
-                ("HAVING g IS NULL AND count(*) > 1", "g IS NULL AND n > 1"),
-            )
-        )
-    )
+        pick((("", "TRUE"), ("HAVING tb % 2 = 0", "tb % 2 = 0"),
+              ("HAVING g IS NULL AND count(*) > 1", "g IS NULL AND n > 1"))),
+    )  # fmt: skip
     grouped = f"SELECT tb, g, {named} FROM {stream.source} {where} GROUP BY t/4 AS tb, k AS g {having}"
     sql = f"SELECT t // 4 AS tb, k AS g, {columns}, count(*) AS n FROM {rows} GROUP BY 1, 2"
     return output(stream, grouped, f"SELECT * EXCLUDE (n) FROM ({sql}) WHERE {having_sql}")

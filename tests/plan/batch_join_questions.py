@@ -22,11 +22,8 @@ from tests.plan.batch_chains import (
 from tests.plan.batch_questions import Question, conditions, pick, sources
 
 KINDS = {
-    "INNER_JOIN": "JOIN",
-    "LEFT_OUTER_JOIN": "LEFT JOIN",
-    "RIGHT_OUTER_JOIN": "RIGHT JOIN",
-    "OUTER_JOIN": "FULL JOIN",
-}
+    "INNER_JOIN": "JOIN", "LEFT_OUTER_JOIN": "LEFT JOIN", "RIGHT_OUTER_JOIN": "RIGHT JOIN", "OUTER_JOIN": "FULL JOIN",
+}  # fmt: skip
 
 
 def _side(draw: st.DrawFn, name: str, epoch: int) -> Stream:
@@ -160,8 +157,5 @@ def watch_joins(draw: st.DrawFn) -> Question:
 
 
 CHAINS: dict[str, Callable[[], st.SearchStrategy[Question]]] = {
-    "chains": chains,
-    "joins": joins,
-    "filter_joins": filter_joins,
-    "watch_joins": watch_joins,
-}
+    "chains": chains, "joins": joins, "filter_joins": filter_joins, "watch_joins": watch_joins,
+}  # fmt: skip

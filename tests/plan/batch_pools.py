@@ -16,14 +16,9 @@ FROM = {
     "[pair]": "link IN ('main1', 'main2')",
 }
 PROTOCOLS = {
-    "DataProtocol": "ipversion IS NOT NULL",
-    "TCP": "protocol = 6 AND flags IS NOT NULL",
-    "ETH": "TRUE",
-    "UDP": "protocol = 17",
-    "IPV4": "ipversion = 4",
-    "IPV6": "ipversion = 6",
-    "ICMP": "protocol IN (1, 58)",
-}
+    "DataProtocol": "ipversion IS NOT NULL", "TCP": "protocol = 6 AND flags IS NOT NULL", "ETH": "TRUE",
+    "UDP": "protocol = 17", "IPV4": "ipversion = 4", "IPV6": "ipversion = 6", "ICMP": "protocol IN (1, 58)",
+}  # fmt: skip
 Pair = tuple[str, str]
 
 
@@ -101,21 +96,15 @@ SELECTED: tuple[Pair, ...] = (
     ("destIP", "destIP"),
     ("interface", "link"),
     ("FIN", "(flags & 1) <> 0"),
-    (
-        "CASE WHEN len > 60 THEN 'long' WHEN len > 40 THEN 'middle' END",
-        "CASE WHEN len > 60 THEN 'long' WHEN len > 40 THEN 'middle' END",
-    ),
-    (
-        f"str_extract_regex(TCP_data, '{HOST}')",
-        f"CASE WHEN regexp_matches(payload, '{HOST}') THEN regexp_extract(payload, '{HOST}') END",
-    ),
+    ("CASE WHEN len > 60 THEN 'long' WHEN len > 40 THEN 'middle' END",
+     "CASE WHEN len > 60 THEN 'long' WHEN len > 40 THEN 'middle' END"),
+    (f"str_extract_regex(TCP_data, '{HOST}')",
+     f"CASE WHEN regexp_matches(payload, '{HOST}') THEN regexp_extract(payload, '{HOST}') END"),
     ("1000 / (srcPort - 53)", "1000 // (srcPort - 53)"),
     ("ttl IS NULL", "ttl IS NULL"),
-    (
-        "CASE WHEN srcPort IS NOT NULL THEN srcPort ELSE 0.5 END",
-        "CASE WHEN srcPort IS NOT NULL THEN srcPort ELSE 0.5 END::DOUBLE",
-    ),
-)
+    ("CASE WHEN srcPort IS NOT NULL THEN srcPort ELSE 0.5 END",
+     "CASE WHEN srcPort IS NOT NULL THEN srcPort ELSE 0.5 END::DOUBLE"),
+)  # fmt: skip
 KEYS: tuple[Pair, ...] = (
     ("srcIP", "srcIP"),
     ("destPort", "destPort"),

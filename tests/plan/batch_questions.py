@@ -7,18 +7,7 @@ from dataclasses import dataclass
 
 from hypothesis import strategies as st
 
-from tests.plan.batch_pools import (
-    AGGREGATES,
-    EPOCHS,
-    FROM,
-    KEYS,
-    PROTOCOLS,
-    SAFE,
-    SELECTED,
-    UNSAFE,
-    WHOLE,
-    Pair,
-)
+from tests.plan.batch_pools import AGGREGATES, EPOCHS, FROM, KEYS, PROTOCOLS, SAFE, SELECTED, UNSAFE, WHOLE, Pair
 
 
 @dataclass(frozen=True)
@@ -150,13 +139,9 @@ SHADOWS = ("time", "len", "srcPort", "srcIP", "caplen")
 """Names of variables that are columns too."""
 
 SHADOWED: tuple[Pair, ...] = (
-    ("len + 1", "len + 1"),
-    ("len", "len"),
-    ("srcPort", "srcPort"),
-    ("srcIP", "srcIP"),
-    ("caplen / 10", "caplen // 10"),
+    ("len + 1", "len + 1"), ("len", "len"), ("srcPort", "srcPort"), ("srcIP", "srcIP"), ("caplen / 10", "caplen // 10"),
     ("time % 7", "time % 7"),
-)
+)  # fmt: skip
 
 
 @st.composite
@@ -174,15 +159,9 @@ def shadowed(draw: st.DrawFn) -> Question:
         text = f"SELECT DISTINCT {', '.join(aliased)} FROM {source} {where}"
         return Question(text, f"SELECT DISTINCT c0, c1, c2 FROM ({inner})")
     shape, shape_sql = draw(
-        pick(
-            (
-                ("{}, {}", "c1, c2"),
-                ("CUBE({}, {})", "CUBE(c1, c2)"),
-                ("ROLLUP({}), {}", "ROLLUP(c1), c2"),
-                ("GROUPING_SETS(({}), ({}), ())", "GROUPING SETS ((c1), (c2), ())"),
-            )
-        )
-    )
+        pick((("{}, {}", "c1, c2"), ("CUBE({}, {})", "CUBE(c1, c2)"), ("ROLLUP({}), {}", "ROLLUP(c1), c2"),
+              ("GROUPING_SETS(({}), ({}), ())", "GROUPING SETS ((c1), (c2), ())"))),
+    )  # fmt: skip
     # An expression may stand for the only variable that has it; a bare name is first the variable of that name.
     texts = [gsql for gsql, _ in keys]
     items = [
@@ -201,10 +180,7 @@ def shadowed(draw: st.DrawFn) -> Question:
     return Question(text, f"SELECT {columns} FROM ({inner}) GROUP BY c0, {shape_sql} {kept}")
 
 
-ATTRIBUTES: tuple[tuple[str, str, int], ...] = (
-    ("time", "time", 1),
-    ("timestamp_ms", "timestamp // 1000000", 1000),
-)
+ATTRIBUTES: tuple[tuple[str, str, int], ...] = (("time", "time", 1), ("timestamp_ms", "timestamp // 1000000", 1000))
 REACHES = ((6, 2), (5, 2), (2, 5), (7, 3), (4, 4), (3, 1), (1, 3), (9, 6))
 
 
@@ -311,13 +287,6 @@ def samplings(draw: st.DrawFn) -> Question:
 
 
 FAMILIES: dict[str, Callable[[], st.SearchStrategy[Question]]] = {
-    "selections": selections,
-    "distincts": distincts,
-    "aggregations": aggregations,
-    "cubes": cubes,
-    "shadowed": shadowed,
-    "windows": windows,
-    "row_windows": row_windows,
-    "runnings": runnings,
-    "samplings": samplings,
-}
+    "selections": selections, "distincts": distincts, "aggregations": aggregations, "cubes": cubes,
+    "shadowed": shadowed, "windows": windows, "row_windows": row_windows, "runnings": runnings, "samplings": samplings,
+}  # fmt: skip

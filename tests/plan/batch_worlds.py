@@ -23,14 +23,9 @@ LATE = (0, 0, 0, 0, 1, 400_000_000, SECOND, 9 * SECOND)
 SKEW = 2 * SECOND
 FAMILIES = ([pack_ip(f"10.0.0.{n}") for n in (1, 2, 9)], [pack_ip(f"2001:db8::{n}") for n in (1, 2)])
 PAYLOADS = (
-    None,
-    "",
-    "GET / HTTP/1.1\r\nHost: WWW.EXAMPLE.ORG\r\n",
-    "GET /a HTTP/1.1\r\nHOST: A.B:80\r\n",
-    "POST / HTTP/1.1\r\nHost: C\r\n",
-    "GET nothing",
-    "\xff\x00bytes",
-)
+    None, "", "GET / HTTP/1.1\r\nHost: WWW.EXAMPLE.ORG\r\n", "GET /a HTTP/1.1\r\nHOST: A.B:80\r\n",
+    "POST / HTTP/1.1\r\nHost: C\r\n", "GET nothing", "\xff\x00bytes",
+)  # fmt: skip
 FLAGS = (2, 18, 16, 17, 4, 2, 18)
 
 

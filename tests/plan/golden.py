@@ -21,10 +21,7 @@ SEEDS = QUERIES / "seeds"
 GOLDEN = ROOT / "tests" / "golden" / "plans"
 SCHEMA = ROOT / "docs" / "explain.schema.json"
 FUNCTIONS = ROOT / "examples" / "functions" / "duplicates.fun"
-OTHER_FORMS = {
-    "json": ("002-q9", "004-hostnames"),
-    "mermaid": ("000-7.2", "002-q3", "demo"),
-}
+OTHER_FORMS = {"json": ("002-q9", "004-hostnames"), "mermaid": ("000-7.2", "002-q3", "demo")}
 """Query files whose plan has a golden in another form too."""
 
 SUFFIXES = {"text": "txt", "json": "json", "mermaid": "mmd"}

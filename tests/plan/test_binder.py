@@ -8,6 +8,7 @@ from lowwater.errors import QueryError, QueryErrors
 from lowwater.plan.context import Links
 from lowwater.plan.operators import Group, Join, LftaInput
 from lowwater.plan.queryset import Plan, plan_texts
+from tests.plan.binding_cases import CASES, GOLDEN, failure
 
 LINKS = Links(("control", "main1", "main2"), {"backbone": ("main1", "main2")})
 
@@ -23,27 +24,19 @@ def links_of(text: str) -> tuple[str, ...]:
 
 @pytest.mark.parametrize(
     ("source", "links"),
-    [
-        ("main1.TCP", ("main1",)),
-        ("[main2, control].TCP", ("control", "main2")),
-        ("[backbone].TCP", ("main1", "main2")),
-        ("[backbone, control].TCP", ("control", "main1", "main2")),
-        ("TCP", ("control", "main1", "main2")),
-    ],
-)
+    [("main1.TCP", ("main1",)), ("[main2, control].TCP", ("control", "main2")), ("[backbone].TCP", ("main1", "main2")),
+     ("[backbone, control].TCP", ("control", "main1", "main2")), ("TCP", ("control", "main1", "main2"))],
+)  # fmt: skip
 def test_sources_name_links_lists_sets_or_all(source: str, links: tuple[str, ...]) -> None:
     assert links_of(f"SELECT srcIP FROM {source}") == links
 
 
 @pytest.mark.parametrize(
     ("where", "below", "above"),
-    [
-        ("A.time - 3 <= B.time AND B.time <= A.time + 2", 3, 2),
-        ("B.time >= A.time AND A.time > B.time - 4", 0, 3),
-        ("A.time + 1 < B.time + 1 AND A.time + 9 > B.time", -1, 8),
-        ("A.time <= B.time + 5 AND A.time >= B.time - 5 AND A.time <= B.time + 2", 2, 5),
-    ],
-)
+    [("A.time - 3 <= B.time AND B.time <= A.time + 2", 3, 2), ("B.time >= A.time AND A.time > B.time - 4", 0, 3),
+     ("A.time + 1 < B.time + 1 AND A.time + 9 > B.time", -1, 8),
+     ("A.time <= B.time + 5 AND A.time >= B.time - 5 AND A.time <= B.time + 2", 2, 5)],
+)  # fmt: skip
 def test_bands_are_read_from_any_writing_of_their_bounds(where: str, below: int, above: int) -> None:
     (query,) = plan(f"SELECT A.time INNER_JOIN FROM main1.TCP A, main2.TCP B WHERE {where}").queries
     assert isinstance(query.logical, Join)
@@ -62,8 +55,15 @@ def test_queries_over_queries_are_inlined_and_share_their_lftas() -> None:
     assert "query_name 'a'" in found.only("b").queries[0].text
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CASES)
+def test_the_error_of_a_text_without_a_meaning_is_that_of_the_golden(name: str) -> None:
+    error = failure(CASES[name])
+    assert f"{type(error).__name__}\n{error}\n" == (GOLDEN / f"plan_{name}.txt").read_text(encoding="utf-8")
+    assert error.line > 0 and error.column > 0
+
+
 def test_a_query_with_errors_does_not_hide_those_of_others() -> None:
-    """Texts without a meaning, and what is said of each: `binding_cases`."""
     text = (
         "DEFINE{query_name 'a';} SELECT scrIP, lenn FROM TCP;"
         "DEFINE{query_name 'b';} SELECT scrIP FROM a;"

@@ -65,10 +65,7 @@ def plan(text: str) -> Plan:
             "SELECT R.time FILTER_JOIN(timestamp_ms, 5000) FROM TCP R, TCP S WHERE R.srcIP = S.srcIP",
         ),
         (BELOW + "SELECT minute + 3 min, ms - 1 s FROM below", BELOW + "SELECT minute + 3, ms - 1000 FROM below"),
-        (
-            LOG + "SELECT at FROM web.log WHERE at % 1 min < 2 s",
-            LOG + "SELECT at FROM web.log WHERE at % 60000 < 2000",
-        ),
+        (LOG + "SELECT at FROM web.log WHERE at % 1 min < 2 s", LOG + "SELECT at FROM web.log WHERE at % 60000 < 2000"),
         (
             "SELECT time FROM TCP WHERE time % 1 d IN [0 s, 12 h] AND (time - 1 h)/2 > 5 min",
             "SELECT time FROM TCP WHERE time % 86400 IN [0, 43200] AND (time - 3600)/2 > 150",
@@ -93,24 +90,19 @@ def test_a_duration_is_an_integer_of_the_unit_beside_it(written: str, plain: str
 
 @pytest.mark.parametrize(
     ("text", "column", "message"),
-    [
-        (
-            JOIN + "A.time <= B.time AND B.time <= A.time + 20 ms",
-            91,
-            "20 ms is no whole number of seconds, in which A.time",
-        ),
-        ("SELECT tb FROM TCP GROUP BY time/60 AS tb HAVING tb > 90 s", 55, "90 s is no whole number of minutes"),
-        ("SELECT len + 5 s FROM TCP", 14, "5 s stands beside len, whose unit is not known"),
-        ("SELECT time FROM TCP WHERE len > 1 ms", 34, "1 ms stands beside len, whose unit is not known"),
-        ("SELECT 5 s FROM TCP", 8, "5 s stands beside no time"),
-        ("SELECT time*5 s FROM TCP", 13, "5 s stands beside no time"),
-        ("SELECT 5 s/time FROM TCP", 8, "5 s stands beside no time"),
-        ("SELECT time FROM TCP WHERE 5 s < 6 s", 28, "5 s stands beside no time"),
-        ("SELECT UMAX(time, 5 s) FROM TCP", 19, "5 s stands beside no time"),
-        ("SELECT time + 1e16 d FROM TCP", 15, "does not fit a 64-bit integer"),
-        (LOG.strip() + " SELECT n + 5 s FROM web.log", len(LOG) + 12, "5 s stands beside n, whose unit is not known"),
-    ],
-)
+    [(JOIN + "A.time <= B.time AND B.time <= A.time + 20 ms", 91,
+      "20 ms is no whole number of seconds, in which A.time"),
+     ("SELECT tb FROM TCP GROUP BY time/60 AS tb HAVING tb > 90 s", 55, "90 s is no whole number of minutes"),
+     ("SELECT len + 5 s FROM TCP", 14, "5 s stands beside len, whose unit is not known"),
+     ("SELECT time FROM TCP WHERE len > 1 ms", 34, "1 ms stands beside len, whose unit is not known"),
+     ("SELECT 5 s FROM TCP", 8, "5 s stands beside no time"),
+     ("SELECT time*5 s FROM TCP", 13, "5 s stands beside no time"),
+     ("SELECT 5 s/time FROM TCP", 8, "5 s stands beside no time"),
+     ("SELECT time FROM TCP WHERE 5 s < 6 s", 28, "5 s stands beside no time"),
+     ("SELECT UMAX(time, 5 s) FROM TCP", 19, "5 s stands beside no time"),
+     ("SELECT time + 1e16 d FROM TCP", 15, "does not fit a 64-bit integer"),
+     (LOG.strip() + " SELECT n + 5 s FROM web.log", len(LOG) + 12, "5 s stands beside n, whose unit is not known")],
+)  # fmt: skip
 def test_what_has_no_unit_or_no_whole_number_of_it_is_an_error_at_its_place(
     text: str, column: int, message: str
 ) -> None:
@@ -145,22 +137,13 @@ def test_random_durations_are_exact(unit: str, number: object, own: int) -> None
 
 @pytest.mark.parametrize(
     ("text", "place", "reach"),
-    [
-        (JOIN + "A.timestamp <= B.timestamp AND B.timestamp <= A.timestamp + 5", (1, 51), "5 nanoseconds"),
-        (JOIN + "B.timestamp BETWEEN A.timestamp - 999999 AND A.timestamp", (1, 51), "999999 nanoseconds"),
-        (JOIN + "B.timestamp_us - A.timestamp_us BETWEEN 0 AND 20", (1, 51), "20 microseconds"),
-        (
-            "SELECT A.time FROM main1.TCP A [RANGE 3, WA timestamp], main2.TCP B [RANGE 5, WA timestamp]",
-            (1, 1),
-            "5 nanoseconds",
-        ),
-        (
-            "SELECT R.time FILTER_JOIN(timestamp, 5) FROM TCP R, TCP S WHERE R.srcIP = S.srcIP",
-            (1, 38),
-            "5 nanoseconds",
-        ),
-    ],
-)
+    [(JOIN + "A.timestamp <= B.timestamp AND B.timestamp <= A.timestamp + 5", (1, 51), "5 nanoseconds"),
+     (JOIN + "B.timestamp BETWEEN A.timestamp - 999999 AND A.timestamp", (1, 51), "999999 nanoseconds"),
+     (JOIN + "B.timestamp_us - A.timestamp_us BETWEEN 0 AND 20", (1, 51), "20 microseconds"),
+     ("SELECT A.time FROM main1.TCP A [RANGE 3, WA timestamp], main2.TCP B [RANGE 5, WA timestamp]", (1, 1),
+      "5 nanoseconds"),
+     ("SELECT R.time FILTER_JOIN(timestamp, 5) FROM TCP R, TCP S WHERE R.srcIP = S.srcIP", (1, 38), "5 nanoseconds")],
+)  # fmt: skip
 def test_a_band_that_hardly_reaches_is_noted(text: str, place: tuple[int, int], reach: str) -> None:
     (note,) = plan(text).notes
     assert note.place == place and f"is {reach}, less than a millisecond" in note.text

@@ -97,14 +97,10 @@ def _evaluated(node: Node) -> Any:
 
 @pytest.mark.parametrize(
     "ask",
-    [
-        gigascope,
-        _evaluated,
-        lambda node: describe_operator(node, None, [], Setting()),
-        lambda node: HighText("q", {id(node.inputs()[0]): "below"}).text(node),
-        lambda node: Operators(range(0), {}, Life()).make(node, []),
-    ],
-)
+    [gigascope, _evaluated, lambda node: describe_operator(node, None, [], Setting()),
+     lambda node: HighText("q", {id(node.inputs()[0]): "below"}).text(node),
+     lambda node: Operators(range(0), {}, Life()).make(node, [])],
+)  # fmt: skip
 def test_an_operator_that_is_not_known_is_an_error(ask: Callable[[Node], Any]) -> None:
     with pytest.raises(TypeError, match="Strange"):
         ask(STRANGE)
@@ -112,14 +108,9 @@ def test_an_operator_that_is_not_known_is_an_error(ask: Callable[[Node], Any]) -
 
 @pytest.mark.parametrize(
     ("table", "without"),
-    [
-        (evaluate.OPERATORS, LEAVES),
-        (reference.OPERATORS | maps.OPERATORS, LEAVES | {Union}),
-        (dialect.VALUES, {LftaInput, Cut, Bucket, Expand}),
-        (DETAILS, {Source, Cut, Union}),
-        (STATEMENTS, LEAVES),
-    ],
-)
+    [(evaluate.OPERATORS, LEAVES), (reference.OPERATORS | maps.OPERATORS, LEAVES | {Union}),
+     (dialect.VALUES, {LftaInput, Cut, Bucket, Expand}), (DETAILS, {Source, Cut, Union}), (STATEMENTS, LEAVES)],
+)  # fmt: skip
 def test_every_operator_is_in_each_table(table: Mapping[type[Node], Any], without: set[type[Node]]) -> None:
     handed_on = {kind for kind in KINDS if issubclass(kind, OneInput) and kind.facts.passes}
     assert KINDS - PHASES - without - handed_on <= {*table} - PHASES <= KINDS - without

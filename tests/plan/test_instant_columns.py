@@ -37,26 +37,17 @@ def starts(text: str, **values: int | None) -> dict[str, int | None]:
         ("SELECT tb, count(*) AS n FROM a.IPV4 GROUP BY time/60*60 AS tb", {"tb": T}, {"tb_start": T}),
         ("SELECT tb+1 AS u, count(*) AS n FROM a.IPV4 GROUP BY time/60 AS tb", {"u": T // 60 + 1}, {"u_start": T}),
         ("SELECT 0-tb AS u, count(*) AS n FROM a.IPV4 GROUP BY time/60 AS tb", {"u": -T // 60}, {"u_start": T}),
-        (
-            "SELECT time, timestamp, len FROM a.IPV4",
-            {"time": T, "timestamp": T * 10**9 + 1_500_000},
-            {"time_start": T, "timestamp_start": T + 0.0015},
-        ),
-        (
-            "SELECT wid, window_start, window_end, count(*) AS n FROM a.IPV4 [RANGE 300, SLIDE 60, WA time]",
-            {"wid": T // 60, "window_start": T, "window_end": T + 300},
-            {"wid_start": T, "window_start_time": T, "window_end_start": T},
-        ),
-        (
-            "SELECT wid, count(*) AS n FROM a.IPV4 [RANGE 20, SLIDE 60, WA time]",
-            {"wid": T // 60},
-            {"wid_start": T},
-        ),
+        ("SELECT time, timestamp, len FROM a.IPV4", {"time": T, "timestamp": T * 10**9 + 1_500_000},
+         {"time_start": T, "timestamp_start": T + 0.0015}),
+        ("SELECT wid, window_start, window_end, count(*) AS n FROM a.IPV4 [RANGE 300, SLIDE 60, WA time]",
+         {"wid": T // 60, "window_start": T, "window_end": T + 300},
+         {"wid_start": T, "window_start_time": T, "window_end_start": T}),
+        ("SELECT wid, count(*) AS n FROM a.IPV4 [RANGE 20, SLIDE 60, WA time]", {"wid": T // 60}, {"wid_start": T}),
         ("SELECT len, count(*) AS n FROM a.IPV4 GROUP BY time/60 AS tb, len", {}, {}),
         ("SELECT tb, count(*) AS n FROM a.IPV4 GROUP BY time/60 AS tb", {"tb": None}, {"tb_start": None}),
     ],
     ids=["minutes", "seconds", "shifted", "decreasing", "clock", "sliding", "sampled", "no time", "NULL"],
-)
+)  # fmt: skip
 def test_an_instant_is_the_begin_of_the_epoch_or_window(
     text: str, values: dict[str, int | None], expected: dict[str, float | None]
 ) -> None:

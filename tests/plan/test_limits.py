@@ -13,13 +13,9 @@ from lowwater.plan.queryset import Plan, plan_texts
 CATALOG = Context().catalog
 LIMITED = [one for one in (*CATALOG.functions, *CATALOG.aggregates, *CATALOG.states) if one.limits]
 WRITTEN = {
-    Type.INT: "len",
-    Type.FLOAT: "FLOAT(len)",
-    Type.STRING: "TCP_data",
-    Type.IP: "srcIP",
-    Type.BOOL: "SYN",
+    Type.INT: "len", Type.FLOAT: "FLOAT(len)", Type.STRING: "TCP_data", Type.IP: "srcIP", Type.BOOL: "SYN",
     Type.MAC: "srcMAC",
-}
+}  # fmt: skip
 CONSTANTS = {Type.INT: "1", Type.FLOAT: "0.5", Type.STRING: "'a'"}
 
 

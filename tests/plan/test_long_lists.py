@@ -82,8 +82,7 @@ def test_a_list_of_thousands_runs_in_the_kernel_and_in_the_reference_engine(
 
 @pytest.mark.slow
 @given(
-    op=st.sampled_from(["AND", "OR"]),
-    values=st.lists(st.sampled_from([True, False, None]), min_size=1, max_size=600),
+    op=st.sampled_from(["AND", "OR"]), values=st.lists(st.sampled_from([True, False, None]), min_size=1, max_size=600)
 )
 def test_the_value_is_that_of_one_operand_after_another(op: str, values: Sequence[bool | None]) -> None:
     parts: list[Expr] = [Const(Type.BOOL, value) for value in values]

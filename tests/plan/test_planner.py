@@ -7,10 +7,7 @@ import pytest
 from lowwater.plan.bind.sources import numbered
 from lowwater.plan.context import Context, Links
 from lowwater.plan.explain import explain
-from lowwater.plan.operators import (
-    Group,
-    JoinKind,
-)
+from lowwater.plan.operators import Group, JoinKind
 from lowwater.plan.queryset import Plan, QueryPlan, plan_texts
 from lowwater.plan.shares import by_slices
 from lowwater.replay.checks import require_lowered

@@ -7,14 +7,7 @@ from collections.abc import Iterable
 import pytest
 
 from lowwater.catalog.expr import Expr, show
-from lowwater.plan.operators import (
-    Aggregation,
-    Bucket,
-    LftaInput,
-    Map,
-    Node,
-    Source,
-)
+from lowwater.plan.operators import Aggregation, Bucket, LftaInput, Map, Node, Source
 from lowwater.plan.rules import Rule, Setting, push_filter, split_group, split_sliding_window
 from tests.plan.batch_plans import bound_plans
 from tests.plan.batch_pools import CONTEXT, KNOWN
@@ -130,10 +123,7 @@ ROWS = SLIDING.replace("RANGE 5, SLIDE 2, WA time", "RANGE 5 ROWS, SLIDE 2 ROWS"
             "group(bucket(<lfta timestamp/1000000000, srcIP, len where ttl > 1>: _attribute 5/2) "
             "[srcIP, _window] FIRST(len))",
         ),
-        (
-            ROWS,
-            "group(bucket(<lfta srcIP, len where ttl > 1>: _row 5/2) [srcIP, _window] sum(len))",
-        ),
+        (ROWS, "group(bucket(<lfta srcIP, len where ttl > 1>: _row 5/2) [srcIP, _window] sum(len))"),
         # What a partition counts is counted before WHERE.
         (
             ROWS.replace("]", ", PARTITION BY srcIP]"),

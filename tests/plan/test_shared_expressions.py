@@ -14,20 +14,17 @@ from lowwater.plan.queryset import Plan, plan_texts
 from tests.capturemaker import pcap_bytes, tcp
 from tests.replay.support import lowwater
 
+pytestmark = pytest.mark.slow
 STEPS = 18
 SHAPES = {
     "items": ("SELECT time, len+len AS x FROM main1.TCP", "SELECT time, x+x AS x FROM {}"),
-    "cases": (
-        "SELECT time, CASE WHEN len > 3 THEN len ELSE len END AS x FROM main1.TCP",
-        "SELECT time, CASE WHEN x > 3 THEN x ELSE x END AS x FROM {}",
-    ),
+    "cases": ("SELECT time, CASE WHEN len > 3 THEN len ELSE len END AS x FROM main1.TCP",
+              "SELECT time, CASE WHEN x > 3 THEN x ELSE x END AS x FROM {}"),
     "filters": ("SELECT time, len+len AS x FROM main1.TCP", "SELECT time, x+x AS x FROM {} WHERE x*x > 0"),
-    "keys": (
-        "SELECT tb, x, count(*) FROM main1.TCP GROUP BY time/60 AS tb, len AS x",
-        "SELECT tb, x+x AS x, count(*) FROM {} WHERE x+x > 0 GROUP BY tb, x",
-    ),
+    "keys": ("SELECT tb, x, count(*) FROM main1.TCP GROUP BY time/60 AS tb, len AS x",
+             "SELECT tb, x+x AS x, count(*) FROM {} WHERE x+x > 0 GROUP BY tb, x"),
     "times": ("SELECT time+time AS t, len FROM main1.TCP", "SELECT t+t AS t, len FROM {}"),
-}
+}  # fmt: skip
 
 
 def chain(shape: str, steps: int = STEPS, last: str = "") -> str:
@@ -46,13 +43,11 @@ def nodes(plan: Plan) -> int:
     return max(sum(expr.size for expr in of_one) for of_one in exprs)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_chain_that_doubles_does_not_double_the_plan(shape: str) -> None:
     assert nodes(plan_texts([("q.gsql", chain(shape))], Links())) <= EXPRESSION_NODES
 
 
-@pytest.mark.slow
 def test_rows_of_a_chain_are_those_of_its_definition(tmp_path: Path) -> None:
     """The length of a frame, doubled 18 times, and summed: where operators stay apart, no value is another."""
     frames = [(second * 1_000_000_000, tcp("10.0.0.1", "10.0.0.2", 1000, 80) + bytes(second)) for second in range(9)]
@@ -69,7 +64,6 @@ def test_rows_of_a_chain_are_those_of_its_definition(tmp_path: Path) -> None:
     assert (tmp_path / "last.csv").read_text().splitlines()[1:] == [f"0,{sum(lengths) << STEPS},{len(lengths)}"]
 
 
-@pytest.mark.slow
 def test_a_long_chain_is_planned_or_refused_in_bounded_time() -> None:
     """Each query is planned with all that it reads, so the work for a chain grows with its square."""
     text = "DEFINE { query_name 'q0'; } SELECT time, len AS x FROM main1.TCP;\n"
@@ -78,7 +72,6 @@ def test_a_long_chain_is_planned_or_refused_in_bounded_time() -> None:
         plan_texts([("q.gsql", text)], Links())
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("steps", [2, 9, 10, 900])
 def test_a_circle_of_any_length_is_one_short_error(steps: int) -> None:
     text = "".join(f"DEFINE {{ query_name 'q{at}'; }} SELECT time FROM q{(at + 1) % steps};\n" for at in range(steps))

@@ -96,16 +96,12 @@ def _number(value: int) -> Const:
 
 @pytest.mark.parametrize(
     ("expr", "steps"),
-    [
-        (_binary("/", T, _number(60)), (Step("div", 60),)),
-        (_binary("-", T, _number(5)), (Step("add", -5),)),
-        (_binary("-", _number(5), T), (Step("neg"), Step("add", 5))),
-        (_binary("*", _number(-2), _binary("/", T, _number(3))), (Step("div", 3), Step("mul", 2), Step("neg"))),
-        (_binary("/", T, _number(-3)), (Step("div", 3), Step("neg"))),
-        (Unary(Type.INT, "-", T), (Step("neg"),)),
-        (_binary("+", _binary("+", T, _number(1)), _number(-1)), ()),
-    ],
-)
+    [(_binary("/", T, _number(60)), (Step("div", 60),)), (_binary("-", T, _number(5)), (Step("add", -5),)),
+     (_binary("-", _number(5), T), (Step("neg"), Step("add", 5))),
+     (_binary("*", _number(-2), _binary("/", T, _number(3))), (Step("div", 3), Step("mul", 2), Step("neg"))),
+     (_binary("/", T, _number(-3)), (Step("div", 3), Step("neg"))), (Unary(Type.INT, "-", T), (Step("neg"),)),
+     (_binary("+", _binary("+", T, _number(1)), _number(-1)), ())],
+)  # fmt: skip
 def test_inference_through_arithmetic_with_constants(expr: Expr, steps: tuple[Step, ...]) -> None:
     found = infer(expr, {"t": CLOCK})
     assert found == Temporal((steps,))

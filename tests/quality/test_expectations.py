@@ -11,23 +11,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from lowwater_expectations import audits, pages
-from lowwater_expectations.audits import (
-    SUITES,
-    Entry,
-    Finding,
-    Severity,
-    Validation,
-    once,
-    read_suite,
-    verdict,
-)
+from lowwater_expectations.audits import SUITES, Entry, Finding, Severity, Validation, once, read_suite, verdict
 
 from lowwater.errors import LawError
 from tests.quality.frames import CASES, GOOD, INTERVAL, Case, audited, frames, judged
 
 ROOT = Path(__file__).resolve().parents[2]
-FILES = ROOT / "expectations" / "suites"
-ALL = [(suite, case) for suite in SUITES for case in CASES[suite]]
 
 
 def entry(suite: str, case: Case) -> Entry:
@@ -48,20 +37,9 @@ def finding(validations: tuple[Validation, ...], expectation: str) -> Finding:
     return next(each for made in validations for each in made.findings if each.expectation == expectation)
 
 
-# The files
-
-
 @pytest.mark.parametrize("suite", SUITES)
 def test_every_entry_of_a_suite_file_has_a_fixture(suite: str) -> None:
     assert [name_of(each) for each in read_suite(suite).expectations] == [case.name for case in CASES[suite]]
-
-
-@pytest.mark.slow
-def test_every_audit_is_an_expectation_of_great_expectations() -> None:
-    from great_expectations.expectations import core
-
-    known = {getattr(each, "expectation_type", "") for each in vars(core).values()}
-    assert {each.type for suite in SUITES for each in read_suite(suite).expectations} <= known
 
 
 def test_every_query_audit_is_critical_and_each_limit_has_its_own_severity() -> None:
@@ -70,11 +48,7 @@ def test_every_query_audit_is_critical_and_each_limit_has_its_own_severity() -> 
     assert set(severities.values()) == {"critical"}
     limits = [each for suite in SUITES for each in read_suite(suite).expectations if "column_A" in each.kwargs]
     limits = [each for each in limits if each.kwargs.get("or_equal")]
-    assert len(limits) == 10 + 2 * 7
     assert all(each.kwargs["column_A"].removesuffix("_ns").endswith(f"_{each.severity}") for each in limits)
-
-
-# The package
 
 
 @pytest.mark.slow
@@ -127,9 +101,6 @@ def test_measures_are_said_in_words() -> None:
         assert said == words
 
 
-# The expectations
-
-
 @pytest.mark.slow
 def test_an_expectation_passes_what_keeps_it_and_fails_what_breaks_it() -> None:
     """A row that keeps all rules, and one for each case: it breaks the rule of the case, and no other."""
@@ -141,13 +112,9 @@ def test_an_expectation_passes_what_keeps_it_and_fails_what_breaks_it() -> None:
         rows += [rows[0] | case.broken for case in CASES[suite]]
     made = judged({name: pa.Table.from_pylist(rows) for name, rows in tables.items()})
     of_suite = {each.suite: each for each in made}
-    starts = {"links": "link main1, ", "lftas": "LFTA flows_0 on link main1, ", "queries": "query flows, "}
-    starts |= {
-        "skew": starts["links"],
-        "link_history": starts["links"],
-        "query_history": starts["queries"],
-        "rows": starts["queries"],
-    }
+    starts = dict.fromkeys(("links", "skew", "link_history"), "link main1, ")
+    starts |= dict.fromkeys(("queries", "query_history", "rows"), "query flows, ")
+    starts["lftas"] = "LFTA flows_0 on link main1, "
     for suite in SUITES:
         names = [case.name for case in CASES[suite]]
         evaluated = len(tables[read_suite(suite).meta["table"]])
@@ -163,7 +130,7 @@ def test_an_expectation_passes_what_keeps_it_and_fails_what_breaks_it() -> None:
             of_query = suite in ("queries", "rows", "query_history")
             assert message.endswith(f"; captures: {'a.pcap, b.pcap' + ', c.pcap' * of_query}")
             assert not of_query or "; links: main1, main2; " in message
-        assert len(of_suite[suite].findings) == len(names)
+        assert len(of_suite[suite].findings) == len(names) == len(read_suite(suite).expectations)
     assert {each.verdict for each in audited()} == {"passed"}
 
 
@@ -176,15 +143,8 @@ def test_a_table_that_lacks_records_is_told_from_ledgers_that_do() -> None:
 
 @pytest.mark.slow
 def test_a_share_may_equal_its_limit_and_a_link_with_nothing_read_passes() -> None:
-    silent = {
-        "read": 0,
-        "outcomes": 0,
-        "malformed": 0,
-        "violating": 0,
-        "sane": 0,
-        "violating_share": 0.0,
-        "malformed_share": 0.0,
-    }
+    silent = dict.fromkeys(("read", "outcomes", "malformed", "violating", "sane"), 0)
+    silent |= dict.fromkeys(("violating_share", "malformed_share"), 0.0)
     for row in (
         {"violating_share": 0.01, "malformed_share": 0.01},
         silent | {"violating_warning": 0.0, "malformed_warning": 0.0, "captures": "none"},
@@ -192,36 +152,22 @@ def test_a_share_may_equal_its_limit_and_a_link_with_nothing_read_passes() -> No
         assert [each.verdict for each in audited("links", **row)] == ["passed"] * len(SUITES)
 
 
-# The verdict
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("broken", "expected"),
-    [
-        ({}, "passed"),
-        ({"malformed": 12, "malformed_share": 0.012, "sane": 986}, "warned"),
-        ({"malformed": 120, "malformed_share": 0.12, "sane": 878}, "failed"),
-        ({"unaccounted": 1}, "failed"),
-    ],
-)
+    [({}, "passed"), ({"malformed_share": 0.012}, "warned"), ({"malformed_share": 0.12}, "failed"),
+     ({"unaccounted": 1}, "failed")],
+)  # fmt: skip
 def test_severity_decides(broken: dict[str, Any], expected: str) -> None:
     made = audited("links", **broken)
     assert verdict(each for every in made for each in every.findings) == made[0].verdict == expected
     assert [every.verdict for every in made[1:]] == ["passed"] * (len(SUITES) - 1)
 
 
-# The results
-
-
 @pytest.mark.slow
-def test_each_expectation_is_judged_and_one_that_great_expectations_drops_is_an_error() -> None:
+def test_an_expectation_that_great_expectations_drops_is_an_error() -> None:
     from lowwater_expectations.judging import built
 
-    made = {each.suite: each for each in audited()}
-    assert tuple(made) == SUITES
-    for name in SUITES:
-        assert [each.expectation for each in made[name].findings] == [each.id for each in read_suite(name).expectations]
     configuration = asdict(read_suite("links").expectations[0]) | {"type": "expect_no_such_thing"}
     with pytest.raises(ValueError, match="the suite links has expectations that Great Expectations does not know"):
         built("links", [configuration])
@@ -249,10 +195,7 @@ def test_what_was_not_measured_is_an_error() -> None:
     whole = frames()
     in_words = whole["links"].drop_columns(["gap_ns"]).append_column("gap_ns", pa.array(["1s", "2s"]))
     for wrong, says in (
-        (
-            {name: whole[name] for name in whole if name != "lftas"},
-            "demo .*: nothing was measured for the suite lftas",
-        ),
+        ({name: whole[name] for name in whole if name != "lftas"}, "demo .*: nothing was measured for the suite lftas"),
         (whole | {"queries": whole["queries"].slice(0, 0)}, "nothing was measured for the suite queries"),
         (whole | {"links": whole["links"].drop_columns(["gaps", "skew_ns"])}, "links lack the columns gaps"),
         (frames("links", gap_ns=None), "links lack values in the columns gap_ns"),
@@ -287,18 +230,11 @@ print(len(pages), quiet, file=sys.stdout)
 def test_nothing_is_written_and_nothing_fetched(tmp_path: Path) -> None:
     environment = {"HOME": str(tmp_path), "PATH": "/usr/bin:/bin"}
     done = subprocess.run(
-        [sys.executable, "-c", WATCHED, str(ROOT)],
-        cwd=tmp_path,
-        env=environment,
-        capture_output=True,
-        text=True,
+        [sys.executable, "-c", WATCHED, str(ROOT)], cwd=tmp_path, env=environment, capture_output=True, text=True,
         timeout=500,
-    )
+    )  # fmt: skip
     assert (done.stdout.strip(), done.stderr) == (f"{2 * len(SUITES)} []", "")
     assert list(tmp_path.iterdir()) == []
-
-
-# What is told of them
 
 
 def told(suite: str, kind: str, severity: Severity, *messages: str) -> Finding:
@@ -316,15 +252,11 @@ def test_what_breaks_both_limits_of_a_rule_is_told_once() -> None:
     assert once([told("links", "late", "warning", late), critical]) == [critical]
     other = told("lftas", "late", "warning", late)
     assert once([other, critical, warning])[0] == other, "another check of the same link is another fact"
-    by_hand = [
-        told("rows", "rule", "warning", "query q, 1 to 2: a"),
-        told("rows", "rule", "critical", "query q, 1 to 2: b"),
-    ]
+    by_hand = [told("rows", "rule", severity, f"query q, 1 to 2: {severity}") for severity in ("warning", "critical")]
     assert once(by_hand) == by_hand, "rules by hand are facts of their own"
 
 
 def test_ids_never_change() -> None:
     ids = [each.id for suite in SUITES for each in read_suite(suite).expectations]
-    assert len(set(ids)) == len(ids) == len(ALL)
-    assert {each.severity for suite in SUITES for each in read_suite(suite).expectations} == {"warning", "critical"}
+    assert len(set(ids)) == len(ids)
     assert id_of("links", "link_to_be_covered") == "e18447f3-171a-5c61-91d8-2745c8c23b48"

@@ -120,24 +120,15 @@ def drifts(row: dict[str, Any]) -> dict[str, float]:
 
 @pytest.mark.parametrize(
     ("now", "drift"),
-    [
-        (items(), {}),
-        (items(250), {"volume": 0.75}),
-        (items(4000), {"volume": 0.75}),
-        (items(0), {"volume": 1.0}),
-        (items(violating=0.201), {"violating": 0.2}),
-        (items(violating=0.0), {}),
-        (items(lateness=3 * SECOND // 4), {"lateness": 0.25}),
-        (items(lateness=9 * SECOND), {"lateness": 1.0}),
-        (items(lateness=0), {}),
-        (items(silence=20 * SECOND), {"silence": 0.9}),
-        (items(silence=SECOND), {}),
-        (items(link_types={"RAW": 0.25, "EN10MB": 0.75}), {"link_types": 0.25}),
-        (items(talkers={"10.0.0.9": 1.0}), {"talkers": 1.0}),
-        (items(talkers={"10.0.0.1": 0.6, "10.0.0.9": 0.2}), {"talkers": 0.4}),
-        (items(50, talkers={"10.0.0.9": 1.0}, lateness=9 * SECOND), {"volume": 0.95}),
-    ],
-)
+    [(items(), {}), (items(250), {"volume": 0.75}), (items(4000), {"volume": 0.75}), (items(0), {"volume": 1.0}),
+     (items(violating=0.201), {"violating": 0.2}), (items(violating=0.0), {}),
+     (items(lateness=3 * SECOND // 4), {"lateness": 0.25}), (items(lateness=9 * SECOND), {"lateness": 1.0}),
+     (items(lateness=0), {}), (items(silence=20 * SECOND), {"silence": 0.9}), (items(silence=SECOND), {}),
+     (items(link_types={"RAW": 0.25, "EN10MB": 0.75}), {"link_types": 0.25}),
+     (items(talkers={"10.0.0.9": 1.0}), {"talkers": 1.0}),
+     (items(talkers={"10.0.0.1": 0.6, "10.0.0.9": 0.2}), {"talkers": 0.4}),
+     (items(50, talkers={"10.0.0.9": 1.0}, lateness=9 * SECOND), {"volume": 0.95})],
+)  # fmt: skip
 def test_how_far_a_link_is_from_usual(now: Any, drift: dict[str, float]) -> None:
     row = judged(now, [items(1100), items(1000), items(900)])
     assert drifts(row) == pytest.approx(drift)
@@ -236,13 +227,8 @@ def measured(lake: Lake, hour: int, read: int, covered: float) -> dict[str, Any]
     made = LinkProfile(BASE, BASE + HOUR, SECOND)
     gap = round((1 - covered) * HOUR)
     row = {
-        "read": read,
-        "violating_share": 0.0,
-        "malformed_share": 0.0,
-        "copies": None,
-        "gap_ns": 0,
-        "excluded_ns": gap,
-    }
+        "read": read, "violating_share": 0.0, "malformed_share": 0.0, "copies": None, "gap_ns": 0, "excluded_ns": gap,
+    }  # fmt: skip
     items = link_items(row, made, {"ethernet": read}, covered)
     begin = BASE + hour * HOUR
     known = interval_history(SETTINGS, read_metrics(lake, "s", 0, begin), HOUR)

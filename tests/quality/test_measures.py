@@ -31,7 +31,7 @@ from lowwater.low import VIOLATIONS
 from lowwater.plan.operators import Field
 from lowwater.plan.properties import result_schema
 from lowwater.plan.temporal import CLOCK
-from lowwater.quality import measures, streams as stream_checks, streams as unique_keys
+from lowwater.quality import measures, streams
 from lowwater.quality.links import MINUTE, LinkProfile, LinkScan, RecordRange, scan_link
 from lowwater.quality.measures import AuditScope, frames, lfta_counts
 from lowwater.quality.streams import (
@@ -75,13 +75,8 @@ def checked(folder: Path, start: int, end: int, *tables: pa.Table) -> StreamChec
 
 
 KEPT = (
-    (ROW, 10, 5),
-    (PUNCTUATION, 10, 6),
-    (ROW, 20, 6),
-    (ROW, 20, 9),
-    (PUNCTUATION, 20, 15),
-    (ROW, 30, 15),
-)
+    (ROW, 10, 5), (PUNCTUATION, 10, 6), (ROW, 20, 6), (ROW, 20, 9), (PUNCTUATION, 20, 15), (ROW, 30, 15)
+)  # fmt: skip
 
 
 def test_rows_may_equal_a_promise_and_come_with_its_tick_but_not_after_it_from_below(tmp_path: Path) -> None:
@@ -113,8 +108,8 @@ def test_counts_are_those_of_the_definitions(rows: list[Event], parts: int, batc
     broken = [last for last, tick in data if any(made < tick and last < promise for promise, made in promises)]
     size = -(-len(rows) // parts) or 1
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(stream_checks, "BATCH", batch)
-        patch.setattr(stream_checks, "EXAMPLE_ROWS", 3)
+        patch.setattr(streams, "BATCH", batch)
+        patch.setattr(streams, "EXAMPLE_ROWS", 3)
         found = checked(Path(folder), 3, 9, *(events(*rows[i : i + size]) for i in range(0, len(rows), size)))
     assert (found.rows, found.columns) == (len(data), "")
     assert found.open_ns == max(0, 9 - max((last for last, _ in promises), default=3))
@@ -139,11 +134,7 @@ def replaced(name: str, values: list[Any], kind: pa.DataType) -> pa.Table:
     [
         (replaced("n", ["1"] * 6, pa.string()), "00001.parquet: column n is string, not int64", 8),
         (events(*KEPT).drop_columns(["n"]), "00001.parquet: column n is missing", 8),
-        (
-            events(*KEPT).append_column("m", pa.array(range(6))),
-            "00001.parquet: column m is not in the plan",
-            8,
-        ),
+        (events(*KEPT).append_column("m", pa.array(range(6))), "00001.parquet: column m is not in the plan", 8),
         (replaced("_last", list("123456"), pa.string()), "00001.parquet: column _last is string, not int64", 0),
         (events(*KEPT).drop_columns(["_kind"]), "00001.parquet: column _kind is missing", 0),
     ],
@@ -200,12 +191,8 @@ def test_rows_that_share_their_key(tmp_path: Path) -> None:
         "timed": (files, timed, ("n",)),
     }
     found = {name: shared_keys(*each, 4, tmp_path / "it's work") for name, each in asked.items()}
-    assert {name: (keys, broken.total) for name, (keys, broken) in found.items()} == {
-        "both": (2, 5),
-        "one": (2, 7),
-        "none": (0, 0),
-        "timed": (2, 7),
-    }
+    counts = {name: (keys, broken.total) for name, (keys, broken) in found.items()}
+    assert counts == {"both": (2, 5), "one": (2, 7), "none": (0, 0), "timed": (2, 7)}
     rows = found["both"][1].rows
     assert [row["_last"] for row in rows] == [3, 5, 6, 0]  # by key, NULL first; no more than asked for
     assert list(rows[0]) == result_schema(FIELDS).names
@@ -215,10 +202,8 @@ def test_rows_that_share_their_key(tmp_path: Path) -> None:
 @pytest.mark.parametrize("bits", [64, 3, 0])
 def test_distinct_keys_whatever_their_digests(bits: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Beside Python's sets; digests of few bits are those of an attacker, who makes them equal: then it is unknown."""
-    whole = unique_keys.row_digests
-    monkeypatch.setattr(
-        unique_keys, "row_digests", lambda columns, rows: whole(columns, rows) & np.uint64((1 << bits) - 1)
-    )
+    whole = streams.row_digests
+    monkeypatch.setattr(streams, "row_digests", lambda columns, rows: whole(columns, rows) & np.uint64((1 << bits) - 1))
     chance = random.Random(bits)
     answers = set()
     for number in range(40):
@@ -232,7 +217,7 @@ def test_distinct_keys_whatever_their_digests(bits: int, tmp_path: Path, monkeyp
         distinct = distinct_keys(files, FIELDS, ("addr", "n"))
         assert distinct <= (len(set(rows)) == len(rows)) and (bits < 64 or distinct == (len(set(rows)) == len(rows)))
     assert answers == {True, False}
-    monkeypatch.setattr(unique_keys, "KEY_DIGESTS", 0)
+    monkeypatch.setattr(streams, "KEY_DIGESTS", 0)
     assert not distinct_keys(files, FIELDS, ("addr", "n"))
 
 
@@ -353,21 +338,12 @@ def test_links_and_lftas_from_the_ledgers(lake: Lake) -> None:
     a, b = found["links"]
     interval = "2027-01-15T08:00:00Z to 2027-01-15T09:00:00Z"
     assert a == frame.LINK | {
-        "link": "a",
-        "interval": interval,
-        "captures": "first.pcap",
-        "read": 6,
-        "violating": 1,
-        "sane": 4,
-        "outcomes": 6,
+        "link": "a", "interval": interval, "captures": "first.pcap",
+        "read": 6, "violating": 1, "sane": 4, "outcomes": 6,
         "account": "malformed 1 + violating 1 + sane 4 + outside 0",
-        "violating_share": 1 / 6,
-        "violating_warning": 0.2,
-        "violating_critical": 1.0,
-        "malformed_share": 1 / 6,
-        "violations": "first.pcap record 2 (2.3s late)",
-        "offsets": f"first.pcap at byte {24 + 3 * 70} (time-jump)",
-    }
+        "violating_share": 1 / 6, "violating_warning": 0.2, "violating_critical": 1.0, "malformed_share": 1 / 6,
+        "violations": "first.pcap record 2 (2.3s late)", "offsets": f"first.pcap at byte {24 + 3 * 70} (time-jump)",
+    }  # fmt: skip
     assert (b["captures"], b["read"], b["gap_ns"], b["excluded_ns"]) == ("none", 0, 0, HOUR)
     assert b["gaps"].startswith("2027-01-15T08:00:00Z to ") and "no capture covers" not in b["gaps"]
     assert (b["violating_share"], b["violations"], b["offsets"]) == (0.0, "", "")
@@ -425,14 +401,8 @@ def test_malformed_records_are_charged_to_the_interval_of_the_record_before(lake
     """The second capture is cut: its damage belongs to the second hour."""
     config, captures = load_config(lake.root), read_captures(lake, ["a"])
     scope = AuditScope(lake, config, "s", BASE + HOUR, BASE + 2 * HOUR, captures, [("q", "a")], [])
-    found = frames(
-        scope,
-        [LinkScan("a", 2, late_rows(lake).slice(0, 0), LinkProfile(BASE + HOUR, BASE + 2 * HOUR, SECOND))],
-        lfta_counts(scope),
-        [],
-        {},
-    )
-    (a,) = found["links"]
+    scan = LinkScan("a", 2, late_rows(lake).slice(0, 0), LinkProfile(BASE + HOUR, BASE + 2 * HOUR, SECOND))
+    (a,) = frames(scope, [scan], lfta_counts(scope), [], {})["links"]
     assert (a["malformed"], a["offsets"]) == (1, f"second.pcap at byte {24 + 70} (cut)")
     assert a["captures"] == "first.pcap, second.pcap"
 
@@ -441,32 +411,16 @@ def test_malformed_records_are_charged_to_the_interval_of_the_record_before(lake
 def test_queries(lake: Lake) -> None:
     strays = BrokenRows(2, [{"tb": 7, "srcIP": None, "_last": 70}])
     check = StreamCheck(10, "", 5, strays, BrokenRows())
-    bad = QueryMeasures(
-        "q", ("b", "a"), ("tb", "srcIP"), WrittenStream(9, "f"), "g", check, BrokenRows(4, [{"tb": 1}]), 2
-    )
-    good = QueryMeasures(
-        "p",
-        ("a",),
-        None,
-        WrittenStream(1, "f"),
-        "f",
-        StreamCheck(1, "", 0, BrokenRows(), BrokenRows()),
-        BrokenRows(),
-        0,
-    )
+    shared, keys = BrokenRows(4, [{"tb": 1}]), ("tb", "srcIP")
+    bad = QueryMeasures("q", ("b", "a"), keys, WrittenStream(9, "f"), "g", check, shared, 2)
+    fine = StreamCheck(1, "", 0, BrokenRows(), BrokenRows())
+    good = QueryMeasures("p", ("a",), None, WrittenStream(1, "f"), "f", fine, BrokenRows(), 0)
     first, second = measured(lake, [("q", "a")], [bad, good])["queries"]
     assert first == frame.QUERY | {
-        "query": "q",
-        "interval": "2027-01-15T08:00:00Z to 2027-01-15T09:00:00Z",
-        "links": "a, b",
-        "captures": "first.pcap",
-        "rows": 10,
-        "made": 9,
-        "not_owned": 2,
-        "duplicate_keys": 2,
-        "open_ns": 5,
+        "query": "q", "interval": "2027-01-15T08:00:00Z to 2027-01-15T09:00:00Z", "links": "a, b",
+        "captures": "first.pcap", "rows": 10, "made": 9, "not_owned": 2, "duplicate_keys": 2, "open_ns": 5,
         "example": "tb=7, srcIP=NULL, _last=70",
-    }
+    }  # fmt: skip
     assert (second["keys"], second["changed"], second["example"]) == ("none", 0, "")
 
 

@@ -148,13 +148,6 @@ def test_a_suite_that_is_edited_in_the_project_is_the_suite_of_the_next_audit(
     write(lake)
 
 
-@pytest.mark.slow
-def test_what_has_no_project_is_said(tmp_path: Path) -> None:
-    lake = open_lake(tmp_path / "lake")
-    said = lowwater("gx", "--lake", lake.root)
-    assert said.code == 1 and "nothing is published" in said.err
-
-
 TYPES = {pa.int64(): Type.INT, pa.float64(): Type.FLOAT, pa.string(): Type.STRING}
 BY_SPARK = [
     case
@@ -196,11 +189,7 @@ def test_on_spark_the_gallery_the_notebook_and_delta_say_the_same(tmp_path: Path
     assert said["notebook"].startswith("on Spark: True") and "a.pcap" in said["notebook"]
     assert said["then"] == [[1, 2, 2, 3, 3, 4, 5, 7, 8], [1, 2, 2, 3, 3, 4, 5, 7]]
     assert sorted(map(tuple, said["changes"])) == [
-        (7, "delete"),
-        (7, "insert"),
-        (7, "insert"),
-        (8, "delete"),
-        (8, "insert"),
-    ]
+        (7, "delete"), (7, "insert"), (7, "insert"), (8, "delete"), (8, "insert"),
+    ]  # fmt: skip
     assert said["now"] == [1, 2, 2, 3, 3, 4, 5, 7, 9] and said["damage"] == [""] * 5
     assert said["comments"]["addr"] == "IP address, as text" and said["refused"]

@@ -27,13 +27,9 @@ from lowwater.quality.suites import CustomExpectation, Suites, read_suites, suit
 from tests.quality import gallery
 
 FIELDS = (
-    Field("port", Type.INT),
-    Field("most", Type.INT),
-    Field("share", Type.FLOAT),
-    Field("name", Type.STRING),
-    Field("ip", Type.IP),
-    Field("seen", Type.BOOL),
-)
+    Field("port", Type.INT), Field("most", Type.INT), Field("share", Type.FLOAT), Field("name", Type.STRING),
+    Field("ip", Type.IP), Field("seen", Type.BOOL),
+)  # fmt: skip
 ROWS = {
     "port": [80, 443, 0, None, 70_000, 80, 53, 1, 2, 3],
     "most": [80, 500, 1, None, 7, None, 53, 0, 2, 9],
@@ -180,14 +176,6 @@ def test_the_gallery_passes_and_fails_as_by_hand(tmp_path: Path) -> None:
     refused = {small.rule.type for small in beyond if small.rule and "not judged" in small.observed}
     assert "expect_column_values_to_be_unique" in refused and "expect_column_values_to_match_regex" not in refused
     assert not any(small.kept for small in beyond if "not judged" in small.observed)
-
-
-@pytest.mark.slow
-def test_what_is_wrong_is_told_with_file_and_expectation(tmp_path: Path) -> None:
-    """What may be wrong: `a suite of people` in tests/hints/table.txt."""
-    wrong = {"type": BETWEEN, "kwargs": {"column": "prt", "min_value": 1}}
-    with pytest.raises(ConfigError, match=rf"/expectations/set/q\.json: expectation 2 \({BETWEEN}\)"):
-        written(tmp_path, {"type": COUNT, "kwargs": {"min_value": 1}}, wrong)
 
 
 @pytest.mark.slow

@@ -11,12 +11,14 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import strategies as st
 
+from experiments.architectures import Experiment
 from lowwater.catalog.schemas import READABLE
 from lowwater.catalog.values import pack_ip, words_from_ip
 from lowwater.plan.context import Links
 from lowwater.plan.operators import Node
 from lowwater.plan.properties import read_from
 from lowwater.plan.queryset import plan_texts
+from lowwater.plan.temporal import END_OF_TIME
 from lowwater.reference import ReferenceResult, evaluate
 
 UNIT = 100_000_000
@@ -73,11 +75,19 @@ def plan(query: str) -> Node:
     return plan_texts([("q.gsql", query)], Links(("a", "b", "control", "main1", "main2"))).queries[-1].logical
 
 
-def replay(node: Node, links: Mapping[str, Link], start: int, end: int, period: int, policy: str) -> ReferenceResult:
+def replay(
+    node: Node,
+    links: Mapping[str, Link],
+    start: int = 0,
+    end: int = END_OF_TIME,
+    period: int = 10 * UNIT,
+    policy: str = "periodic",
+    experiment: Experiment | None = None,
+) -> ReferenceResult:
     """An interval of a plan over links."""
     packets = {name: link.batches() for name, link in links.items()}
     skews = {name: link.skew for name, link in links.items()}
-    return evaluate(node, packets, skews, start, end, read_from(node, start), period, policy)
+    return evaluate(node, packets, skews, start, end, read_from(node, start), period, policy, experiment=experiment)
 
 
 def check_grammar(result: ReferenceResult) -> None:

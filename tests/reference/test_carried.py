@@ -50,16 +50,9 @@ def replay(
     link = Link(0, [record(at, second * SECOND, len=10 + at, **TCP) for at, second in enumerate(seconds)])
     over = max(seconds) * SECOND + 1
     return evaluate(
-        node,
-        {"a": link.batches()},
-        {"a": 0},
-        start,
-        end,
-        {"q.TCP": 0, "default_query.TCP": 0},
-        SECOND,
-        state=state,
+        node, {"a": link.batches()}, {"a": 0}, start, end, {"q.TCP": 0, "default_query.TCP": 0}, SECOND, state=state,
         over=over,
-    )
+    )  # fmt: skip
 
 
 RUNNING = "SELECT tb, running_sum(len), count(*) FROM a.TCP GROUP BY time AS tb CLOSING_WHEN {}"

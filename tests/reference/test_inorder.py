@@ -8,25 +8,11 @@ import pytest
 
 from experiments.architectures import Experiment, OperatorMeasures
 from lowwater.errors import ConfigError
-from lowwater.plan.operators import Node
-from lowwater.plan.properties import read_from
-from lowwater.plan.temporal import END_OF_TIME
-from lowwater.reference import evaluate
 from lowwater.reference.engine import ReferenceResult
 from tests.plan.batch_worlds import SECOND
-from tests.reference.streams import Link, plan, record
+from tests.reference.streams import Link, plan, record, replay
 
 TCP = {"protocol": 6, "flags": 2}
-
-
-def replay(
-    node: Node, links: dict[str, Link], form: str, period: int = SECOND, policy: str = "periodic"
-) -> ReferenceResult:
-    packets = {name: link.batches() for name, link in links.items()}
-    skews = {name: link.skew for name, link in links.items()}
-    return evaluate(
-        node, packets, skews, 0, END_OF_TIME, read_from(node, 0), period, policy, experiment=Experiment(form)
-    )
 
 
 def of(found: ReferenceResult, kind: str) -> list[OperatorMeasures]:
@@ -37,11 +23,8 @@ def test_a_slow_flush_gives_a_result_for_each_packet_and_the_rest_with_the_next_
     node = plan("SELECT tb, srcPort, count(*) FROM main1.TCP GROUP BY time/10 AS tb, srcPort")
     stamps = [*range(10), 11, 12, 21, 35]
     records = [record(stamp, stamp * SECOND, srcPort=stamp % 5, **TCP) for stamp in stamps]
-    skews, packets = {"main1": 0}, {"main1": Link(0, records).batches()}
-    found, at_once = (
-        evaluate(node, packets, skews, 0, END_OF_TIME, read_from(node, 0), SECOND, experiment=each)
-        for each in (Experiment(flush=1), Experiment())
-    )
+    link = {"main1": Link(0, records)}
+    found, at_once = (replay(node, link, experiment=each) for each in (Experiment(flush=1), Experiment()))
     assert Counter(found.rows) == Counter(at_once.rows)
     # Of the five groups of the first epoch one with each of the packets of 11 and 12 s, the others with the next epoch.
     assert [tick // SECOND for tick in found.ticks] == [12, 13, 20, 20, 20, 22, 30, 36, 36]
@@ -55,7 +38,7 @@ def test_a_slow_flush_gives_a_result_for_each_packet_and_the_rest_with_the_next_
 def test_the_most_that_is_kept_is_seen_between_the_promises_of_a_tick() -> None:
     link = {"main1": Link(0, [record(at, at * SECOND, **TCP) for at in range(40)])}
     node = plan("SELECT wid, count(*) FROM main1.TCP [RANGE 6 s, SLIDE 2 s, WA time]")
-    whole = replay(node, link, "iop", policy="none")
+    whole = replay(node, link, policy="none", experiment=Experiment("iop"))
     # The one promise moves all packets from the merge to the windows, which give them again one window at a time.
     assert [of(whole, kind)[0].tuples for kind in ("Order", "BufferedWindows", "Group")] == [40, 40, 1]
     counts = "DEFINE{{query_name '{0}';}} SELECT tb, count(*) AS n FROM {1}.TCP GROUP BY time/2 AS tb; "
@@ -63,7 +46,8 @@ def test_the_most_that_is_kept_is_seen_between_the_promises_of_a_tick() -> None:
     text += "DEFINE{query_name 'q';} SELECT A.tb, B.n INNER_JOIN FROM a A, b B WHERE A.tb = B.tb"
     joined = plan(text)
     # The epochs of main1 wait for those of main2, which its promise lets go later at the same tick.
-    (join,) = of(replay(joined, link | {"main2": link["main1"]}, "oop", policy="none"), "Join")
+    both = link | {"main2": link["main1"]}
+    (join,) = of(replay(joined, both, policy="none", experiment=Experiment("oop")), "Join")
     assert join.tuples == 20
 
 
@@ -73,15 +57,12 @@ def test_memory_of_windows_by_rows_and_by_groups() -> None:
     query = "SELECT wid, {} count(*) FROM [main1, main2].TCP [RANGE 20 s, SLIDE {} s, WA time] {}"
     # Few windows of many packets: groups are few. One packet a group in many windows: rows are fewer.
     coarse, fine = plan(query.format("", 10, "")), plan(query.format("id,", 1, "GROUP BY id"))
-    tagged, buffered = (
-        of(replay(coarse, many, form), kind)[0] for form, kind in (("oop", "Group"), ("iop", "BufferedWindows"))
-    )
+    forms = (("oop", "Group"), ("iop", "BufferedWindows"))
+    tagged, buffered = (of(replay(coarse, many, experiment=Experiment(form)), kind)[0] for form, kind in forms)
     # A group has the number of its window and a count; of each packet its time is kept, through all of a window.
     assert (tagged.tuples, tagged.bytes) == (2, 2 * 16)
     # Those of a second come before the promise that ends a window.
     assert 200 <= buffered.tuples <= 210 and buffered.bytes == 8 * buffered.tuples
-    tagged, buffered = (
-        of(replay(fine, many, form), kind)[0] for form, kind in (("oop", "Group"), ("iop", "BufferedWindows"))
-    )
+    tagged, buffered = (of(replay(fine, many, experiment=Experiment(form)), kind)[0] for form, kind in forms)
     assert tagged.tuples > 10 * buffered.tuples
     assert tagged.rows == buffered.rows == 1000 * 20

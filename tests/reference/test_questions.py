@@ -27,6 +27,7 @@ from tests.plan.batch_worlds import BASE, SECOND, world
 from tests.reference.feeds import arriving, owned_rows, pieces, rows_of, whole, write_watch_list
 from tests.reference.streams import check_grammar
 
+pytestmark = pytest.mark.slow
 PERIODS = st.sampled_from((SECOND // 10, SECOND, 5 * SECOND, 61 * SECOND))
 POLICIES = st.sampled_from(("periodic", "data-driven", "none"))
 CUTS = st.lists(st.integers(-10, 700), max_size=4, unique=True).map(
@@ -81,7 +82,6 @@ def check(plans: Plans, made: World, cuts: list[int], period: int, policy: str) 
     return ours.total()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("family", {**FAMILIES, **CHAINS})
 @pytest.mark.hypothesis
 def test_rows_are_those_of_the_batch_evaluator_whole_and_in_intervals(family: str) -> None:
@@ -124,7 +124,6 @@ CARRIED = {
 """Operators above those that carry a state, and progress by rows and by the clock at once."""
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("query", CARRIED.values(), ids=list(CARRIED))
 def test_what_stands_above_a_state_is_carried_too(query: str) -> None:
     node, seen = plan_texts([("q.gsql", query)], KNOWN).queries[-1].logical, 0

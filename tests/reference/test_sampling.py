@@ -19,10 +19,6 @@ FROM main1.ETH WHERE ssample(len, 2) = TRUE GROUP BY time/10 AS tb, srcPort, id 
 HAVING ssfinal_clean(sum(len)) = TRUE CLEANING_WHEN ssdo_clean() = TRUE CLEANING_BY ssclean_with(sum(len)) = TRUE"""
 
 
-def run(node: Node, link: Link) -> ReferenceResult:
-    return replay(node, {"main1": link}, 0, 1 << 62, SECOND, "periodic")
-
-
 @pytest.mark.slow
 @given(random_link(60))
 def test_lossy_counting_is_that_of_the_packets_in_order_of_time(link: Link) -> None:
@@ -41,7 +37,7 @@ def test_lossy_counting_is_that_of_the_packets_in_order_of_time(link: Link) -> N
             if number % 3 == 0:
                 known = {each: pair for each, pair in known.items() if sum(pair) > bucket}
         expected.update((epoch, port, count) for port, (count, _) in known.items())
-    assert Counter(run(plan(HEAVY), link).rows) == expected
+    assert Counter(replay(plan(HEAVY), {"main1": link}).rows) == expected
 
 
 def test_an_epoch_begins_with_what_the_one_before_left() -> None:
@@ -49,7 +45,7 @@ def test_an_epoch_begins_with_what_the_one_before_left() -> None:
     seconds = [(1, 1, 8), (2, 2, 2), (12, 1, 1), (22, 2, 1), (32, 1, 1)]
     packets = [(second, port) for second, port, count in seconds for _ in range(count)]
     records = [record(at, second * SECOND, len=1000, srcPort=port) for at, (second, port) in enumerate(packets)]
-    found = run(plan(SMART), Link(0, records)).rows
+    found = replay(plan(SMART), {"main1": Link(0, records)}).rows
     began = {(tb, port): z for tb, port, z, *_ in found}
     ended = {(tb, port): z for tb, port, _, z, *_ in found}
     offered = {(tb, port): n for tb, port, _, _, n, _ in found}
