@@ -20,7 +20,8 @@ import pytest
 
 from lowwater.high.process import InProcess
 from lowwater.instants import HOUR, format_instant, parse_instant, spoken_span
-from lowwater.lake.tables import existing, open_table
+from lowwater.lake.open_tables import existing
+from lowwater.lake.tables import open_table
 from lowwater.replay.interval import replay
 from lowwater.replay.job import Job
 from lowwater.replay.progress import Progress

@@ -13,7 +13,8 @@ from lowwater.config import Config, Link
 from lowwater.instants import SECOND
 from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import open_lake
-from lowwater.lake.tables import existing, table_dataset
+from lowwater.lake.open_tables import existing
+from lowwater.lake.tables import table_dataset
 from tests.capturemaker import pcap_bytes, udp
 
 FAILS = (

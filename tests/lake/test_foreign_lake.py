@@ -22,8 +22,8 @@ from lowwater.cli.main import cli
 from lowwater.errors import LakeError
 from lowwater.instants import format_instant
 from lowwater.lake.layout import open_lake
-from lowwater.lake.open_tables import _OPEN
-from lowwater.lake.tables import append_rows, existing, interval_label
+from lowwater.lake.open_tables import _OPEN, existing
+from lowwater.lake.tables import append_rows, interval_label
 from lowwater.storage import untrusted
 from lowwater.storage.object_paths import parse
 from lowwater.storage.untrusted import require_names

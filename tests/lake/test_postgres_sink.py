@@ -22,7 +22,8 @@ from lowwater.catalog.expr import Type
 from lowwater.catalog.schemas import PUNCTUATION, ROW
 from lowwater.instants import HOUR, SECOND
 from lowwater.lake.layout import Lake, open_lake, result_schema
-from lowwater.lake.tables import existing, open_table
+from lowwater.lake.open_tables import existing
+from lowwater.lake.tables import open_table
 from lowwater.plan.operators import Field
 from tests.lake.support import BASE, publish_rows
 from tests.postgres import postgres_server

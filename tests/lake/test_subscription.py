@@ -14,8 +14,8 @@ from hypothesis import given, settings, strategies as st
 from lowwater.errors import BusyError, LakeError
 from lowwater.instants import HOUR
 from lowwater.lake.layout import Lake, open_lake
+from lowwater.lake.open_tables import existing
 from lowwater.lake.results.subscription import Change, subscribe
-from lowwater.lake.tables import existing
 from lowwater.lake.upkeep import join_files
 from tests.breadth import examples
 from tests.lake.support import BASE

@@ -12,7 +12,7 @@ from lowwater_generator import generate
 from lowwater.instants import HOUR, SECOND, format_instant
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.captures import read_captures
-from lowwater.lake.tables import existing
+from lowwater.lake.open_tables import existing
 from lowwater.replay.job import Job
 from lowwater.replay.schedule.backfill import backfill
 from lowwater.replay.schedule.due import DueSelection, due, end_of_rows, statuses

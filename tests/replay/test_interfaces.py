@@ -12,7 +12,7 @@ from lowwater.documents import FILE_NAME
 from lowwater.instants import HOUR
 from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import Lake, open_lake
-from lowwater.lake.tables import existing
+from lowwater.lake.open_tables import existing
 from lowwater.replay.job import Job
 from lowwater.replay.schedule.backfill import backfill
 from lowwater.replay.schedule.due import DueSelection, due, statuses

@@ -14,8 +14,8 @@ from lowwater_generator import GeneratedCapture, generate
 
 from lowwater.config import Config, Link
 from lowwater.instants import HOUR, SECOND
+from lowwater.lake.open_tables import existing
 from lowwater.lake.results.streams import stream_parts
-from lowwater.lake.tables import existing
 from lowwater.plan.context import Links
 from lowwater.plan.queryset import plan_files
 from lowwater.replay.progress import Progress

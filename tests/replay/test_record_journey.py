@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lowwater.lake.layout import MALFORMED, QUALITY, open_lake
-from lowwater.lake.tables import existing, read_rows
+from lowwater.lake.open_tables import existing
+from lowwater.lake.tables import read_rows
 from lowwater.replay.job import Job
 from lowwater.replay.schedule.backfill import backfill
 from lowwater.replay.schedule.due import DueSelection, due

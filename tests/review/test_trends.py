@@ -8,7 +8,7 @@ from lowwater_review import Ledgers, render
 from lowwater_review.trends import subjects, summaries, trend
 
 from lowwater.instants import HOUR
-from lowwater.lake.tables import existing
+from lowwater.lake.open_tables import existing
 from tests.review.ledgers import LINKS, SPIKE, START, make, volume
 
 pytestmark = pytest.mark.slow

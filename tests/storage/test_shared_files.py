@@ -19,7 +19,7 @@ from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.locks import folder_of_run, handed_over, hold_range
 from lowwater.lake.maintain import maintain
-from lowwater.lake.tables import existing
+from lowwater.lake.open_tables import existing
 from lowwater.storage import paths
 from lowwater.storage.captures import capture_path
 from lowwater.storage.object_paths import ObjectPath
