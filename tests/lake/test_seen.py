@@ -100,6 +100,21 @@ def test_what_holds_no_traffic_poisons_nothing(lake: Lake, tmp_path: Path) -> No
     assert unread_lines(lake, config) == [] and lacking(lake, config, 0) == []
 
 
+def test_a_file_that_was_packed_when_it_was_whole_is_missed_by_nobody(lake: Lake, tmp_path: Path) -> None:
+    """`tcpdump -z gzip`: a look saw the first half of the file, under the name that no pattern claims."""
+    folder = tmp_path / "cap"
+    config = settings(folder, "a_%Y%m%d%H.pcap.gz")
+    for size in (3, 6):
+        whole = hourly(folder, 0, [*range(1, size)])
+        if size == 3:
+            take(lake, config)
+            assert lacking(lake, config, 0)
+    whole.with_name("a_2027011508.pcap.gz").write_bytes(gzip.compress(whole.read_bytes()))
+    whole.unlink()
+    take(lake, config)
+    assert lacking(lake, config, 0) == []
+
+
 def test_a_file_that_went_unread_is_missed_until_it_is_found(lake: Lake, tmp_path: Path) -> None:
     folder = tmp_path / "cap"
     read, spill = hourly(folder, 0), hourly(folder, 0, (5, 6), ".pcap1")

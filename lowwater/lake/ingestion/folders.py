@@ -7,7 +7,7 @@ import hashlib
 import os
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
@@ -397,7 +397,8 @@ class _Look:
         self._reading = _Reading(config)
         self._taken: dict[str, list[_Taken]] = {}
         self._digests: dict[str, dict[str, str]] = {}  # link -> digest -> path
-        self._packed: set[tuple[str, int, int, int]] = set()  # of packed captures: link, first, packets, plain size
+        # of packed captures: link, first -> packets, plain size, places
+        self._packed: dict[tuple[str, int], list[tuple[int, int, Collection[str]]]] = {}
         for link, captures in read_captures(lake, ingested_links(lake)).items():
             self._take(link, captures)
         self._identities = {
@@ -456,7 +457,7 @@ class _Look:
                 self._digests.setdefault(family, {})[copy.sha256] = place
             self._digests[family].setdefault(capture, path)
             if packed and first is not None:
-                self._packed.add((family, first, packets, unpacked or 0))
+                self._packed.setdefault((family, first), []).append((packets, unpacked or 0, places))
 
     def rows(self) -> list[ledger.SeenFile]:
         """Judges every file; returns their rows, those of folders with problems, and those of files that are gone."""
@@ -676,7 +677,7 @@ class _Look:
         unseen = tuple(f"{folder}/" for folder in problems)
         for row in left:
             own, place = set((row.digests or "").split()), ledger.location(self._lake, row.path)
-            moved = bool(own & bytes_there) or self._is_taken(row) if own else (row.size, row.written) in new
+            moved = bool(own & bytes_there) or self._is_taken(row) or (not own and (row.size, row.written) in new)
             if row.state == ledger.GONE:
                 if moved:
                     gone.append(replace(row, unread=False))
@@ -696,9 +697,18 @@ class _Look:
         return gone
 
     def _is_taken(self, row: ledger.SeenFile) -> bool:
-        """Whether the lake has the bytes of a file that is gone, or what they were packed into."""
-        packed = {(link.partition("/")[0], row.first, row.packets, row.size) for link in row.links}
-        return self._same_bytes(row.links, row.digests or "") is not None or bool(packed & self._packed)
+        """Whether the lake has the bytes of a file that is gone, or what they were packed into: `tcpdump -z gzip` packs
+        a file when it is whole, and a look may have seen it before."""
+        if self._same_bytes(row.links, row.digests or "") is not None:
+            return True
+        place = ledger.location(self._lake, row.path)
+        for family in {link.partition("/")[0] for link in row.links} if row.first is not None else ():
+            for packets, size, places in self._packed.get((family, row.first), ()):
+                longer = packets >= (row.packets or 0) and size >= row.size
+                of_its_name = any(_PACKED.sub("", each) == place for each in places)
+                if (packets, size) == (row.packets, row.size) or (longer and of_its_name):
+                    return True
+        return False
 
 
 def _stated(path: str) -> FoundFile | None:
