@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from importlib.util import find_spec
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -33,6 +33,7 @@ from lowwater.low.evaluate import addresses
 from lowwater.low.predicate import Predicate
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.replay.packets import read_predicate, require_frames, select_records
+from lowwater.replay.schedule.due import as_they_stand
 from lowwater.storage import paths
 
 if TYPE_CHECKING:
@@ -336,7 +337,7 @@ class Lake:
         notes: tuple[str, ...] = ()
         if version is None:
             bounds = None if start is None else first, None if end is None else until
-            notes = published_rows(self._lake, query, *bounds).notes
+            notes = as_they_stand(published_rows(self._lake, query, *bounds), Path("queries")).notes
 
         def read() -> Iterator[pa.RecordBatch]:
             names = tuple(each.name for each in chosen)

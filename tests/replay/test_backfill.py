@@ -186,3 +186,13 @@ def test_what_runs_elsewhere_is_running_and_then_what_the_other_made_of_it(
             other.close()
             assert [each.state for each in mine.result(ENDS)] == ["done", "incomplete"]
     assert states(lake)[1, "flows"] == "incomplete"
+
+
+def test_rows_are_told_with_the_states_of_status(lake: Path, runner: Runner) -> None:
+    run(lake, runner)
+    asked = ("rows", "flows", "--lake", lake, "--queries", QUERIES, "--limit", 1)
+    assert " is stale: " not in lowwater(*asked).err
+    write_settings(lake, skews={"main1": "2s"})
+    assert lowwater(*asked).err.count(" is stale: link main1: skew was 1s, is 2s") == HOURS
+    (lake / "lowwater.toml").unlink()  # nothing can be planned: what the ledger says is left
+    assert " is incomplete: " in lowwater(*asked[:4], "--queries", lake).err

@@ -44,6 +44,7 @@ NOTES = 5
 @options.form("table", "csv", "json", help="json: a line a row.")
 @options.INSTANTS
 @options.SPREADSHEET
+@options.QUERIES
 def rows(
     query: str,
     lake: PurePath,
@@ -53,22 +54,25 @@ def rows(
     form: str,
     instants: bool,
     spreadsheet: bool,
+    queries: Path,
 ) -> None:
     """Shows the published rows of a query, in the order of time.
 
     \b
     The time of a row is the last instant it is about (S2), which decides the interval that it belongs to. Addresses are
-    texts. Notes on standard error name the intervals of this time that are not published, or not done.
+    texts. Notes on standard error name the intervals of this time that are not published, or not done, as `status` has
+    them.
     Example:
       lowwater rows flows --lake var/lake --from 2026-01-01T01:00Z --to 2026-01-01T02:00Z --format csv
     """
     from lowwater.lake.layout import lake_to_read
     from lowwater.lake.results.published_rows import published_rows
     from lowwater.replay.row_files import spreadsheet_rows, with_texts
+    from lowwater.replay.schedule.due import as_they_stand
 
     options.require_range(start, end)
     options.require_csv(spreadsheet, form)
-    published = published_rows(lake_to_read(lake), query, start, end, instants)
+    published = as_they_stand(published_rows(lake_to_read(lake), query, start, end, instants), queries)
     if limit is None and form == "table":
         limit = SHOWN
     batches = map(with_texts, published.batches(limit))

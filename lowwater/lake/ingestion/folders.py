@@ -701,8 +701,10 @@ class _Look:
         a file when it is whole, and a look may have seen it before."""
         if self._same_bytes(row.links, row.digests or "") is not None:
             return True
+        if row.first is None:
+            return False
         place = ledger.location(self._lake, row.path)
-        for family in {link.partition("/")[0] for link in row.links} if row.first is not None else ():
+        for family in {link.partition("/")[0] for link in row.links}:
             for packets, size, places in self._packed.get((family, row.first), ()):
                 longer = packets >= (row.packets or 0) and size >= row.size
                 of_its_name = any(_PACKED.sub("", each) == place for each in places)

@@ -46,9 +46,15 @@ class PublishedRows:
     end: int
     columns: tuple[str, ...]
     rows: int
-    notes: tuple[str, ...] = ()  # ranges without a publication, and intervals that are not done, as text
     # columns with the instants of temporal columns, which are given too; empty unless asked for
     instants: tuple[str, ...] = ()
+    query_set: str = ""  # that published them
+    absent: tuple[str, ...] = ()  # ranges without a publication, as text
+    not_done: tuple[str, ...] = ()  # intervals that are not done, as text: by the ledger, or by `due.as_they_stand`
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return *self.absent, *self.not_done
 
     def batches(self, limit: int | None = None) -> Iterator[pa.RecordBatch]:
         """Yields the rows by time (`_last`), then by all columns. More than SORTED_ROWS of one instant stay as stored.
@@ -113,7 +119,8 @@ def published_rows(
         replace(newest[bounds], state=DAMAGED, reason=damaged[bounds]) if bounds in damaged else newest[bounds]
         for bounds in spans
     ]
-    return replace(rows, notes=(*_absent(spans, begin, until), *_not_done(shown)))
+    absent, not_done = tuple(_absent(spans, begin, until)), tuple(_not_done(shown))
+    return replace(rows, query_set=shown[-1].query_set, absent=absent, not_done=not_done)
 
 
 def rows_between(lake: Lake, query: str, start: int, end: int, instants: bool = False) -> PublishedRows | None:
@@ -163,8 +170,12 @@ def _absent(spans: list[tuple[int, int]], begin: int, until: int) -> Iterator[st
 def _not_done(rows: list[ReplayRow]) -> Iterator[str]:
     for row in rows:
         if row.state != DONE:
-            bounds = f"{format_instant(row.interval_start)} to {format_instant(row.interval_end)}"
-            yield f"{bounds} is {row.state}: {row.reason}"
+            yield state_words(row.interval_start, row.interval_end, row.state, row.reason)
+
+
+def state_words(start: int, end: int, state: str, reason: str) -> str:
+    """What a note says of an interval that is not done."""
+    return f"{format_instant(start)} to {format_instant(end)} is {state}: {reason}"
 
 
 def published_within(begin: int, until: int) -> Any:

@@ -18,6 +18,7 @@ from lowwater.lake.ledgers import coverage, intervals, missing, runs
 from lowwater.lake.ledgers.captures import Capture, Captures
 from lowwater.lake.packets import PacketFiles
 from lowwater.lake.results.published import damages
+from lowwater.lake.results.published_rows import PublishedRows, state_words
 from lowwater.lake.run_inputs import changes
 from lowwater.plan import properties, queryset, temporal
 from lowwater.quality.suites import suite_digest
@@ -44,6 +45,20 @@ def statuses(
             tell(name, error)
     lake = layout.lake_to_read(root)
     return with_running(lake, intervals.status(lake, sets))
+
+
+def as_they_stand(rows: PublishedRows, queries: Path) -> PublishedRows:
+    """Rows with what `status` says of their intervals now, such as stale or incomplete; with what the ledger said when
+    they were published where their query set cannot be planned. `queries`: as for `statuses`."""
+    try:
+        job = Job.open(rows.lake.root, rows.query_set, queries)
+        replays = runs.read_replays(rows.lake, rows.query_set)
+        states = [*intervals.set_status(expected(job, job.captures()), replays, rows.start, rows.end)]
+    except LowwaterError:
+        return rows
+    published = [row for row in states if row.query == rows.query and row.rows is not None]
+    not_done = [state_words(row.start, row.end, row.state, row.reason) for row in published if row.state != runs.DONE]
+    return replace(rows, not_done=tuple(not_done)) if published else rows
 
 
 def with_running(lake: layout.Lake, rows: Sequence[intervals.StatusRow]) -> list[intervals.StatusRow]:
