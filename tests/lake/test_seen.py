@@ -23,6 +23,7 @@ from lowwater.lake.ingestion.arrivals import arrivals
 from lowwater.lake.ingestion.folders import look
 from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import Lake, open_lake
+from lowwater.lake.ledgers.captures import read_captures
 from lowwater.lake.ledgers.files import EMPTY, FOLDER, GONE, OTHER, READ, UNCLAIMED, key_of, read_seen, unread_lines
 from lowwater.lake.ledgers.intervals import NOTHING_MISSING, StatusInputs, Timetable, set_status
 from lowwater.lake.ledgers.missing import KnownMissing, missing_texts
@@ -98,6 +99,28 @@ def test_what_holds_no_traffic_poisons_nothing(lake: Lake, tmp_path: Path) -> No
         "empty.cap": EMPTY,
     }
     assert unread_lines(lake, config) == [] and lacking(lake, config, 0) == []
+
+
+def test_a_file_of_one_length_that_is_put_in_the_place_of_another_is_read(lake: Lake, tmp_path: Path) -> None:
+    """By `mv`, `cp -p`, `rsync -t` or a ring of files of one length: its last write is another one, and also old."""
+    folder = tmp_path / "cap"
+    hourly(folder, 0)
+    config = settings(folder)
+    take(lake, config)
+    hourly(folder, 0, (3, 4))
+    os.utime(folder / "a_2027011508.pcap", ns=(OLD + HOUR, OLD + HOUR))
+    for _ in range(2):  # what one look found, the next one has not forgotten
+        look(lake, config)
+        assert lacking(lake, config, 0)
+    assert [len(found.new) for found in arrivals(lake, config).values()] == [1]
+    take(lake, config)
+    assert lacking(lake, config, 0) == [] and states(lake) == {"a_2027011508.pcap": READ}
+    (capture_row,) = read_captures(lake, ["a"])["a"]
+    assert capture_row.smallest == at(3)
+    os.utime(folder / "a_2027011508.pcap", ns=(OLD, OLD))  # the same bytes at another time are known
+    take(lake, config)
+    assert states(lake) == {"a_2027011508.pcap": READ} and lacking(lake, config, 0) == []
+    assert [len(found.new) for found in arrivals(lake, config).values()] == [0]
 
 
 def test_a_file_that_was_packed_when_it_was_whole_is_missed_by_nobody(lake: Lake, tmp_path: Path) -> None:

@@ -180,27 +180,30 @@ class _Known:
         )
 
     def _is_older(self, path: Path, status: os.stat_result, file: replacement.LedgerFile) -> bool:
-        """Whether nothing was written since the ingest to a file that has not been moved. Files of two recorders may
-        have one name and one length."""
-        return status.st_mtime_ns < file.row.ingested_at - SETTLED and not self._ledger.has_moved(path, file)
+        """Whether nothing was written since the ingest to a file that has not been moved, and no other file was put in
+        its place. Files of two recorders may have one name and one length."""
+        if self._ledger.has_moved(path, file) or status.st_mtime_ns >= file.row.ingested_at - SETTLED:
+            return False
+        seen, row = self._seen.get(_place(path)), file.row
+        family = link_names.family_of(row.link)
+        return seen is None or not seen.doubts(row.capture, family, row.ingested_at, status.st_mtime_ns)
 
     def _was_seen(self, path: Path, status: os.stat_result, file: replacement.LedgerFile) -> bool:
         """Whether the ledger of files saw it as it is now, here or where it was moved from, as this capture."""
-        seen = self._read.get(_place(path))
+        seen = self._seen.get(_place(path))
         return (
             seen is not None
+            and seen.state == ledger.READ
             and seen.capture == file.row.capture
             and (seen.size, seen.written) == (status.st_size, status.st_mtime_ns)
             and seen.written < seen.seen_at - SETTLED
         )
 
     @cached_property
-    def _read(self) -> dict[str, ledger.SeenFile]:
-        return _by_place(
-            self._lake,
-            self._settings,
-            (row for row in ledger.read_seen(self._lake).values() if row.state == ledger.READ),
-        )
+    def _seen(self) -> dict[str, ledger.SeenFile]:
+        there = (ledger.READ, ledger.NEW, ledger.GROWING)
+        rows = (row for row in ledger.read_seen(self._lake).values() if row.state in there)
+        return _by_place(self._lake, self._settings, rows)
 
 
 # `ingest --watch` remembers only what was tried, so nothing is lost with its process: the ledger says what is in the

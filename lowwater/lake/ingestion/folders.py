@@ -293,10 +293,10 @@ def _is_news(lake: Lake, told: ledger.SeenFile | None, result: batch.IngestResul
     if result.state != "known":
         return False
     looks = _looks(result.path)
-    if str(result.path) == result.capture.path and looks[1] <= result.capture.ingested_at:
-        return False
     old = ledger.read_seen(lake).get(ledger.key_of(lake, result.path))
-    return old is None or old.state != ledger.READ or (old.size, old.written) != looks
+    if old is None:
+        return str(result.path) != result.capture.path or looks[1] > result.capture.ingested_at
+    return old.state != ledger.READ or (old.size, old.written) != looks
 
 
 def _looks(path: Path) -> tuple[int, int]:
@@ -544,8 +544,14 @@ class _Look:
         return None
 
     def _is_whole(self, file: FoundFile, capture: _Taken) -> bool:
-        """Whether nothing was written to a file since its ingest; a last write in the future tells nothing."""
-        return capture.size == file.size and not capture.ingested_at < file.written <= self._now
+        """Whether nothing was written to a file since its ingest, nor another one put in its place; a last write in the
+        future tells nothing."""
+        if capture.size != file.size or capture.ingested_at < file.written <= self._now:
+            return False
+        seen = self._before.get(ledger.key_of(self._lake, file.path))
+        if seen is None or file.written > self._now:
+            return True
+        return not seen.doubts(capture.sha256, capture.link, capture.ingested_at, file.written)
 
     def _of_unclaimed(self, file: FoundFile) -> ledger.SeenFile:
         key, links = ledger.key_of(self._lake, file.path), self._found.candidates(file)

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lowwater.config import Config, Link
-from lowwater.instants import format_instant
+from lowwater.instants import SECOND, format_instant
 from lowwater.lake import layout, locks, tables
 from lowwater.lake.files.patterns import dated_parts, regex_of, wildcard
 from lowwater.lake.ledgers.captures import Capture, few
@@ -231,6 +231,15 @@ class SeenFile:
         if self.declared_from is not None and self.declared_to is not None:
             return self.declared_from, self.declared_to
         return None
+
+    def doubts(self, capture: str, link: str, ingested_at: int, written: int) -> bool:
+        """Whether another file may lie in the place of the capture of a link, which was ingested at an instant, though
+        its length is the same and its last write, ns, is old, too: by `mv`, `cp -p`, `rsync -t`."""
+        if self.state == READ:  # a copy or a restore may have cut the time to the second
+            return self.capture == capture and self.written // SECOND != written // SECOND
+        # An earlier look found so; no ingest took the file since.
+        waits = self.state in (NEW, GROWING) and self.unread and ingested_at < self.seen_at
+        return waits and link in {each.partition("/")[0] for each in self.links}
 
     def falls_into(self, start: int, end: int) -> bool:
         """Whether records of it may lie in [start, end), ns."""
