@@ -94,6 +94,28 @@ def test_a_file_that_begins_inside_the_rotation_of_another_ends_it_at_its_last_r
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("records", "kept"),
+    [
+        (every(HOUR + 1200, 2 * HOUR), (("blocked", 360), "added")),
+        (every(HOUR + 600, 2 * HOUR), (("done", 300), "replaced")),  # corrected: it has other records of the same time
+        ([second + 1200 for second in every(HOUR, HOUR + 600)], (("done", 60), "replaced")),  # a clock was corrected
+    ],
+)
+def test_a_recorder_that_writes_its_file_anew_takes_no_records_away(
+    records: list[float], kept: tuple[tuple[str, int], str], tmp_path: Path
+) -> None:
+    """Files named by the hour, and a recorder that is started again: the second half has the name of the first one."""
+    root = tmp_path / "lake"
+    lake = world(root)
+    hours = [every(0, HOUR), every(HOUR, HOUR + (600 if len(records) == 60 else 1200)), every(2 * HOUR, 3 * HOUR)]
+    put(lake, [named(root, HOUR * n, part) for n, part in enumerate(hours)])
+    path = named(root, HOUR, records)
+    (result,) = ingest(lake, "a", [path], load_config(root))
+    assert (states(root)[1], result.state) == kept
+
+
+@pytest.mark.slow
 def test_what_a_person_declares_stands(tmp_path: Path) -> None:
     root = tmp_path / "lake"
     lake = world(root)

@@ -378,7 +378,8 @@ class LedgerFiles:
             grown = "" if not same_path else ": it has grown"
             return f"it begins with all {old.row.bytes:,} bytes of {old.row.path}, which it replaces{grown}"
         declared_alike = new.row.declared is not None and new.row.declared == old.row.declared
-        if same_path and (declared_alike or _overlap(new.row, old.row) > settings.longest_skew):
+        same_time = declared_alike and not _is_another_part(new, old)
+        if same_path and (same_time or (not declared_alike and _overlap(new.row, old.row) > settings.longest_skew)):
             return "the file has changed: its packets replace those of what had its name before"
         return None
 
@@ -448,6 +449,21 @@ def _extent(file: LedgerFile) -> Coverage:
         return END_OF_TIME, 0
     begin, end = file.row.declared or (0, END_OF_TIME)
     return max(min(firsts), begin), min(file.largest, end)
+
+
+def _is_another_part(new: LedgerFile, old: LedgerFile) -> bool:
+    """Whether a file has other records than one of its name and declared coverage, all before or behind those: a
+    recorder was started again within the hour by which it names its files. As many bytes in as many records are the
+    same records by a corrected clock, and so are those that were outside of what was declared."""
+    firsts = [row.first for row in old.rows if row.first is not None]
+    if not (new.packets and firsts) or old.largest is None or old.row.declared is None or new.row.is_declared:
+        return False
+    (begin, last), (old_begin, old_last) = _extent(new), (min(firsts), old.largest)
+    declared_from, declared_to = old.row.declared
+    if not (declared_from <= old_begin and old_last < declared_to):
+        return False
+    same_records = (new.packets, new.row.record_bytes) == (old.packets, old.row.record_bytes)
+    return not same_records and (begin > old_last or last < old_begin)
 
 
 def _hull(file: LedgerFile) -> Coverage:
