@@ -19,7 +19,7 @@ import pytest
 
 from lowwater.config import Config
 from lowwater.errors import LakeError
-from lowwater.lake import tables
+from lowwater.lake import open_tables, tables
 from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import MALFORMED, Lake
 from lowwater.lake.ledgers.captures import read_captures
@@ -66,7 +66,7 @@ def check_clean(lake: Lake) -> None:
     assert [(sha256, position) for sha256, position, *_ in seen(lake)] == [
         (row.capture, position) for row in rows for position in range(row.packets)
     ]
-    table = tables.existing(lake.packets)
+    table = open_tables.existing(lake.packets)
     on_disk = {path.relative_to(lake.packets).as_posix() for path in lake.packets.glob("link=*/hour=*/*")}
     assert on_disk == {row["path"] for row in tables.live_files(table)}
     assert tables.read_rows(lake.malformed, MALFORMED).column("reason").to_pylist() == ["cut"]

@@ -12,7 +12,7 @@ from deltalake.exceptions import DeltaError
 
 from lowwater.cli.main import _guarded
 from lowwater.errors import LakeError
-from lowwater.lake import tables
+from lowwater.lake import open_tables, tables
 from lowwater.lake.layout import open_lake
 from lowwater.lake.tables import lake_errors
 from tests.replay.support import lowwater
@@ -38,7 +38,7 @@ class _Full:
 def test_nothing_is_committed_without_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The threads of Delta panic, and print that, where the room ends in the middle of a commit."""
     lake = open_lake(tmp_path / "lake")
-    rows = tables.existing(lake.captures).to_pyarrow_table()
+    rows = open_tables.existing(lake.captures).to_pyarrow_table()
     monkeypatch.setattr(os, "statvfs", lambda path: _Full)
     changes: list[Callable[[], object]] = [
         lambda: tables.append_rows(lake.captures, rows),
@@ -50,7 +50,7 @@ def test_nothing_is_committed_without_room(tmp_path: Path, monkeypatch: pytest.M
         with pytest.raises(LakeError, match="No space left on device") as refused:
             change()
         assert "room" in refused.value.hint
-    assert tables.existing(lake.captures).version() == 0
+    assert open_tables.existing(lake.captures).version() == 0
 
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG])

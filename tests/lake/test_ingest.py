@@ -13,7 +13,7 @@ from deltalake import DeltaTable
 from lowwater.config import Config, Link
 from lowwater.errors import BusyError, CaptureError, LakeError, OverlapError
 from lowwater.instants import HOUR
-from lowwater.lake import tables
+from lowwater.lake import open_tables, tables
 from lowwater.lake.ingestion import batch as batching, ingest as module, replacement as replacing
 from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import MALFORMED, Lake
@@ -35,7 +35,7 @@ def stored_files(lake: Lake) -> set[Path]:
 
 
 def committed_files(lake: Lake) -> set[Path]:
-    table = tables.existing(lake.packets)
+    table = open_tables.existing(lake.packets)
     return {lake.packets / row["path"] for row in tables.live_files(table)}
 
 

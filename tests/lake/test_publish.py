@@ -13,7 +13,7 @@ import pytest
 from lowwater.catalog.values import Type
 from lowwater.errors import LakeError, LawError, OwnerError
 from lowwater.instants import HOUR
-from lowwater.lake import tables
+from lowwater.lake import open_tables, tables
 from lowwater.lake.layout import Lake, open_lake, result_schema, stream_schema
 from lowwater.lake.ledgers import runs as records
 from lowwater.lake.results.publish import publish
@@ -39,13 +39,13 @@ def run(lake: Lake, start: int, end: int, rows: Any = tuple(ROWS), digest: str =
 
 
 def table(lake: Lake, query: str = "q") -> list[dict[str, Any]]:
-    found = tables.existing(lake.table(query))
+    found = open_tables.existing(lake.table(query))
     rows: list[dict[str, Any]] = found.to_pyarrow_table().to_pylist()
     return sorted(rows, key=lambda row: (row["_last"], row["n"]))
 
 
 def version(lake: Lake, query: str = "q") -> int:
-    found = tables.existing(lake.table(query))
+    found = open_tables.existing(lake.table(query))
     return int(found.version())
 
 
@@ -98,7 +98,7 @@ def test_joined_files_keep_what_is_not_of_the_interval(lake: Lake) -> None:
         run(lake, start, start + half)
     before = table(lake)
     assert join_files(lake.table("q"), "_hour", [str(BASE // HOUR)])
-    assert len(tables.live_files(tables.existing(lake.table("q")))) == 1
+    assert len(tables.live_files(open_tables.existing(lake.table("q")))) == 1
     assert table(lake) == before
     run(lake, BASE, BASE + half, [("1.1.1.1", 9, 1.0)], "anew")
     assert [row["n"] for row in table(lake)] == [9, 3]
