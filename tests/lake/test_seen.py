@@ -123,16 +123,19 @@ def test_a_file_of_one_length_that_is_put_in_the_place_of_another_is_read(lake: 
     assert [len(found.new) for found in arrivals(lake, config).values()] == [0]
 
 
-def test_a_file_that_was_packed_when_it_was_whole_is_missed_by_nobody(lake: Lake, tmp_path: Path) -> None:
-    """`tcpdump -z gzip`: a look saw the first half of the file, under the name that no pattern claims."""
+@pytest.mark.parametrize("ending", ["gz", "part"])
+def test_a_file_that_was_seen_before_it_was_whole_is_missed_by_nobody(ending: str, lake: Lake, tmp_path: Path) -> None:
+    """A look saw the first half of it, under a name that no pattern claims: `tcpdump -z gzip`, or a name for a time."""
     folder = tmp_path / "cap"
-    config = settings(folder, "a_%Y%m%d%H.pcap.gz")
+    begun, named = (".pcap", ".pcap.gz") if ending == "gz" else (".pcap.part", ".pcap")
+    config = settings(folder, f"a_%Y%m%d%H{named}")
     for size in (3, 6):
-        whole = hourly(folder, 0, [*range(1, size)])
+        whole = hourly(folder, 0, [*range(1, size)], begun)
         if size == 3:
             take(lake, config)
             assert lacking(lake, config, 0)
-    whole.with_name("a_2027011508.pcap.gz").write_bytes(gzip.compress(whole.read_bytes()))
+    data = whole.read_bytes()
+    whole.with_name(f"a_2027011508{named}").write_bytes(gzip.compress(data) if ending == "gz" else data)
     whole.unlink()
     take(lake, config)
     assert lacking(lake, config, 0) == []

@@ -397,8 +397,8 @@ class _Look:
         self._reading = _Reading(config)
         self._taken: dict[str, list[_Taken]] = {}
         self._digests: dict[str, dict[str, str]] = {}  # link -> digest -> path
-        # of packed captures: link, first -> packets, plain size, places
-        self._packed: dict[tuple[str, int], list[tuple[int, int, Collection[str]]]] = {}
+        # link, first record -> packets, bytes without compression, whether it is compressed, places
+        self._begun: dict[tuple[str, int], list[tuple[int, int, bool, Collection[str]]]] = {}
         for link, captures in read_captures(lake, ingested_links(lake)).items():
             self._take(link, captures)
         self._identities = {
@@ -456,8 +456,9 @@ class _Look:
                     self._taken.setdefault(spelled, []).append(taken)
                 self._digests.setdefault(family, {})[copy.sha256] = place
             self._digests[family].setdefault(capture, path)
-            if packed and first is not None:
-                self._packed.setdefault((family, first), []).append((packets, unpacked or 0, places))
+            if first is not None:
+                whole = unpacked or 0 if packed else size
+                self._begun.setdefault((family, first), []).append((packets, whole, bool(packed), places))
 
     def rows(self) -> list[ledger.SeenFile]:
         """Judges every file; returns their rows, those of folders with problems, and those of files that are gone."""
@@ -703,18 +704,17 @@ class _Look:
         return gone
 
     def _is_taken(self, row: ledger.SeenFile) -> bool:
-        """Whether the lake has the bytes of a file that is gone, or what they were packed into: `tcpdump -z gzip` packs
-        a file when it is whole, and a look may have seen it before."""
+        """Whether the lake has the bytes of a file that is gone, what they were packed into, or all of a file whose
+        beginning a look saw: `tcpdump -z gzip` packs a file when it is whole, and others rename it then."""
         if self._same_bytes(row.links, row.digests or "") is not None:
             return True
         if row.first is None:
             return False
-        place = ledger.location(self._lake, row.path)
+        place, found = ledger.location(self._lake, row.path), (row.packets or 0, row.size)
         for family in {link.partition("/")[0] for link in row.links}:
-            for packets, size, places in self._packed.get((family, row.first), ()):
-                longer = packets >= (row.packets or 0) and size >= row.size
-                of_its_name = any(_PACKED.sub("", each) == place for each in places)
-                if (packets, size) == (row.packets, row.size) or (longer and of_its_name):
+            for packets, size, packed, places in self._begun.get((family, row.first), ()):
+                of_its_name = any(_PACKED.sub("", each) == place or place.startswith(f"{each}.") for each in places)
+                if (packed and (packets, size) == found) or (of_its_name and packets >= found[0] and size >= found[1]):
                     return True
         return False
 
