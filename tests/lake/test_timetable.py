@@ -10,7 +10,7 @@ from lowwater.config import Link
 from lowwater.instants import HOUR
 from lowwater.lake.ledgers.captures import Capture, Captures
 from lowwater.lake.ledgers.intervals import Range, StatusInputs, StatusRow, Timetable, merged, set_status, timetable
-from lowwater.lake.ledgers.runs import ReplayRow
+from lowwater.lake.ledgers.runs import DONE, PUBLISH, ReplayRow
 from tests.breadth import examples
 from tests.lake.test_coverage import row
 
@@ -91,3 +91,17 @@ def test_every_interval_is_in_one_line(
     assert len(alone) == len(set(alone)), "an interval is in two lines"
     records = {at for lo, hi in busy for at in range(lo, hi)}
     assert not [each for each in listed if each[1] - each[0] > 1 and records & set(range(*each))]
+
+
+def test_intervals_of_another_length_that_were_published_again_are_listed_no_more() -> None:
+    times = Timetable(2 * HOUR, (0, 2), ((0, 2),))
+    hours = [ReplayRow("s", "q", at * HOUR, (at + 1) * HOUR, PUBLISH, DONE, at, digest="0") for at in range(4)]
+    again = ReplayRow("s", "q", 0, 2 * HOUR, PUBLISH, DONE, 9, digest="0")
+    assert in_hours([(each.start, each.end) for each in states(times, (*hours, again))]) == [
+        (0, 2),
+        (2, 3),
+        (2, 4),
+        (3, 4),
+    ]
+    late = replace(hours[1], finished_at=10)
+    assert (1, 2) in in_hours([(each.start, each.end) for each in states(times, (*hours, again, late))])

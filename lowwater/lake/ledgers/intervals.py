@@ -327,6 +327,8 @@ def set_status(
         for query, rows in published.items()
         for bounds, why in expected.damages(query, rows).items()
     }
+    for bounds in [*_replaced(newest, published, expected.times.length)]:
+        del newest[bounds]
     longer = sorted(run for run in newest if run[1] - run[0] > expected.times.length)
     for bounds in expected.times.intervals({*newest, *runs}, start, end):
         if not wanted(*bounds):
@@ -336,6 +338,27 @@ def set_status(
             yield from _of_part(expected, *bounds, around, list(newest[around].values()), damaged)
         else:
             yield from _of_interval(expected, *bounds, list(newest.get(bounds, {}).values()), damaged)
+
+
+def _replaced(newest: Iterable[Range], published: Mapping[str, Sequence[ReplayRow]], length: int) -> Iterator[Range]:
+    """Yields the intervals of another length over all of which every query was published again since (S2)."""
+    others = [bounds for bounds in newest if bounds[0] % length or bounds[1] % length]
+    if not others:
+        return
+    by_start = {
+        query: sorted((row.interval_start, row.interval_end, row.finished_at) for row in rows)
+        for query, rows in published.items()
+    }
+    last = {(row.query, row.interval): row.finished_at for rows in published.values() for row in rows}
+    for bounds in others:
+        for query, rows in by_start.items():
+            first, end = (bisect_right(rows, (bounds[0] - length, END_OF_TIME)), bisect_right(rows, (bounds[1],)))
+            since = last.get((query, bounds), 0)
+            newer = [(begin, until) for begin, until, at in rows[first:end] if at > since]
+            if without([bounds], merged(newer)):
+                break
+        else:
+            yield bounds
 
 
 def _of_part(
