@@ -27,7 +27,7 @@ from lowwater.lake.ledgers.captures import Capture, Captures, life_of
 from lowwater.lake.tables import grouped, lake_errors, live_files
 from lowwater.limits import COMPARED_RECORDS
 from lowwater.plan.temporal import END_OF_TIME
-from lowwater.storage import paths
+from lowwater.storage import paths, untrusted
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -343,9 +343,10 @@ def readable(link: str, path: PurePath) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise LakeError(
-            f"{path}: packets of link {link!r} cannot be read: {error.strerror or error}", f"{_AGAIN}; {_READ_AGAIN}"
-        ) from error
+        # A file that is there counts as whole for the ingest.
+        first = f"remove {path}" if isinstance(error, untrusted.UnreadableError) else _AGAIN
+        why = f"packets of link {link!r} cannot be read: {error.strerror or error}"
+        raise LakeError(f"{path}: {why}", f"{first}; {_READ_AGAIN}") from error
 
 
 def _within(values: pa.Array, start: int, end: int) -> pa.Array:
