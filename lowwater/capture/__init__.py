@@ -25,9 +25,35 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from lowwater.capture.reader import ContentOptions, open_capture, read
+    from lowwater.capture.content.retention import DECODER_VERSION
+    from lowwater.capture.reader import (
+        BATCH,
+        CaptureFile,
+        CaptureReader,
+        CaptureSummary,
+        ContentOptions,
+        Interface,
+        InterfaceSummary,
+        Malformed,
+        digest,
+        open_capture,
+        read,
+    )
 
-__all__ = ["ContentOptions", "open_capture", "read"]
+__all__ = [
+    "BATCH",
+    "DECODER_VERSION",
+    "CaptureFile",
+    "CaptureReader",
+    "CaptureSummary",
+    "ContentOptions",
+    "Interface",
+    "InterfaceSummary",
+    "Malformed",
+    "digest",
+    "open_capture",
+    "read",
+]
 
 
 def __getattr__(name: str) -> Any:
