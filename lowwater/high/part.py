@@ -27,7 +27,6 @@ from lowwater.high.operators import ChainedOperator, StateHandover, state_file
 from lowwater.high.timeline import Timeline, TimeSlice
 from lowwater.plan import operators as ops, properties, shares, temporal
 from lowwater.storage import paths
-from lowwater.storage.paths import lake_path, local
 
 
 @dataclass(frozen=True)
@@ -215,7 +214,7 @@ def _rows(part: Part, slice_: TimeSlice, name: str) -> Iterator[Frame]:
     names = [f.name for f in stored.fields] + [schemas.LAST] + ([schemas.TICK] if part.step is not None else [])
     first, end = slice_.reads[name], slice_.end
     for file, chunks in groupby(_of_share(part.share, name, stored.chunks), key=lambda each: each[1].file):
-        with pq.ParquetFile(local(lake_path(file))) as opened:
+        with pq.ParquetFile(paths.local(paths.lake_path(file))) as opened:
             for link, chunk, rows, bounds in chunks:
                 place = link if stored.placed else None
                 frame = Frame.of(chunk.ending(opened, names, first, end, place, stored.number, rows))

@@ -29,7 +29,6 @@ from lowwater.plan import properties, rules, temporal
 from lowwater.plan.operators import Cut, LftaInput, Node, WatchJoin, leaves, walk, with_leaves
 from lowwater.plan.shares import Stage, by_slices, fragment_plan, stages_of, texts, waits_for_promises
 from lowwater.storage import paths
-from lowwater.storage.paths import lake_path, local, make_folders
 
 # Plain data, which `replay` and the command line read.
 
@@ -190,7 +189,7 @@ class _Run:
         """Opens the stream of a plan. One that others read keeps every row: only theirs show whether the interval owns
         them."""
         folder = self.folder / query / name
-        make_folders(folder)
+        paths.make_folders(folder)
         if name == RESULT:
             return StreamFiles(folder, node.fields, (self.start, self.end), self.end, self.published)
         return StreamFiles(folder, node.fields, (-temporal.END_OF_TIME, temporal.INT64_MAX), temporal.END_OF_TIME)
@@ -213,7 +212,7 @@ class _Run:
         states = plan.states(outcomes)
         if states is None and plan.shared is not None:  # an error of a share may be none of the whole: one part decides
             paths.remove_tree(out.folder)
-            make_folders(out.folder)
+            paths.make_folders(out.folder)
             yield from self._run(query, replace(stage, keys=(), anywhere=False), feeds, out, divided, result)
             return
         if isinstance(outcomes, LowwaterError):
@@ -348,8 +347,8 @@ def _gathered(parts: Sequence[Part], outcomes: Sequence[PartOutcome]) -> Iterato
             schema = file_schema(part.node.fields, part.published)
             with HourFiles(part.folder, f"{part.name}-shares", schema, part.divided) as out:
                 for file in files:
-                    out.write(pq.read_table(local(lake_path(file)), schema=schema))
-            paths.remove(*map(lake_path, files))
+                    out.write(pq.read_table(paths.local(paths.lake_path(file)), schema=schema))
+            paths.remove(*map(paths.lake_path, files))
             files = {str(path): rows for path, rows in out.files.items()}
         yield from files.items()
 

@@ -20,7 +20,6 @@ from lowwater.errors import LowwaterError
 from lowwater.high.timeline import ROW_COUNT_UNIT, Instants, Promise, Timeline, grid
 from lowwater.plan import operators as ops, temporal
 from lowwater.storage import paths
-from lowwater.storage.paths import lake_path, local
 
 
 @dataclass
@@ -57,7 +56,7 @@ class StoredStream:
         for file in files:
             feed.files.append(file)
             try:
-                with pq.ParquetFile(local(lake_path(file))) as stored:
+                with pq.ParquetFile(paths.local(paths.lake_path(file))) as stored:
                     index = Index.of(stored)
                     for group in range(stored.num_row_groups):
                         feed._take(file, group, stored, index)

@@ -19,13 +19,12 @@ from lowwater.lake.layout import Lake
 from lowwater.lake.tables import safe_name
 from lowwater.storage import locks, paths
 from lowwater.storage.failures import hint_of
-from lowwater.storage.locks import Fence, HeldError
 from lowwater.storage.object_paths import ObjectPath
 
 WRITABLE = "check that the lake is writable"
 
 
-Held = AbstractContextManager[Fence | None]
+Held = AbstractContextManager[locks.Fence | None]
 """Holds a lock; gives the fence of commits under it: None in a folder, where nobody takes it from a living process."""
 
 
@@ -56,7 +55,7 @@ def folder_of_run(lake: Lake, query_set: str, start: int, end: int) -> PurePath:
 
 
 @contextmanager
-def _held(path: PurePath, name: str, lock: Held) -> Iterator[Fence | None]:
+def _held(path: PurePath, name: str, lock: Held) -> Iterator[locks.Fence | None]:
     """Holds a lock, whose errors have words for what it protects."""
     with ExitStack() as stack:
         with _lock_errors(path, name):
@@ -113,7 +112,7 @@ def _lock_errors(path: PurePath, name: str) -> Iterator[None]:
     """Words the errors of a lock for the thing that it protects."""
     try:
         yield
-    except HeldError as error:
+    except locks.HeldError as error:
         held = "it" if error.range == (0, 0) else _span(*error.range)
         raise errors.BusyError(f"{name}: process {error.holder} is at work on {held}", error.holder.advice()) from error
     except OSError as error:
@@ -180,7 +179,7 @@ def handed_over(lake: Lake, home: PurePath, far: bool) -> Iterator[PurePath | No
 @contextmanager
 def run_attempt(
     lake: Lake, query_set: str, start: int, end: int, sees: Sequence[PurePath] = ()
-) -> Iterator[tuple[Path, Fence | None]]:
+) -> Iterator[tuple[Path, locks.Fence | None]]:
     """Locks the range [start, end), ns, of a query set; yields a folder for a run of that interval, and its fence.
     Raises BusyError if another process works on an overlapping interval."""
     # The range is the lock of its folder too: whoever has it is alone with the name of the folder.

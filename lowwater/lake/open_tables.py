@@ -27,7 +27,6 @@ from lowwater.documents import json_value
 from lowwater.errors import LakeError
 from lowwater.storage import objects, paths, untrusted
 from lowwater.storage.object_paths import ObjectPath
-from lowwater.storage.objects import LOOK, FileCache, file_cache, is_recent
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -280,7 +279,7 @@ _PARQUET = re.compile(r"[^\s/]+\.parquet")
 class Mirror:
     """The log of one table. Threads share it; `lock` is held while it changes."""
 
-    def __init__(self, path: ObjectPath, cache: FileCache) -> None:
+    def __init__(self, path: ObjectPath, cache: objects.FileCache) -> None:
         self.lock = threading.RLock()
         self.folder = cache.file_of(path)  # the table on this machine, with what was read or written of its data files
         self.version = -1  # the newest known one; -1 without a table
@@ -297,9 +296,9 @@ class Mirror:
         """Brings what is new of the log; returns whether there is a table. Raises OSError if the store fails."""
         with self.lock:
             now, looked = time.monotonic(), self._looked_at
-            if looked is not None and not again and is_recent(looked, self._path):
+            if looked is not None and not again and objects.is_recent(looked, self._path):
                 return self.version >= 0
-            if self.version >= 0 and looked is not None and now - looked >= LOOK and not self._is_same():
+            if self.version >= 0 and looked is not None and now - looked >= objects.LOOK and not self._is_same():
                 self._forget()
             if self.version < 0:
                 self._begin()
@@ -568,7 +567,7 @@ def _packed(path: ObjectPath) -> dict[str, Any] | None:
     return None if lake is None else _read_pack(lake).get(path.relative_to(lake).as_posix())
 
 
-def _read_pack(lake: ObjectPath, most: float = LOOK) -> dict[str, Any]:
+def _read_pack(lake: ObjectPath, most: float = objects.LOOK) -> dict[str, Any]:
     """Returns a pack as it was at most so many seconds ago: an older one than the logs costs requests only."""
     at, logs = _PACKS.get(lake, (-inf, {}))
     now = time.monotonic()
@@ -612,7 +611,7 @@ def mirror_of(path: ObjectPath) -> Mirror:
     key = path, os.getpid()  # a process that forked has a disk of its own
     with _MAKING:
         if key not in _MIRRORS:
-            _MIRRORS[key] = mirror = Mirror(path, file_cache())
+            _MIRRORS[key] = mirror = Mirror(path, objects.file_cache())
             _ADDRESSES[str(mirror.folder)] = str(path)
         return _MIRRORS[key]
 

@@ -31,7 +31,6 @@ from lowwater import instants, limits
 from lowwater.errors import LakeError, OwnerError
 from lowwater.lake import open_tables
 from lowwater.lake.open_tables import newest
-from lowwater.limits import LIBRARY_MESSAGE_CHARACTERS
 from lowwater.storage import paths
 from lowwater.storage.failures import Door, StoreError, lake_error, store_error
 from lowwater.storage.locks import Fence, LostError
@@ -157,7 +156,7 @@ def _one_line(error: BaseException) -> str:
     found = _DISK.search(text)
     if found:
         return found[0]
-    return text if len(text) <= LIBRARY_MESSAGE_CHARACTERS else f"{text[:LIBRARY_MESSAGE_CHARACTERS]}..."
+    return text if len(text) <= limits.LIBRARY_MESSAGE_CHARACTERS else f"{text[: limits.LIBRARY_MESSAGE_CHARACTERS]}..."
 
 
 def require_room(path: PurePath, more: int = 0) -> None:

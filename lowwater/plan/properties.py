@@ -13,7 +13,6 @@ from math import gcd
 import pyarrow as pa
 
 from lowwater.catalog import expr as ex, functions, schemas
-from lowwater.catalog.expr import walk as walk_expr
 from lowwater.plan import operators as ops, temporal
 
 # The state that a query carries from interval to interval (SEMANTICS I4), and whether it goes by arrival. EXPLAIN shows
@@ -406,7 +405,7 @@ def cost(expr: ex.Expr) -> int:
         1
     """
     total = 0
-    for node in walk_expr(expr):
+    for node in ex.walk(expr):
         if isinstance(node, ex.Call):
             total += node.function.cost
         elif isinstance(node, ex.Binary):
@@ -427,7 +426,7 @@ def _is_link(expr: ex.Expr) -> bool:
 def unsafe(expr: ex.Expr, threshold: int = functions.Cost.HIGH) -> str:
     """Returns why the low level may not evaluate an expression; empty if it may. `threshold`: the cost from which a
     function stays at the high level."""
-    for node in walk_expr(expr):
+    for node in ex.walk(expr):
         if isinstance(node, ex.StateCall):
             return f"{node.function.name} has a state, which needs rows in canonical order in one process"
         if isinstance(node, ex.Call):
@@ -456,7 +455,7 @@ def unkeepable(expr: ex.Expr) -> str:
 
 def cheap(expr: ex.Expr) -> bool:
     """Whether a conjunct may go into the prefilter: it is cheap, and the same in every run."""
-    moving = any(isinstance(node, ex.Param) or (isinstance(node, ex.Const) and node.param) for node in walk_expr(expr))
+    moving = any(isinstance(node, ex.Param) or (isinstance(node, ex.Const) and node.param) for node in ex.walk(expr))
     return cost(expr) < PREFILTER_LIMIT and safe(expr) and not moving
 
 

@@ -13,11 +13,9 @@ from typing import Any, TypeVar
 
 from lowwater import errors, limits
 from lowwater.catalog import builtin, expr as ex, functions, protocols, records
-from lowwater.catalog.expr import Column, Expr, Type, columns_of, conjunction, conjuncts
 from lowwater.catalog.native import NATIVE, type_of
 from lowwater.catalog.schemas import RECORD_NUMBER
 from lowwater.plan import operators as ops, properties
-from lowwater.plan.operators import MOST_COLUMNS
 
 # What may run at the low level, and the setting of the planner.
 
@@ -227,8 +225,8 @@ def whole_reason(node: ops.Aggregation, keys: Sequence[ops.Item], setting: Setti
     for aggregate in node.aggregates:
         if reason := _aggregate_reason(aggregate, setting, threshold):
             return f"{aggregate.function}: {reason}"
-    if max(len(keys), len(Merging.of(node.aggregates, setting).partials)) > MOST_COLUMNS:
-        return f"a group table has at most {MOST_COLUMNS} group-by variables and {MOST_COLUMNS} aggregates"
+    if max(len(keys), len(Merging.of(node.aggregates, setting).partials)) > ops.MOST_COLUMNS:
+        return f"a group table has at most {ops.MOST_COLUMNS} group-by variables and {ops.MOST_COLUMNS} aggregates"
     return ""
 
 
@@ -567,20 +565,20 @@ def push_filter(node: ops.Node, setting: Setting) -> ops.Node | None:
 
 def _through_map(node: ops.Map, below: ops.Map) -> ops.Map | None:
     """Merges two selections and projections; the names and fields are those of the upper one. None if too large."""
-    parts = conjuncts(below.predicate)
+    parts = ex.conjuncts(below.predicate)
     if node.predicate is not None:
-        parts += conjuncts(ops.substitute(node.predicate, below.items))
+        parts += ex.conjuncts(ops.substitute(node.predicate, below.items))
     items = tuple(ops.Item(item.name, ops.substitute(item.expr, below.items)) for item in node.items)
-    merged = replace(node, input=below.input, predicate=conjunction(parts), items=items)
+    merged = replace(node, input=below.input, predicate=ex.conjunction(parts), items=items)
     return None if ops.outgrows(merged.exprs(), [*node.exprs(), *below.exprs()]) else merged
 
 
-def _filtered(below: ops.Union, predicate: Expr, setting: Setting) -> ops.Union:
+def _filtered(below: ops.Union, predicate: ex.Expr, setting: Setting) -> ops.Union:
     """Returns the union of the rows for which a predicate over its columns is true."""
     branches = []
     for branch in below.branches:
-        keep = tuple(ops.Item(f.name, Column(f.type, f.name)) for f in branch.fields)
-        names = [ops.Item(f.name, Column(b.type, b.name)) for f, b in zip(below.fields, branch.fields, strict=True)]
+        keep = tuple(ops.Item(f.name, ex.Column(f.type, f.name)) for f in branch.fields)
+        names = [ops.Item(f.name, ex.Column(b.type, b.name)) for f, b in zip(below.fields, branch.fields, strict=True)]
         # A branch with other readers stays unchanged; the filter belongs to the query of the union.
         query = branch.query if setting.one(below, branch) else below.query
         filtered = ops.Map(query, branch.fields, branch, ops.substitute(predicate, names), keep)
@@ -591,20 +589,20 @@ def _filtered(below: ops.Union, predicate: Expr, setting: Setting) -> ops.Union:
     return replace(below, branches=tuple(branches))
 
 
-def _into_group(node: ops.Map, below: ops.Group, predicate: Expr) -> ops.Map | None:
+def _into_group(node: ops.Map, below: ops.Group, predicate: ex.Expr) -> ops.Map | None:
     keys = {key.name: key.expr for key in below.keys}
     outputs = {item.name: item.expr for item in below.items}
-    down: list[tuple[Expr, Expr]] = []
-    stay: list[tuple[Expr, Expr]] = []
-    for part in conjuncts(predicate):
+    down: list[tuple[ex.Expr, ex.Expr]] = []
+    stay: list[tuple[ex.Expr, ex.Expr]] = []
+    for part in ex.conjuncts(predicate):
         over_groups = ops.with_columns(part, outputs)
         too_large = ops.outgrows([over_groups], [part, *outputs.values()])
-        moves = set(columns_of(over_groups)) <= keys.keys() and not too_large
+        moves = set(ex.columns_of(over_groups)) <= keys.keys() and not too_large
         (down if moves else stay).append((part, over_groups))
     if not down:
         return None
-    having = conjunction([*conjuncts(below.having), *(over for _, over in down)])
-    return replace(node, input=replace(below, having=having), predicate=conjunction([part for part, _ in stay]))
+    having = ex.conjunction([*ex.conjuncts(below.having), *(over for _, over in down)])
+    return replace(node, input=replace(below, having=having), predicate=ex.conjunction([part for part, _ in stay]))
 
 
 # Moves the conjuncts of HAVING that read group-by variables only into WHERE. All rows of a group have the same
@@ -617,11 +615,11 @@ def having_to_where(node: ops.Node, setting: Setting) -> ops.Node | None:
     if not isinstance(node, ops.Group) or node.having is None:
         return None
     tagged = {node.input.name} if isinstance(node.input, ops.Bucket) else set()
-    keys = {key.name: key.expr for key in node.keys if tagged.isdisjoint(columns_of(key.expr))}
-    parts = conjuncts(node.having)
+    keys = {key.name: key.expr for key in node.keys if tagged.isdisjoint(ex.columns_of(key.expr))}
+    parts = ex.conjuncts(node.having)
     moved, before = [], []
     for part in parts:
-        if columns_of(part) and set(columns_of(part)) <= keys.keys():
+        if ex.columns_of(part) and set(ex.columns_of(part)) <= keys.keys():
             over_rows = ops.with_columns(part, keys)
             if not ops.outgrows([over_rows], [part, *keys.values()]):
                 moved.append(part)
@@ -630,8 +628,8 @@ def having_to_where(node: ops.Node, setting: Setting) -> ops.Node | None:
         return None
     return replace(
         node,
-        predicate=conjunction([*conjuncts(node.predicate), *before]),
-        having=conjunction([part for part in parts if part not in moved]),
+        predicate=ex.conjunction([*ex.conjuncts(node.predicate), *before]),
+        having=ex.conjunction([part for part in parts if part not in moved]),
     )
 
 
@@ -647,15 +645,15 @@ def absorb_selection(node: ops.Node, setting: Setting) -> ops.Node | None:
         return None
     items = below.items
 
-    def over(expr: Expr) -> Expr:
+    def over(expr: ex.Expr) -> ex.Expr:
         return ops.substitute(expr, items)
 
-    parts = conjuncts(below.predicate)
-    parts += conjuncts(over(node.predicate)) if node.predicate is not None else []
+    parts = ex.conjuncts(below.predicate)
+    parts += ex.conjuncts(over(node.predicate)) if node.predicate is not None else []
     merged = replace(
         node,
         input=below.input,
-        predicate=conjunction(parts),
+        predicate=ex.conjunction(parts),
         keys=tuple(ops.Item(key.name, over(key.expr)) for key in node.keys),
         aggregates=tuple(aggregate.over(over) for aggregate in node.aggregates),
     )
@@ -696,9 +694,9 @@ def _narrow(branch: ops.Map, positions: list[int]) -> ops.Map:
 
 def _read(node: ops.Map | ops.Aggregation) -> list[str]:
     if isinstance(node, ops.Map):
-        return columns_of(node.predicate, *(item.expr for item in node.items))
+        return ex.columns_of(node.predicate, *(item.expr for item in node.items))
     arguments = [expr for aggregate in node.aggregates for expr in aggregate.arguments]
-    return columns_of(node.predicate, *(key.expr for key in node.keys), *arguments)
+    return ex.columns_of(node.predicate, *(key.expr for key in node.keys), *arguments)
 
 
 LOGICAL: tuple[Rule, ...] = (push_filter, having_to_where, absorb_selection, prune_columns)
@@ -793,5 +791,5 @@ def _packet_inputs(node: ops.Node, query: str) -> list[ops.LftaInput]:
 
 
 def _numbered(lfta: ops.Lfta) -> ops.Lfta:
-    item, field = ops.Item(NUMBER_COLUMN, Column(Type.INT, RECORD_NUMBER)), ops.Field(NUMBER_COLUMN, Type.INT)
+    item, field = ops.Item(NUMBER_COLUMN, ex.Column(ex.Type.INT, RECORD_NUMBER)), ops.Field(NUMBER_COLUMN, ex.Type.INT)
     return replace(lfta, keys=(*lfta.keys, item), fields=(*lfta.fields, field), placed=True)

@@ -11,7 +11,6 @@ from types import MappingProxyType
 import pyarrow as pa
 
 from lowwater.catalog import expr as ex, functions, schemas
-from lowwater.catalog.expr import show, walk as parts_of
 from lowwater.catalog.native import ADD
 from lowwater.plan import operators as ops, properties
 
@@ -197,7 +196,7 @@ class _Shared:
         names = ex.columns_of(expr)
         if expr is None or not names or not all(name in self.columns for name in names):
             return None
-        if not all(isinstance(part, _EXACT) for part in parts_of(expr)):
+        if not all(isinstance(part, _EXACT) for part in ex.walk(expr)):
             return None
         key = {
             leaf: ops.with_columns(expr, {name: self.columns[name][leaf] for name in names})
@@ -438,7 +437,7 @@ def _of_pairs(expr: ex.Expr, sides: Sequence[_Shared], ties: Ties, missing: tupl
 
 def texts(keys: Iterable[ex.Expr]) -> tuple[str, ...]:
     """Returns keys as the index of a file names them."""
-    return tuple(f"{show(key)} {key.type.value}" for key in keys)
+    return tuple(f"{ex.show(key)} {key.type.value}" for key in keys)
 
 
 def low_shares(plans: Iterable[ops.Node]) -> dict[str, tuple[tuple[ex.Expr, ...], ...]]:
@@ -488,7 +487,7 @@ def _ordered_within(stages: Iterable[Stage]) -> dict[str, set[ex.Expr]]:
 
 def shown(key: ShareKey) -> str:
     """Returns a key as text: the expression that its leaves have in common, else each with its leaf."""
-    texts = {leaf: show(expr) for leaf, expr in key.items()}
+    texts = {leaf: ex.show(expr) for leaf, expr in key.items()}
     if len({*texts.values()}) == 1:
         return next(iter(texts.values()))
     return " = ".join(f"{text} of {leaf}" for leaf, text in texts.items())

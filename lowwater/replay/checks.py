@@ -15,7 +15,6 @@ from lowwater.config import Config, Link, Replay, section_of
 from lowwater.errors import QueryError, UnsupportedError, raise_all, sort_errors
 from lowwater.low import needed_columns
 from lowwater.plan import operators as ops, properties, queryset
-from lowwater.plan.operators import walk as walk_plan
 from lowwater.plan.text import Note
 
 # `run` and `replay` check before they start, so that no run fails midway; `check` and `explain` print the same as
@@ -131,14 +130,14 @@ def _missing(plan: queryset.Plan, engine: str = "") -> list[tuple[str, Missing]]
 
 def _of_reference(query: queryset.QueryPlan) -> Iterator[Missing]:
     """Yields the constructs that no engine runs; the reference engine runs every operator."""
-    for node in walk_plan(query.logical):
+    for node in ops.walk(query.logical):
         if isinstance(node, ops.Source):
             yield from _unreadable(node.query, node)
         yield from _in_node(node)
 
 
 def _of_query(query: queryset.QueryPlan) -> Iterator[Missing]:
-    for node in walk_plan(query.high):
+    for node in ops.walk(query.high):
         if isinstance(node, ops.LftaInput):
             yield from _in_lfta(node.query, node.lfta)
         else:
@@ -222,7 +221,7 @@ def _unmarked(plan: queryset.Plan, config: Config, allowed: bool) -> Iterator[Fi
 
 def _hint(node: ops.Node, source: ops.Source, link: str) -> str:
     column = SAMPLING_RATE if source.alias == source.protocol else f"{source.alias}.{SAMPLING_RATE}"
-    grouped = any(isinstance(below, ops.Aggregation) and below.query == source.query for below in walk_plan(node))
+    grouped = any(isinstance(below, ops.Aggregation) and below.query == source.query for below in ops.walk(node))
     column = f"min({column}) AS rate" if grouped else f"{column} AS rate"
     handed = "" if source.query == node.query else f" of query {source.query}, and hand it on"
     accept = f"unmarked_estimates = true in {section_of(link)}"
@@ -245,7 +244,7 @@ def _shown(node: ops.Node) -> Iterator[ops.Source]:
 def rates_of(node: ops.Node) -> Rates:
     """Returns the sources from whose sampling rate each column of a plan is computed, inputs before readers."""
     known: dict[int, Rates] = {}
-    for at in walk_plan(node):
+    for at in ops.walk(node):
         known[id(at)] = _rates(at, [known[id(below)] for below in at.inputs()])
     return known[id(node)]
 

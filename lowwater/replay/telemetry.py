@@ -33,7 +33,6 @@ from lowwater.lake.layout import OUTCOMES, Lake, lake_to_read
 from lowwater.lake.ledgers import intervals, runs
 from lowwater.lake.ledgers.captures import ingested_links, read_captures
 from lowwater.lake.ledgers.files import told_files
-from lowwater.lake.ledgers.runs import AUDIT, FAILED, HIGH, LOW, PUBLISH, ReplayRow, read_heartbeats, read_replays
 from lowwater.lake.results import published, streams
 from lowwater.limits import PUSH_SECONDS, SCRAPE_CONNECTIONS, SCRAPE_SECONDS
 from lowwater.replay.interval import lfta_folder
@@ -41,7 +40,6 @@ from lowwater.replay.job import Job
 from lowwater.replay.registry import StreamInfo, list_streams
 from lowwater.replay.schedule.links import jobs
 from lowwater.storage import paths
-from lowwater.storage.paths import local
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan
@@ -316,7 +314,7 @@ class LakeCollector:
         yield from _measures(lake)
         for info in list_streams(lake, planned, problems):
             yield from _stream(info)
-        replays = read_replays(lake)
+        replays = runs.read_replays(lake)
         yield from _lftas(lake, replays)
         yield from _runs(replays, published.all_damages(lake, replays))
         yield from _audits(lake)
@@ -351,12 +349,12 @@ def _measures(lake: Lake) -> Iterator[Sample]:
             yield MEASURES[measure], (query_set, link), value / SECOND if measure == "lateness" else value
 
 
-def _lftas(lake: Lake, replays: list[ReplayRow]) -> Iterator[Sample]:
+def _lftas(lake: Lake, replays: list[runs.ReplayRow]) -> Iterator[Sample]:
     """Yields the accounts of the LFTAs of each query set over the interval whose low stage ran last."""
-    newest = {row.query_set: row for row in replays if row.stage == LOW and row.state != FAILED}
+    newest = {row.query_set: row for row in replays if row.stage == runs.LOW and row.state != runs.FAILED}
     for query_set, row in sorted(newest.items()):
         counts: Counter[tuple[str, str, str]] = Counter()
-        for beat in read_heartbeats(lake, query_set, row.interval_start, row.interval_end).to_pylist():
+        for beat in runs.read_heartbeats(lake, query_set, row.interval_start, row.interval_end).to_pylist():
             for outcome in OUTCOMES:
                 counts[beat["lfta"], beat["link"], outcome] += beat[outcome]
         yield from (("lowwater_lfta_records", (query_set, *labels), count) for labels, count in sorted(counts.items()))
@@ -383,10 +381,10 @@ def _seconds(instant: int | None) -> float | None:
     return None if instant is None else instant / SECOND
 
 
-def _runs(replays: list[ReplayRow], damaged: Mapping[tuple[str, str, int, int], str]) -> Iterator[Sample]:
+def _runs(replays: list[runs.ReplayRow], damaged: Mapping[tuple[str, str, int, int], str]) -> Iterator[Sample]:
     """Yields what the ledger `replays` says, oldest rows first, and which of its intervals the tables do not have."""
     harmed = {(query_set, start, end) for query_set, _, start, end in damaged}
-    newest: dict[tuple[str, int, int], ReplayRow] = {}
+    newest: dict[tuple[str, int, int], runs.ReplayRow] = {}
     stages: dict[tuple[str, str], float] = {}
     finished: dict[str, int] = {}
     spread: dict[str, int] = {}
@@ -396,7 +394,7 @@ def _runs(replays: list[ReplayRow], damaged: Mapping[tuple[str, str, int, int], 
         seconds = documents.stored_object(row.timings).get(row.stage)
         if seconds is not None:
             stages[row.query_set, row.stage] = seconds
-        if row.stage == LOW and row.state != FAILED:
+        if row.stage == runs.LOW and row.state != runs.FAILED:
             account = documents.stored_object(row.accounting)
             if "tasks" in account:
                 spread[row.query_set] = sum(task["tries"] > 1 for task in account["tasks"])
@@ -410,10 +408,10 @@ def _runs(replays: list[ReplayRow], damaged: Mapping[tuple[str, str, int, int], 
     yield from (("lowwater_tasks_again", (query_set,), again) for query_set, again in sorted(spread.items()))
 
 
-def _state(row: ReplayRow, damaged: bool) -> str:
-    if row.state == FAILED:
-        return FAILED
-    if row.stage != PUBLISH:
+def _state(row: runs.ReplayRow, damaged: bool) -> str:
+    if row.state == runs.FAILED:
+        return runs.FAILED
+    if row.stage != runs.PUBLISH:
         return "unpublished"
     return intervals.DAMAGED if damaged else row.state
 
@@ -553,7 +551,9 @@ def _promises(files: Sequence[PurePath]) -> tuple[NDArray[np.int64], NDArray[np.
     tables = []
     for path in files:
         try:
-            table = pq.read_table(local(path), columns=["_kind", *READ.names], filters=[("_kind", "=", PUNCTUATION)])
+            table = pq.read_table(
+                paths.local(path), columns=["_kind", *READ.names], filters=[("_kind", "=", PUNCTUATION)]
+            )
             tables.append(table.select(READ.names).cast(READ))
         except (OSError, pa.ArrowException):
             return None  # the audit reports the damaged stream
@@ -567,7 +567,7 @@ def _promises(files: Sequence[PurePath]) -> tuple[NDArray[np.int64], NDArray[np.
 # Spans are read from the ledgers after the run, so that a run is not slowed down by a collector, and never fails
 # because of one. The ids of a run are always the same, so a trace that is sent again is the same trace.
 
-ORDER = {LOW: 0, HIGH: 1, AUDIT: 2, PUBLISH: 3}
+ORDER = {runs.LOW: 0, runs.HIGH: 1, runs.AUDIT: 2, runs.PUBLISH: 3}
 
 Value = str | int | float | bool
 
@@ -593,7 +593,7 @@ class RunRows:
     query_set: str
     start: int
     end: int
-    rows: list[ReplayRow] = field(default_factory=list)
+    rows: list[runs.ReplayRow] = field(default_factory=list)
 
     @property
     def finished(self) -> int:
@@ -606,10 +606,10 @@ def runs_since(lake: Lake, since: int) -> list[RunRows]:
     Raises LakeError if the ledger cannot be read."""
     open_runs: dict[tuple[str, int, int], RunRows] = {}
     ran: list[RunRows] = []
-    for row in read_replays(lake):
+    for row in runs.read_replays(lake):
         key = row.query_set, row.interval_start, row.interval_end
         run = open_runs.get(key)
-        if run is None or run.rows[-1].state == FAILED or ORDER[row.stage] < ORDER[run.rows[-1].stage]:
+        if run is None or run.rows[-1].state == runs.FAILED or ORDER[row.stage] < ORDER[run.rows[-1].stage]:
             run = open_runs[key] = RunRows(*key)
             ran.append(run)
         run.rows.append(row)
@@ -620,17 +620,17 @@ def spans_of(lake: Lake, run: RunRows, job: Job | None, newest: bool) -> list[Sp
     """Makes the spans of a run, the run itself first. Those of LFTAs and heartbeats only for the `newest` run of its
     interval, whose accounts and streams the lake has, and heartbeats only with a `job` that can be planned."""
     maker = _Maker(run)
-    stages: dict[str, list[ReplayRow]] = defaultdict(list)
+    stages: dict[str, list[runs.ReplayRow]] = defaultdict(list)
     for row in run.rows:
         stages[row.stage].append(row)
     by_stage = {stage: maker.stage(stage, rows) for stage, rows in stages.items()}
     details: list[Span] = []
-    if LOW in by_stage and newest:
-        details += _lfta_spans(lake, run, maker, by_stage[LOW])
-    for row in stages.get(HIGH, ()):
-        if row.query and row.state != FAILED:
-            details += _query(row, maker, by_stage[HIGH])
-    if newest and job is not None and {LOW, HIGH} <= set(by_stage):
+    if runs.LOW in by_stage and newest:
+        details += _lfta_spans(lake, run, maker, by_stage[runs.LOW])
+    for row in stages.get(runs.HIGH, ()):
+        if row.query and row.state != runs.FAILED:
+            details += _query(row, maker, by_stage[runs.HIGH])
+    if newest and job is not None and {runs.LOW, runs.HIGH} <= set(by_stage):
         details += _heartbeats(job, run, maker, by_stage)
     spans = [*by_stage.values()]
     return [maker.root(spans), *spans, *details]
@@ -653,11 +653,11 @@ class _Maker:
         above = self._root if parent is None else parent.id
         return Span(name, self._trace, self._id(key), above, *bounds, named)
 
-    def stage(self, stage: str, rows: Sequence[ReplayRow]) -> Span:
+    def stage(self, stage: str, rows: Sequence[runs.ReplayRow]) -> Span:
         """Makes the span of a stage from its rows; a stage that failed before it was timed has no length."""
         end = max(row.finished_at for row in rows)
         seconds = max(documents.stored_object(row.timings).get(stage, 0.0) for row in rows)
-        failed = next((row for row in rows if row.state == FAILED), None)
+        failed = next((row for row in rows if row.state == runs.FAILED), None)
         counted = [row.rows for row in rows if row.rows is not None]
         attributes: dict[str, Value] = {"stage": stage, "state": rows[-1].state}
         if counted:
@@ -675,14 +675,14 @@ class _Maker:
             "lowwater.state": last.state,
             "lowwater.reason": last.reason,
         }
-        error = (last.reason or "failed") if last.state == FAILED else ""
+        error = (last.reason or "failed") if last.state == runs.FAILED else ""
         return Span(f"run {run.query_set}", self._trace, self._root, 0, *bounds, attributes, error)
 
 
 def _lfta_spans(lake: Lake, run: RunRows, maker: _Maker, stage: Span) -> Iterator[Span]:
     """Yields a span for each LFTA and link; its length is its processor time, since LFTAs of a link run together."""
     totals: dict[tuple[str, str], dict[str, int]] = defaultdict(lambda: defaultdict(int))
-    for row in read_heartbeats(lake, run.query_set, run.start, run.end).to_pylist():
+    for row in runs.read_heartbeats(lake, run.query_set, run.start, run.end).to_pylist():
         counts = totals[row["lfta"], row["link"]]
         for name in ("sane", *OUTCOMES, "rows_out", "punctuations", "collisions", "ejections", "nanoseconds"):
             counts[name] += row[name] or 0
@@ -693,7 +693,7 @@ def _lfta_spans(lake: Lake, run: RunRows, maker: _Maker, stage: Span) -> Iterato
         yield maker.span(f"lfta {lfta} {link}", f"lfta {lfta}", stage, bounds, **facts)
 
 
-def _query(row: ReplayRow, maker: _Maker, stage: Span) -> Iterator[Span]:
+def _query(row: runs.ReplayRow, maker: _Maker, stage: Span) -> Iterator[Span]:
     """Yields the span of a query in the high stage, and its operators below it."""
     account = documents.stored_object(row.accounting)
     length = round(float(account.get("seconds", 0.0)) * SECOND)
@@ -711,7 +711,7 @@ def _query(row: ReplayRow, maker: _Maker, stage: Span) -> Iterator[Span]:
 def _heartbeats(job: Job, run: RunRows, maker: _Maker, stages: Mapping[str, Span]) -> Iterator[Span]:
     """Yields a span for the heartbeats of each node: by how much its promises trailed the clock of the replay."""
     for lag in interval_lags(job, run.start, run.end):
-        stage = stages[HIGH if lag.level == "query" else LOW]
+        stage = stages[runs.HIGH if lag.level == "query" else runs.LOW]
         facts: dict[str, Value] = {
             "level": lag.level,
             "node": lag.name,

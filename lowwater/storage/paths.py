@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from lowwater.limits import STORE_PIECE_BYTES, STORE_READS
 from lowwater.storage import failures, objects, untrusted
 from lowwater.storage.object_paths import ObjectPath, parse
-from lowwater.storage.objects import file_cache
 
 if TYPE_CHECKING:
     from lowwater.storage import locks
@@ -95,7 +94,7 @@ def local(path: PurePath) -> Path:
     """Returns a file of this machine with the content of a file of the lake.
     Raises OSError if there is no such file, or it cannot be read."""
     untrusted.require_inside(path)
-    found = file_cache().fetch(path) if isinstance(path, ObjectPath) else Path(path)
+    found = objects.file_cache().fetch(path) if isinstance(path, ObjectPath) else Path(path)
     if path.suffix == ".parquet":
         untrusted.require_modest(path, found)
     return found
@@ -111,7 +110,7 @@ def local_table(folder: PurePath, names: Iterable[str]) -> Path:
     Raises OSError if one cannot be read."""
     for name in names:
         local(folder / name)
-    return file_cache().file_of(folder) if isinstance(folder, ObjectPath) else Path(folder)
+    return objects.file_cache().file_of(folder) if isinstance(folder, ObjectPath) else Path(folder)
 
 
 def draft(path: PurePath) -> Path:
@@ -120,7 +119,7 @@ def draft(path: PurePath) -> Path:
     The folder of the draft exists. The name of a new file is used once, so that no reader sees a part of it.
     """
     untrusted.require_inside(path)
-    target = file_cache().file_of(path) if isinstance(path, ObjectPath) else Path(path)
+    target = objects.file_cache().file_of(path) if isinstance(path, ObjectPath) else Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
     return target
 
@@ -128,7 +127,7 @@ def draft(path: PurePath) -> Path:
 def put(path: PurePath) -> None:
     """Puts a whole draft into the lake. Raises OSError if it cannot be written."""
     if isinstance(path, ObjectPath):
-        take(file_cache().file_of(path), path)
+        take(objects.file_cache().file_of(path), path)
 
 
 def take(source: PurePath, target: PurePath) -> None:
@@ -136,13 +135,13 @@ def take(source: PurePath, target: PurePath) -> None:
     Raises OSError if it cannot be written."""
     if isinstance(source, ObjectPath) and isinstance(target, ObjectPath):
         objects.copy(source, target)
-        file_cache().follow(source, target)
+        objects.file_cache().follow(source, target)
         objects.delete([source])
         return
     source = Path(source)
     if isinstance(target, ObjectPath):
         objects.upload(target, source)
-        file_cache().keep(target, source)
+        objects.file_cache().keep(target, source)
         return
     os.replace(source, draft(target))
 
@@ -314,7 +313,7 @@ def remove(*paths: PurePath) -> None:
     for path in paths:
         if isinstance(path, ObjectPath):
             objects.delete([path])
-            file_cache().drop(path)
+            objects.file_cache().drop(path)
         else:
             untrusted.require_folder(path.parent)  # a link itself may go
             Path(path).unlink(missing_ok=True)

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from urllib.parse import unquote
 
 from lowwater import errors, limits
-from lowwater.limits import PARQUET_FOOTER_BYTES, PARQUET_PAGE_BYTES
 from lowwater.storage.object_paths import ObjectPath
 
 if TYPE_CHECKING:
@@ -198,9 +197,9 @@ def _require(name: str, file: BinaryIO, path: str, whole: int | None) -> None:
         raise _Other
     file.seek(-8, os.SEEK_END)
     footer = int.from_bytes(file.read(4), "little")
-    if footer > PARQUET_FOOTER_BYTES:
+    if footer > limits.PARQUET_FOOTER_BYTES:
         raise UnreadableError(
-            f"{name}: its footer has {footer:,} bytes, at most {PARQUET_FOOTER_BYTES:,} are read", HINT
+            f"{name}: its footer has {footer:,} bytes, at most {limits.PARQUET_FOOTER_BYTES:,} are read", HINT
         )
     try:
         metadata = pq.read_metadata(path)
@@ -239,9 +238,10 @@ def _memory(name: str, file: BinaryIO, chunk: pq.ColumnChunkMetaData, strict: bo
     are counted until they are more than `most`."""
     text, longest, memory, decoded = chunk.physical_type in _TEXTS, 0, 0, 0
     for page in _pages(file, chunk):
-        if page.unpacked > PARQUET_PAGE_BYTES or page.unpacked < 0 or page.values < 0:
+        if page.unpacked > limits.PARQUET_PAGE_BYTES or page.unpacked < 0 or page.values < 0:
             raise UnreadableError(
-                f"{name}: a page of it has {page.unpacked:,} bytes, at most {PARQUET_PAGE_BYTES:,} are read", HINT
+                f"{name}: a page of it has {page.unpacked:,} bytes, at most {limits.PARQUET_PAGE_BYTES:,} are read",
+                HINT,
             )
         decoded += page.unpacked + 8 * page.values
         if decoded > most:

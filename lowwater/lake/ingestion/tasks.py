@@ -37,7 +37,6 @@ from lowwater.catalog.time import arrival_times
 from lowwater.config import section_of
 from lowwater.lake.parquet import FileWriter, PageBuffers, UnfinishedFile
 from lowwater.lake.tables import DataFile, safe_name
-from lowwater.limits import MEDIAN_INTERFACES
 from lowwater.link_names import below, family_of
 from lowwater.storage import paths
 from lowwater.storage.failures import hint_of, lake_error, passing
@@ -152,7 +151,7 @@ def damage_table(rows: stream.MalformedRows) -> pa.Table:
 # An interface with a name is the link `link/name`, also if it is the only one of its file; the link has the others.
 # Interfaces of one name are one link, as all are with `interfaces = "one"`.
 
-MOST_INTERFACES = MEDIAN_INTERFACES
+MOST_INTERFACES = limits.MEDIAN_INTERFACES
 """Most interfaces of a capture that become links: each has a partition of its own in every table."""
 
 

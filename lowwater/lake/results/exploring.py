@@ -24,7 +24,6 @@ from lowwater.lake import layout, tables, upkeep
 from lowwater.lake.open_tables import at_version, cached_value, existing, newest
 from lowwater.lake.results import published
 from lowwater.lake.results.published_rows import of_query, published_within
-from lowwater.limits import COMPARED_HOUR_ROWS
 from lowwater.storage import locks, paths
 
 if TYPE_CHECKING:
@@ -836,9 +835,9 @@ def compare(
 
 
 def _rows(table: ResultTable, row_query: RowQuery, columns: Sequence[str]) -> Counter[Row]:
-    if table.count(row_query) > COMPARED_HOUR_ROWS:
+    if table.count(row_query) > limits.COMPARED_HOUR_ROWS:
         raise LakeError(
-            f"table {table.query}: an hour has more than {COMPARED_HOUR_ROWS:,} rows", "compare shorter ranges"
+            f"table {table.query}: an hour has more than {limits.COMPARED_HOUR_ROWS:,} rows", "compare shorter ranges"
         )
     rows: Counter[Row] = Counter()
     absent = [name for name in columns if name not in table.columns.names]

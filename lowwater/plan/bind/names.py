@@ -12,7 +12,6 @@ from lowwater.catalog.records import ISO, SECONDS, RecordField, RecordLayout, ar
 from lowwater.catalog.values import pack_ip
 from lowwater.errors import QueryError, raise_all
 from lowwater.gsql import nodes as syntax
-from lowwater.gsql.nodes import FieldDecl, Place, ProtocolDecl
 from lowwater.plan.context import Context, Value
 from lowwater.plan.text import Text
 
@@ -45,7 +44,7 @@ RECORD_ACCESS = re.compile(r"get_(?:csv|gdat)_([a-z0-9_]+?)(?:_pos([0-9]{1,4}))?
 ARRIVAL, SCHEMA = "get_system_time", "get_schemaId"
 """Access functions of records that read nothing of the record."""
 
-Declared = tuple[ProtocolDecl, str, str]
+Declared = tuple[syntax.ProtocolDecl, str, str]
 """A PROTOCOL block, the name of its file and the text of the file."""
 
 
@@ -81,18 +80,18 @@ def declare(blocks: Iterable[Declared], builtin: Mapping[str, Protocol] = BUILTI
     return protocols
 
 
-def _error(block: Declared, place: Place, message: str, hint: str = "") -> QueryError:
+def _error(block: Declared, place: syntax.Place, message: str, hint: str = "") -> QueryError:
     return QueryError(message, hint, block[1], place.line, place.column, block[2])
 
 
 def _fields(
     name: str, named: Mapping[str, Declared], builtin: Mapping[str, Protocol], below: tuple[str, ...]
-) -> dict[str, FieldDecl]:
+) -> dict[str, syntax.FieldDecl]:
     block = named[name]
     declaration = block[0]
     if name in below:
         raise _error(block, declaration.place, f"protocol {name} is its own parent: {' -> '.join([*below, name])}")
-    fields: dict[str, FieldDecl] = {}
+    fields: dict[str, syntax.FieldDecl] = {}
     for column in declaration.columns:
         if column.name in fields:
             raise _error(block, column.place, f"protocol {name} has two fields called {column.name}")
@@ -105,7 +104,7 @@ def _fields(
             message = f"protocol {name} has the parent {parent}, which is the log of a tool and has no children"
             raise _error(block, declaration.place, message)
         elif parent in builtin:
-            inherited = {column: FieldDecl("", column, f"get_{column}") for column in builtin[parent].columns}
+            inherited = {column: syntax.FieldDecl("", column, f"get_{column}") for column in builtin[parent].columns}
         else:
             raise _error(block, declaration.place, f"protocol {name} has an unknown parent {parent}")
         fields = {**fields, **{column: field for column, field in inherited.items() if column not in fields}}
@@ -127,7 +126,7 @@ def _packet_base(
     return None
 
 
-def _protocol(block: Declared, fields: Mapping[str, FieldDecl], base: Protocol | None) -> Protocol:
+def _protocol(block: Declared, fields: Mapping[str, syntax.FieldDecl], base: Protocol | None) -> Protocol:
     name = block[0].name
     columns: dict[str, Column] = {}
     stored: dict[str, Type] = {}
@@ -169,7 +168,7 @@ def _protocol(block: Declared, fields: Mapping[str, FieldDecl], base: Protocol |
 
 
 def _layout(
-    name: str, columns: Mapping[str, Column], fields: Mapping[str, FieldDecl], attributes: tuple[Attribute, ...]
+    name: str, columns: Mapping[str, Column], fields: Mapping[str, syntax.FieldDecl], attributes: tuple[Attribute, ...]
 ) -> RecordLayout:
     """Says how the records of a protocol are read, or why not."""
     inside = {column: field for column, field in fields.items() if not _is_arrival(field)}
@@ -185,16 +184,16 @@ def _layout(
     return replace(layout, clock=clock.name, unit=clock.unit, bands=bands)
 
 
-def _is_arrival(field: FieldDecl) -> bool:
+def _is_arrival(field: syntax.FieldDecl) -> bool:
     """Whether a field of a record is its arrival, an internal or a latent timestamp (T8)."""
     return field.access == ARRIVAL or not {"internal", "latent"}.isdisjoint(_words(field))
 
 
-def _stored_name(field: FieldDecl, kind: Type) -> str:
+def _stored_name(field: syntax.FieldDecl, kind: Type) -> str:
     return arrival_column(field.name, _unit(field)) if _is_arrival(field) else column_name(kind, field.name)
 
 
-def _record_field(field: FieldDecl, column: Column) -> RecordField:
+def _record_field(field: syntax.FieldDecl, column: Column) -> RecordField:
     match = RECORD_ACCESS.fullmatch(field.access)
     if match is None:
         return RecordField(field.name, column.type)
@@ -206,16 +205,16 @@ def _record_field(field: FieldDecl, column: Column) -> RecordField:
     return RecordField(field.name, column.type, None, path, form, unit)
 
 
-def _words(field: FieldDecl) -> dict[str, str]:
+def _words(field: syntax.FieldDecl) -> dict[str, str]:
     return {word.lower(): value for word, value in field.attributes}
 
 
-def _unit(field: FieldDecl) -> int:
+def _unit(field: syntax.FieldDecl) -> int:
     """Returns the length of one step of a time, ns; a second where the field does not say it."""
     return UNITS.get(_words(field).get("unit") or _unit_by_name(field.name), SECOND)
 
 
-def _type(block: Declared, field: FieldDecl) -> Type:
+def _type(block: Declared, field: syntax.FieldDecl) -> Type:
     kind = type_of(field.type)
     if kind is None:
         hint = f"write one of {', '.join(GSQL_TYPES)}"
@@ -223,7 +222,7 @@ def _type(block: Declared, field: FieldDecl) -> Type:
     return kind
 
 
-def _check_packet(block: Declared, fields: Mapping[str, FieldDecl], packet: Mapping[str, Expr]) -> None:
+def _check_packet(block: Declared, fields: Mapping[str, syntax.FieldDecl], packet: Mapping[str, Expr]) -> None:
     """Checks that every field of a packet protocol reads a built-in column, with its type and its progress."""
     for column, declared in fields.items():
         if column not in packet:
@@ -240,7 +239,7 @@ def _check_packet(block: Declared, fields: Mapping[str, FieldDecl], packet: Mapp
         _check_words(block, declared)
 
 
-def _kind(block: Declared, field: FieldDecl) -> str:
+def _kind(block: Declared, field: syntax.FieldDecl) -> str:
     """Returns the kind of records that hold a field: `csv` for text records, `other` for any other source."""
     if (_is_arrival(field) or "_to_timestamp" in field.access) and type_of(field.type) is not Type.INT:
         message = f"{field.name} is of type {field.type}, and {field.access} reads a time"
@@ -260,7 +259,7 @@ def _kind(block: Declared, field: FieldDecl) -> str:
     return "csv" if field.access.startswith("get_csv_") else "other"
 
 
-def _of_packet(field: FieldDecl) -> Expr | None:
+def _of_packet(field: syntax.FieldDecl) -> Expr | None:
     """Resolves an access function of packets, such as `get_srcIP`, to a built-in column; None if it names none."""
     columns = PROTOCOLS["ETH"].columns
     if not field.access.startswith("get_"):
@@ -270,7 +269,7 @@ def _of_packet(field: FieldDecl) -> Expr | None:
     return columns.get(name) or (columns.get(rest) if header in HEADERS else None)
 
 
-def _temporal(block: Declared, field: FieldDecl) -> list[Attribute]:
+def _temporal(block: Declared, field: syntax.FieldDecl) -> list[Attribute]:
     words = _check_words(block, field)
     if not {"increasing", "decreasing"} & words.keys():
         return []
@@ -290,7 +289,7 @@ def _temporal(block: Declared, field: FieldDecl) -> list[Attribute]:
     return [Attribute(name, "decreasing" in words, ns, "clock" in words, int(skew or 0), stamp)]
 
 
-def _check_words(block: Declared, field: FieldDecl) -> dict[str, str]:
+def _check_words(block: Declared, field: syntax.FieldDecl) -> dict[str, str]:
     words = _words(field)
     unknown = [word for word in words if word not in (*ATTRIBUTES, *IGNORED)]
     if unknown:

@@ -17,7 +17,6 @@ from typing import Any
 
 from lowwater.catalog import expr as ex, protocols
 from lowwater.catalog.builtin.numbers import LOCAL_DAY
-from lowwater.catalog.expr import Expr, conjuncts
 from lowwater.catalog.native import type_of
 from lowwater.catalog.records import field_name
 from lowwater.catalog.values import format_ip, format_mac
@@ -527,7 +526,7 @@ def stays_high(node: ops.Node, setting: rules.Setting) -> str:
     for every other operator."""
     below = node.inputs()[0] if node.inputs() else None
     if isinstance(node, ops.Map) and isinstance(below, ops.LftaInput) and not below.lfta.aggregates:
-        exprs = [*conjuncts(node.predicate), *(item.expr for item in node.items)]
+        exprs = [*ex.conjuncts(node.predicate), *(item.expr for item in node.items)]
         reasons = (unsafe(expr, setting.threshold(node.query)) for expr in exprs)
         return "; ".join(dict.fromkeys(reason for reason in reasons if reason))
     if not isinstance(node, ops.Aggregation):
@@ -573,7 +572,7 @@ def _filter_join(node: ops.FilterJoin) -> dict[str, Any]:
 
 def _watch_join(node: ops.WatchJoin) -> dict[str, Any]:
     equalities = [f"{high(key)} = {name}" for key, name in node.keys]
-    rows = " AND ".join([*equalities, *(high(part) for part in conjuncts(node.residual))])
+    rows = " AND ".join([*equalities, *(high(part) for part in ex.conjuncts(node.residual))])
     where = f"{rows}; rows of {node.file}, an input of the run by its hash"
     aliases = (node.alias, node.watch_alias)
     return {"aliases": aliases, "lookup": where, "items": _named(node.items), "reads": node.watchlist}
@@ -660,7 +659,7 @@ def describe_lftas(plan: queryset.Plan) -> tuple[model.LftaInfo, ...]:
 
 
 def _low_lfta(
-    lfta: ops.Lfta, granularity: int, asked_by: str, prefilters: Sequence[Prefilter], shares: Sequence[Expr]
+    lfta: ops.Lfta, granularity: int, asked_by: str, prefilters: Sequence[Prefilter], shares: Sequence[ex.Expr]
 ) -> model.LftaInfo:
     return model.LftaInfo(
         lfta.name,

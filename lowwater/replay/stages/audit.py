@@ -27,7 +27,6 @@ from lowwater.plan.operators import Field
 from lowwater.quality import history, judge, reports, streams
 from lowwater.quality.links import LinkScan, scan_link
 from lowwater.quality.measures import AuditScope, Counts, frames, lfta_counts
-from lowwater.quality.streams import NOTHING, RuleResult, check_rows
 from lowwater.replay.job import IntervalInputs, Job
 from lowwater.storage.paths import locals_of
 from lowwater.threads import TaskMap
@@ -255,17 +254,17 @@ def _queries(
     return measures
 
 
-def _judged(job: Job, inputs: IntervalInputs, query: streams.QueryMeasures) -> list[RuleResult]:
+def _judged(job: Job, inputs: IntervalInputs, query: streams.QueryMeasures) -> list[streams.RuleResult]:
     """Checks the rows of a query against its custom suite; the suite `queries` reports a stream that has changed."""
     sound = query.fingerprint == query.written.fingerprint and not query.stream.columns
     files = stream_files(job.lake.stream(query.query), inputs.start, inputs.end) if sound else []
     (planned,) = (each for each in job.plan.queries if each.name == query.query)
     suite = job.suites.get(query.query, ())
-    return check_rows(locals_of(files), row_schema(planned.high.fields), suite, job.config.suites)
+    return streams.check_rows(locals_of(files), row_schema(planned.high.fields), suite, job.config.suites)
 
 
 def _evidence(
-    queries: Sequence[streams.QueryMeasures], rules: Mapping[str, Sequence[RuleResult]]
+    queries: Sequence[streams.QueryMeasures], rules: Mapping[str, Sequence[streams.RuleResult]]
 ) -> dict[tuple[str, tuple[str, ...]], streams.BrokenRows]:
     """(expectation, subject) -> rows of streams that break it."""
     evidence = {(kind, (query.query,)): query.broken[name] for query in queries for kind, name in EVIDENCE.items()}
@@ -295,7 +294,7 @@ def _keep(
             ]
     about = scope.lake, scope.query_set, scope.start, scope.end
     runs.record_quality(*about, _table(rows, QUALITY), _table(evidence_rows, QUARANTINE), again)
-    asked = pc.not_equal(tables["rows"].column("rule"), NOTHING)
+    asked = pc.not_equal(tables["rows"].column("rule"), streams.NOTHING)
     runs.record_measures(*about, {**tables, "rows": tables["rows"].filter(asked)}, now, again)
     reports.write_pages(scope.lake, {addresses[each.suite]: each for each in validations}, scratch)
 

@@ -24,7 +24,6 @@ import pyarrow.parquet as pq
 from lowwater import errors, threads
 from lowwater.catalog import schemas
 from lowwater.catalog.expr import columns_of
-from lowwater.catalog.schemas import FRAME, LAST, THINNED_BY, stored
 from lowwater.catalog.time import is_late, ticks_up_to
 from lowwater.columns.files import FEWEST, Choices, DividedWriter
 from lowwater.high.operators import StateHandover, StoredState
@@ -139,7 +138,9 @@ def run_low(task: LowTask) -> LowOutcome:
     try:
         columns = needed_columns(task.lftas, task.settings.shed is not None, task.settings.skews)
         dropped = DroppedCopies()
-        batches = task.read.batches(columns, FRAME_BATCH_ROWS if FRAME in columns else GROUP_ROWS, dropped=dropped)
+        batches = task.read.batches(
+            columns, FRAME_BATCH_ROWS if schemas.FRAME in columns else GROUP_ROWS, dropped=dropped
+        )
 
         def write(name: str, batch: pa.RecordBatch) -> None:
             sinks[name].write(batch)
@@ -166,8 +167,8 @@ def count_loads(task: LowTask) -> dict[str, LoadCounter]:
     members = {member: Predicate(member, None) for member, _ in loads}
     tests = {member: predicate.test(task.link) for member, predicate in members.items()}
     tested = (name for predicate in members.values() for name in predicate.columns)
-    read = ("timestamp", "arrival", *THINNED_BY)
-    for batch in task.read.batches(list(dict.fromkeys([*THINNED_BY, *tested])), GROUP_ROWS):
+    read = ("timestamp", "arrival", *schemas.THINNED_BY)
+    for batch in task.read.batches(list(dict.fromkeys([*schemas.THINNED_BY, *tested])), GROUP_ROWS):
         stamps, arrivals, lengths, heads = (batch.column(name).to_numpy() for name in read)
         sane = ~is_late(arrivals, stamps, task.settings.skew)
         for member, test in tests.items():
@@ -204,7 +205,7 @@ class StreamWriter:
         self._waiting.append(batch)
         self._rows += batch.num_rows
         if self._keys:
-            lasts = batch.column(LAST).filter(pc.equal(batch.column("_kind"), schemas.ROW)).to_numpy()
+            lasts = batch.column(schemas.LAST).filter(pc.equal(batch.column("_kind"), schemas.ROW)).to_numpy()
             self._epochs.update((np.unique(lasts) // self._grain).tolist())
         if self._rows >= (SHARED_GROUP_ROWS if self._shared else GROUP_ROWS):
             self._flush()
@@ -621,7 +622,11 @@ def _table(query: QueryPlan, result: ReferenceResult) -> pa.Table:
 
 def _packets(inputs: LowInputs, node: Node, link: str, start: int) -> Iterable[pa.RecordBatch]:
     thinned = inputs.config.link(link).shed is not None
-    read = [*_columns(node), *planned_skews(inputs.config, inputs.plan, link).columns, *(THINNED_BY if thinned else ())]
+    read = [
+        *_columns(node),
+        *planned_skews(inputs.config, inputs.plan, link).columns,
+        *(schemas.THINNED_BY if thinned else ()),
+    ]
     start = _whole_seconds(inputs, link, start, properties.by_arrival(node))
     batches = inputs.read(link, start).batches(list(dict.fromkeys(read)))
     return list(batches) if thinned else batches  # they are read twice
@@ -630,6 +635,8 @@ def _packets(inputs: LowInputs, node: Node, link: str, start: int) -> Iterable[p
 def _columns(node: Node) -> list[str]:
     """The stored columns that a logical plan reads of packets."""
     if isinstance(node, Source):
-        thinned = THINNED_BY if node.sample else ()
-        return stored([*(f.name for f in node.fields if f.name != properties.ROW), *columns_of(node.member), *thinned])
+        thinned = schemas.THINNED_BY if node.sample else ()
+        return schemas.stored(
+            [*(f.name for f in node.fields if f.name != properties.ROW), *columns_of(node.member), *thinned]
+        )
     return list(dict.fromkeys(name for child in node.inputs() for name in _columns(child)))
