@@ -22,7 +22,7 @@ from lowwater.config import load_config
 from lowwater.errors import ConfigError, LakeError
 from lowwater.lake.open_tables import _OPEN, at_version, newest
 from lowwater.lake.tables import append_rows, create, live_files, open_table, read_rows
-from lowwater.storage import paths, untrusted
+from lowwater.storage import paths
 from lowwater.storage.untrusted import UnreadableError, know, require_modest
 from tests.memory import peak_memory
 
@@ -317,7 +317,7 @@ def test_a_small_file_of_much_memory_is_refused(
 ) -> None:
     place = path / added(path)["path"]
     bomb(place)
-    monkeypatch.setattr(untrusted, "PARQUET_PAGE_BYTES", 1 << 20)
+    monkeypatch.setattr(limits, "PARQUET_PAGE_BYTES", 1 << 20)
     monkeypatch.setattr(limits, "PARQUET_FILE_BYTES", 1 << 24)
     assert place.stat().st_size < 1 << 20
     with pytest.raises(LakeError, match="bytes") as refused:

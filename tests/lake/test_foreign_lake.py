@@ -312,7 +312,7 @@ def test_every_command_ends_with_one_line_of_a_table_that_is_a_bomb(
     monkeypatch.setattr(limits, "LOG_COMMITS", 40)
     monkeypatch.setattr(limits, "LOG_COMMIT_BYTES", 1 << 18)
     monkeypatch.setattr(limits, "CHECKPOINT_BYTES", 1 << 24)
-    monkeypatch.setattr(untrusted, "PARQUET_PAGE_BYTES", 1 << 22)
+    monkeypatch.setattr(limits, "PARQUET_PAGE_BYTES", 1 << 22)
     make, text = BOMBS[name]
     make(lake / table / "_delta_log")
     refused = set()

@@ -488,7 +488,7 @@ class Sim:
             (open_tables, "_OPEN", _Opened(world)),
             (open_tables, "mirror_of", lambda path: _Mirror(table, path)),
             (objects, "lately", lambda what, place, look: look()),
-            (open_tables, "apply", lambda path, opened_table, work: work()),
+            (open_tables, "change", lambda path, opened_table, work: work()),
             (locks, "LEASE_PAUSE", 2.0),
             *[(module, "files_of", lambda table: Files(table.current)) for module in (tables, table_states)],
             (open_tables, "_VALUES", _Values(world)),
