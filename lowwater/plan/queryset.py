@@ -19,7 +19,7 @@ from lowwater.gsql.printer import print_statement
 from lowwater.limits import PLAN_OPERATORS
 from lowwater.link_names import family_of
 from lowwater.plan import operators as ops, rules
-from lowwater.plan.bind.queries import Bound, Statements, bind_texts, is_hidden, read_texts
+from lowwater.plan.bind.queries import Bound, Statements, bind_texts, is_hidden, options, read_texts
 from lowwater.plan.context import Context, Links
 from lowwater.plan.properties import Prefilter, by_arrival, choose_prefilters, lftas_as_read, unique_key
 from lowwater.plan.text import Note, place_of
@@ -151,7 +151,7 @@ def plan_texts(
         _, text = statements[name]
         upstream[name] = _upstream(node, name, upstream)
         read = [*upstream[name], name]
-        extra = _extra_inputs(read, statements, context)
+        extra = _extra_inputs(plan, read, statements, context)
         named = _named_inputs(plan, [statements[query][0] for query in read], context)
         named += [(f"query {query}", printed(query)) for query in read]
         texts_of_inputs = [*(["\n".join(text for _, text in extra)] if extra else []), *(text for _, text in named)]
@@ -264,7 +264,13 @@ def _has_property(expr: syntax.Expression) -> bool:
     return isinstance(expr, syntax.Property) or any(_has_property(child) for child in syntax.children(expr))
 
 
-def _extra_inputs(names: Sequence[str], statements: Statements, context: Context) -> list[tuple[str, str]]:
+_WRAPPED_LATER = (ops.Join, ops.FilterJoin, ops.WatchJoin, ops.Running, ops.Sampling)
+"""Operators some of whose clauses the old dialect did not wrap: what they published then is stale."""
+
+
+def _extra_inputs(
+    plan: ops.Node, names: Sequence[str], statements: Statements, context: Context
+) -> list[tuple[str, str]]:
     """Returns further inputs of queries, as (label, text): parameters, declared functions, the dialect."""
     declared = {param.name for name in names for param in getattr(statements[name][0], "params", ())}
     values = [(name, context.params[name]) for name in sorted(declared) if name in context.params]
@@ -272,6 +278,9 @@ def _extra_inputs(names: Sequence[str], statements: Statements, context: Context
     extra += [("a declared function", f"functions {digest}") for digest in context.digests]
     if context.dialect != "lowwater":
         extra.append(("the dialect", f"dialect {context.dialect}"))
+    old = {name for name in names if options(statements[name][0]).get("dialect", context.dialect) == "gigascope"}
+    if any(node.query in old and isinstance(node, _WRAPPED_LATER) for node in ops.walk(plan)):
+        extra.append(("the dialect in all clauses", "every clause wraps"))
     return extra
 
 
