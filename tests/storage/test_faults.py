@@ -183,7 +183,7 @@ def test_a_table_in_the_place_of_another_is_another(root: ObjectPath, monkeypatc
     append_rows(path, row(1))
     assert stored(path) == [("a", 1)]
     objects.delete(objects.below(path))
-    monkeypatch.setattr("lowwater.lake.open_tables.LOOK", 0.0)
+    monkeypatch.setattr(objects, "LOOK", 0.0)
     snapshots.look_again()
     assert open_table(path) is None and read_rows(path, SCHEMA).num_rows == 0
     snapshots.look_again()
