@@ -19,9 +19,9 @@ from lowwater.instants import HOUR, SECOND
 from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.captures import read_captures
+from lowwater.plan import properties
 from lowwater.plan.context import Links
 from lowwater.plan.queryset import plan_texts
-from lowwater.replay import run_command as scratch
 from lowwater.replay.progress import Progress
 from lowwater.replay.run_command import RunRequest, RunResults, run_intervals
 from tests.breadth import examples
@@ -107,7 +107,7 @@ def test_rows_and_accounts_are_those_of_all_intervals(
     captures = [(link, records) for link, records in captures if records]
     whole = gathered(asked(query, None), captures)
     found = gathered(asked(query, interval), captures)
-    with patch.object(scratch, "reached", lambda *_: None):
+    with patch.object(properties, "reached", lambda *_: None):
         every = gathered(asked(query, interval), captures)
     assert rows(found) == rows(every) == rows(whole)
     assert found.accounts == every.accounts
