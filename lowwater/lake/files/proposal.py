@@ -404,11 +404,10 @@ def propose(
     found = files_below(folder) if names is None else names
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         groups = [part for parts in pool.map(read_group, group_names(found)) for part in parts]
-        groups = join_links(groups, read)
-        by_names = {part.group.names: part for part in groups}
-        named_links = name_links(part.group for part in groups)
-        proposed = pool.map(lambda named: _link(read, named, by_names[named.names]), named_links)
-        links = _without_others([link for link in proposed if link is not None])
+    groups = join_links(groups, read)
+    by_names = {part.group.names: part for part in groups}
+    proposed = (_link(read, named, by_names[named.names]) for named in name_links(part.group for part in groups))
+    links = _without_others([link for link in proposed if link is not None])
     if not links:
         reasons = "; ".join(f"{name}: {why}" for name, why in sorted(read.skipped.items())[:3])
         raise ConfigError(
