@@ -59,15 +59,15 @@ class _Dialect:
     def _map(self, node: ops.Map) -> ops.Map:
         node = node.over(self.node(node.input))
         columns = _Columns(node.input.fields)
-        items = tuple(ops.Item(item.name, columns.wrapped(item.expr)) for item in node.items)
+        items = columns.items(node.items)
         fields = _fields(node.fields, items, columns)
-        predicate = columns.wrapped(node.predicate) if node.predicate is not None else None
+        predicate = columns.condition(node.predicate)
         return replace(node, items=items, fields=fields, predicate=predicate)
 
     def _aggregation(self, node: ops.Aggregation) -> ops.Aggregation:
         node = node.over(self.node(node.input))
         rows = _Columns(node.input.fields)
-        keys = tuple(ops.Item(key.name, rows.wrapped(key.expr)) for key in node.keys)
+        keys = rows.items(node.keys)
         key_fields = _fields(node.key_fields, keys, rows)
         over_packets = isinstance(node, ops.Group) and isinstance(node.input, ops.Source)
         aggregates, finish = _aggregates(node.aggregates, rows, over_packets)
@@ -86,7 +86,7 @@ class _Dialect:
         items = tuple(ops.Item(item.name, over(item.expr)) for item in node.items)
         fields = _fields(node.fields, items, groups)
         having = over(node.having) if node.having is not None else None
-        predicate = rows.wrapped(node.predicate) if node.predicate is not None else None
+        predicate = rows.condition(node.predicate)
         grouped = replace(node, keys=keys, key_fields=key_fields, aggregates=aggregates)
         grouped = replace(grouped, items=items, fields=fields, having=having, predicate=predicate)
         if isinstance(grouped, ops.Running):
@@ -100,11 +100,11 @@ class _Dialect:
         """Returns the join, below a Map that replaces the NULL of a missing side by defaults."""
         node = node.over(self.node(node.left), self.node(node.right))
         columns = _of_sides(node.sides)
-        residual = columns.wrapped(node.residual) if node.residual is not None else None
+        residual = columns.condition(node.residual)
         node = replace(node, equalities=_wrapped_pairs(node.equalities, columns), residual=residual)
         missing_sides = {node.right_alias} if node.kind.keeps_left else set()
         missing_sides |= {node.left_alias} if node.kind.keeps_right else set()
-        items = tuple(ops.Item(item.name, columns.wrapped(item.expr)) for item in node.items)
+        items = columns.items(node.items)
         if not missing_sides:
             return replace(node, items=items, fields=_fields(node.fields, items, columns))
         # The join outputs plain columns: the Map above computes expressions over a missing column with its default.
@@ -127,16 +127,16 @@ class _Dialect:
     def _filter_join(self, node: ops.FilterJoin) -> ops.FilterJoin:
         node = node.over(self.node(node.left), self.node(node.right))
         columns = _of_sides(node.sides)
-        items = tuple(ops.Item(item.name, columns.wrapped(item.expr)) for item in node.items)
+        items = columns.items(node.items)
         fields = _fields(node.fields, items, columns)
         return replace(node, keys=_wrapped_pairs(node.keys, columns), items=items, fields=fields)
 
     def _watch_join(self, node: ops.WatchJoin) -> ops.WatchJoin:
         node = node.over(self.node(node.input))
         columns = _of_sides([(node.alias, node.input)], node.columns)
-        items = tuple(ops.Item(item.name, columns.wrapped(item.expr)) for item in node.items)
+        items = columns.items(node.items)
         keys = tuple((columns.wrapped(expr), name) for expr, name in node.keys)
-        residual = columns.wrapped(node.residual) if node.residual is not None else None
+        residual = columns.condition(node.residual)
         return replace(node, keys=keys, residual=residual, items=items, fields=_fields(node.fields, items, columns))
 
 
@@ -279,6 +279,12 @@ class _Columns:
             return _wrap(node, width)
 
         return rewrite(expr, change)
+
+    def condition(self, expr: Expr | None) -> Expr | None:
+        return None if expr is None else self.wrapped(expr)
+
+    def items(self, items: Sequence[ops.Item]) -> tuple[ops.Item, ...]:
+        return tuple(ops.Item(item.name, self.wrapped(item.expr)) for item in items)
 
     def _within_64_bits(self, node: Binary) -> Binary:
         """Returns a product or shift of narrow integers with the same low 32 bits, without overflow of 64 bits."""

@@ -72,7 +72,7 @@ def rows(
 
     options.require_range(start, end)
     options.require_csv(spreadsheet, form)
-    published = as_they_stand(published_rows(lake_to_read(lake), query, start, end, instants), queries)
+    published = published_rows(lake_to_read(lake), query, start, end, instants)
     if limit is None and form == "table":
         limit = SHOWN
     batches = map(with_texts, published.batches(limit))
@@ -83,10 +83,11 @@ def rows(
     count = published.rows if limit is None else min(limit, published.rows)
     if count < published.rows:
         say(f"{count:,} of {published.rows:,} rows; --limit gives more", err=True)
-    for note in published.notes[:NOTES]:
+    notes = as_they_stand(published, queries).notes  # behind the rows, which need not wait for it
+    for note in notes[:NOTES]:
         say(f"note: {note}", err=True)
-    if len(published.notes) > NOTES:
-        say(f"note: and {len(published.notes) - NOTES:,} times more: lowwater status", err=True)
+    if len(notes) > NOTES:
+        say(f"note: and {len(notes) - NOTES:,} times more: lowwater status", err=True)
 
 
 def _table(columns: tuple[str, ...], batches: Iterator[pa.RecordBatch]) -> None:

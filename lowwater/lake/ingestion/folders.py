@@ -32,6 +32,7 @@ from lowwater.lake.ledgers import files as ledger
 from lowwater.lake.ledgers.captures import Captures, CopiedFile, ingested_links, read_captures
 from lowwater.lake.tables import grouped
 from lowwater.limits import LISTED_FOLDERS, LOOK_READ_BYTES, UNCLAIMED_FILES
+from lowwater.link_names import family_of
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.storage.captures import StoredCapture, capture_path, is_address, objects_beside
 from lowwater.storage.untrusted import open_regular
@@ -194,9 +195,8 @@ def _beside(part: str) -> Callable[[str], bool]:
 
 
 SETTLED = 10 * instants.SECOND  # time without a write after which a file counts as complete, ns
-SILENCE = (
-    3600 * instants.SECOND
-)  # shortest silence of a file, ns, for which it does not fall into the intervals within it
+SILENCE = 3600 * instants.SECOND
+"""Shortest silence of a file, ns, for which it does not fall into the intervals within it."""
 
 _BEGINNING = 1 << 16
 _SMALL = 16 << 20
@@ -261,7 +261,7 @@ def record(
     """Keeps what an ingest did: which files it refused, and why, and that those are read which were not. There is no
     commit where nothing is new."""
     told = ledger.told_files(lake)
-    named = link if link in config.links else link.partition("/")[0]
+    named = link if link in config.links else family_of(link)
     news = [each for each in results if _is_news(lake, told.get(ledger.key_of(lake, each.path)), each)]
     if not refused and not news:
         return
@@ -440,7 +440,7 @@ class _Look:
         return rows, left
 
     def _take(self, link: str, captures: Captures) -> None:
-        family = link.partition("/")[0]
+        family = family_of(link)
         names = ("path", "place", "bytes", "ingested_at", "capture", "sha256", "copies", "growing")
         facts = ("smallest", "packets", "compression", "unpacked")
         for path, stored, size, at, capture, sha256, copies, growing, first, packets, packed, unpacked in zip(
@@ -535,7 +535,7 @@ class _Look:
 
     def _capture(self, file: FoundFile, link: str, old: ledger.SeenFile | None) -> _Taken | None:
         """Returns the capture of a link that holds a file as it is now; None without one."""
-        family = link.partition("/")[0]
+        family = family_of(link)
         for capture in self._captures_at(file.path):
             if capture.link == family and (capture.growing or self._is_whole(file, capture)):
                 return capture
@@ -593,7 +593,7 @@ class _Look:
 
     def _same_bytes(self, links: Sequence[str], digests: str) -> tuple[str, str] | None:
         """Returns digest and path of the capture of some links that has the bytes of a file; None without one."""
-        for family in {link.partition("/")[0] for link in links}:
+        for family in {*map(family_of, links)}:
             for sha256 in digests.split():
                 if (path := self._digests.get(family, {}).get(sha256)) is not None:
                     return sha256, path
@@ -711,7 +711,7 @@ class _Look:
         if row.first is None:
             return False
         place, found = ledger.location(self._lake, row.path), (row.packets or 0, row.size)
-        for family in {link.partition("/")[0] for link in row.links}:
+        for family in {*map(family_of, row.links)}:
             for packets, size, packed, places in self._begun.get((family, row.first), ()):
                 of_its_name = any(_PACKED.sub("", each) == place or place.startswith(f"{each}.") for each in places)
                 if (packed and (packets, size) == found) or (of_its_name and packets >= found[0] and size >= found[1]):

@@ -378,8 +378,8 @@ class LedgerFiles:
             grown = "" if not same_path else ": it has grown"
             return f"it begins with all {old.row.bytes:,} bytes of {old.row.path}, which it replaces{grown}"
         declared_alike = new.row.declared is not None and new.row.declared == old.row.declared
-        same_time = declared_alike and not _is_another_part(new, old)
-        if same_path and (same_time or (not declared_alike and _overlap(new.row, old.row) > settings.longest_skew)):
+        overlap = _overlap(new.row, old.row) > settings.longest_skew
+        if same_path and (not _is_another_part(new, old) if declared_alike else overlap):
             return "the file has changed: its packets replace those of what had its name before"
         return None
 

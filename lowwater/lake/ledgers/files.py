@@ -23,6 +23,7 @@ from lowwater.lake import layout, locks, tables
 from lowwater.lake.files.patterns import dated_parts, regex_of, wildcard
 from lowwater.lake.ledgers.captures import Capture, few
 from lowwater.lake.open_tables import cached_value
+from lowwater.link_names import family_of
 from lowwater.storage.captures import capture_path, is_address
 from lowwater.storage.object_paths import ObjectPath
 
@@ -239,7 +240,7 @@ class SeenFile:
             return self.capture == capture and self.written // SECOND != written // SECOND
         # An earlier look found so; no ingest took the file since.
         waits = self.state in (NEW, GROWING) and self.unread and ingested_at < self.seen_at
-        return waits and link in {each.partition("/")[0] for each in self.links}
+        return waits and link in {*map(family_of, self.links)}
 
     def falls_into(self, start: int, end: int) -> bool:
         """Whether records of it may lie in [start, end), ns."""
@@ -309,7 +310,7 @@ def put_seen(lake: layout.Lake, rows: Iterable[SeenFile]) -> int:
 
 def seen_links(link: str) -> tuple[str, str]:
     """Returns the names by which the ledger may know a link: its own, and that of the link of its capture."""
-    return link, link.partition("/")[0]
+    return link, family_of(link)
 
 
 def file_words(row: SeenFile) -> str:

@@ -352,7 +352,7 @@ def _replaced(newest: Iterable[Range], published: Mapping[str, Sequence[ReplayRo
     last = {(row.query, row.interval): row.finished_at for rows in published.values() for row in rows}
     for bounds in others:
         for query, rows in by_start.items():
-            first, end = (bisect_right(rows, (bounds[0] - length, END_OF_TIME)), bisect_right(rows, (bounds[1],)))
+            first, end = bisect_right(rows, (bounds[0] - length, END_OF_TIME)), bisect_right(rows, (bounds[1],))
             since = last.get((query, bounds), 0)
             newer = [(begin, until) for begin, until, at in rows[first:end] if at > since]
             if without([bounds], merged(newer)):

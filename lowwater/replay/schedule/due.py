@@ -52,7 +52,7 @@ def as_they_stand(rows: PublishedRows, queries: Path) -> PublishedRows:
     they were published where their query set cannot be planned. `queries`: as for `statuses`."""
     try:
         job = Job.open(rows.lake.root, rows.query_set, queries)
-        replays = runs.read_replays(rows.lake, rows.query_set)
+        replays = runs.read_replays(rows.lake, rows.query_set, (rows.start, rows.end))
         states = [*intervals.set_status(expected(job, job.captures()), replays, rows.start, rows.end)]
     except LowwaterError:
         return rows
