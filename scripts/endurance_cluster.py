@@ -537,6 +537,7 @@ def main() -> int:
     parser.add_argument("--resident", action="store_true", help="one server of Spark Connect for all lakes")
     parser.add_argument("--victims", nargs="+", choices=VICTIMS, default=[*VICTIMS], help="who is killed; default: all")
     parser.add_argument("--stages", nargs="+", choices=STAGES, default=STAGES, help="when; default: in each")
+    parser.add_argument("--far", action="store_true", help="a second for each write of results, so that publish is long")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="no interval begins after so many")
     parser.add_argument("--seed", type=int, default=None, help="of victims and instants; default: another each time")
     options = parser.parse_args()
@@ -559,7 +560,12 @@ def main() -> int:
     lengths: dict[str, deque[float]] = defaultdict(lambda: deque([3.0], RECENT))
     alone, all_done = threading.Lock(), threading.Barrier(options.lanes)
     with (
-        cluster(folder / "machines", applications=options.lanes, resident=options.resident) as machines,
+        cluster(
+            folder / "machines",
+            applications=options.lanes,
+            resident=options.resident,
+            far=r"/tables/" if options.far else "",
+        ) as machines,
         environment(machines.store()),
     ):
 

@@ -72,6 +72,7 @@ class Cluster:
         packages: folder of Python packages that workers find beside the installed ones; empty for none.
         applications: most Spark applications at once; each has so many cores of each worker.
         resident: whether a server of Spark Connect is a part, which all drivers are clients of.
+        far: pattern of paths of the store to which a write takes a second; empty for none.
     """
 
     folder: Path
@@ -81,6 +82,7 @@ class Cluster:
     packages: str = ""
     applications: int = 1
     resident: bool = False
+    far: str = ""
     _parts: dict[str, psutil.Popen] = field(default_factory=dict, init=False, repr=False)
     _ports: dict[str, int] = field(default_factory=dict, init=False, repr=False)
 
@@ -138,7 +140,7 @@ class Cluster:
         if name == "s3":
             ports = str(self._ports["disk"]), str(self._ports["s3"])
             self._launch("disk", disk_server(self._ports["disk"], self.folder / "objects"))
-            self._launch(name, [sys.executable, "-m", "tests.storage.servers", *ports, "conditions"])
+            self._launch(name, [sys.executable, "-m", "tests.storage.servers", *ports, "conditions", f"far={self.far}"])
             return lambda: all(answers(LOOPBACK, self._ports[part]) for part in ("disk", "s3"))
         if name == "master":
             command = ["--host", "127.0.0.1", "--port", str(self._ports["master"]), "--webui-port", "0"]

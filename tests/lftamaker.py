@@ -88,7 +88,7 @@ def run(
     grain: int = 1,
     cuts: Sequence[int] = (),
 ) -> tuple[dict[str, list[Row]], LinkResult]:
-    """The streams of the LFTAs as lists of rows, fed in batches of the columns that they need."""
+    """The streams of the LFTAs as lists of rows in the order of ticks, fed in batches of the columns that they need."""
     streams: dict[str, list[Row]] = {lfta.name: [] for lfta in lftas}
     lowest = start if read_from is None else read_from
     bounds = Bounds({lfta.name: lowest for lfta in lftas}, start, end, {lfta.name: grain for lfta in lftas})
@@ -101,10 +101,18 @@ def run(
         batches = [chunk.slice(at, batch_rows) for at in range(0, len(chunk), batch_rows)]
         clocks = {"entered": arrivals[first - 1]} if first else {}
         mine = replace(bounds, **clocks, left=arrivals[last - 1] if last < len(needed) else None)
+        found: dict[str, list[Row]] = {lfta.name: [] for lfta in lftas}
         results.append(
-            run_link(lftas, "L", batches, mine, settings, lambda name, out: streams[name].extend(out.to_pylist()))
+            run_link(lftas, "L", batches, mine, settings, lambda name, out: found[name].extend(out.to_pylist()))
         )
+        for name, rows in found.items():
+            streams[name] += by_tick(rows)
     return streams, merge_results(results)
+
+
+def by_tick(stream: list[Row]) -> list[Row]:
+    """The rows of a stream in their order, of which the rows of a tick precede its punctuation (SEMANTICS P5)."""
+    return sorted(stream, key=lambda row: (row["_tick"], row["_kind"] != "row"))
 
 
 def data(stream: list[Row]) -> list[Row]:

@@ -273,6 +273,15 @@ class HourFiles:
 
 # A row group of a stored stream: rows of an LFTA on a link, or of a part of a cut plan.
 
+
+def only_rows(stored: pq.ParquetFile, group: int) -> bool:
+    """Whether the statistics of a row group say that it has data rows alone: nobody then has to read `_kind`, a text a
+    row."""
+    facts = stored.metadata.row_group(group)
+    known = facts.column(stored.schema_arrow.get_field_index("_kind")).statistics
+    return known is not None and known.has_min_max and known.min == known.max == schemas.ROW and not known.null_count
+
+
 PLACE = "_place"
 """Column with the canonical order of a row: the number of its link in the query, and in the lower LINK_BITS its number
 in the stream of the link.
@@ -321,7 +330,9 @@ class Chunk:
             link: number of the link, to add the column PLACE; None to leave it out.
             number: column with the number of the record on its link, for PLACE; empty takes the number of the row.
         """
-        columns = [*names, *([number] if number else []), "_kind", schemas.LAST]
+        alone, inside = only_rows(stored, self.group), first <= self.low and self.high < end
+        tested = [*([] if alone else ["_kind"]), *([] if inside else [schemas.LAST])]
+        columns = [*names, *([number] if number else []), *tested]
         table = stored.read_row_group(self.group, columns=[*dict.fromkeys(columns)])
         if link is not None:
             numbers = table[number] if number else pa.array(np.arange(self.before, self.before + table.num_rows))
@@ -329,8 +340,9 @@ class Chunk:
             names = [*names, PLACE]
         if rows != slice(None):
             table = table.slice(rows.start, rows.stop - rows.start)
-        keep = pc.equal(table["_kind"], schemas.ROW)
-        if self.low < first or self.high >= end:
+        if not alone:
+            table = table.filter(pc.equal(table["_kind"], schemas.ROW))
+        if not inside:
             last = table[schemas.LAST]
-            keep = pc.and_(keep, pc.and_(pc.greater_equal(last, first), pc.less(last, end)))
-        return table.select(names).filter(keep)
+            table = table.filter(pc.and_(pc.greater_equal(last, first), pc.less(last, end)))
+        return table.select(names)

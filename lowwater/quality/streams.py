@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from lowwater import config, errors, instants, processes
 from lowwater.capture.digests import row_digests
 from lowwater.catalog import expr as ex, schemas
+from lowwater.columns.files import only_rows
 from lowwater.lake.tables import quote
 from lowwater.limits import EXAMPLE_ROWS, KEY_DIGESTS
 from lowwater.plan import operators as ops, properties, temporal
@@ -73,8 +74,11 @@ def _check_rows(files: Sequence[Path], start: int, end: int, columns: str) -> St
     ticks, promises = _promises(files)
     rows, totals = 0, [0, 0]
     places: tuple[list[int], list[int]] = [], []
-    for first, batch in _batches(files):
-        is_row = pc.fill_null(pc.equal(batch.column("_kind"), schemas.ROW), False).to_numpy(zero_copy_only=False)
+    for first, batch, alone in _batches(files):
+        is_row = np.ones(batch.num_rows, np.bool_)
+        if not alone:
+            kinds = batch.column("_kind")
+            is_row = pc.fill_null(pc.equal(kinds, schemas.ROW), False).to_numpy(zero_copy_only=False)
         last, tick = _instants(batch.column("_last"), EARLIEST), _instants(batch.column("_tick"), LATEST)
         rows += int(is_row.sum())
         not_owned = is_row & ((last < start) | (last >= end))
@@ -90,7 +94,7 @@ def _check_rows(files: Sequence[Path], start: int, end: int, columns: str) -> St
 def _promises(files: Sequence[Path]) -> tuple[Instants, Instants]:
     """The ticks of the promises, ascending, and the highest promise up to each, ns; at first there is none."""
     ticks, bounds = [np.array([EARLIEST])], [np.array([EARLIEST])]
-    for _, batch in _batches(files):
+    for _, batch, _ in _batches(files, promises=True):
         promises = batch.filter(pc.equal(batch.column("_kind"), schemas.PUNCTUATION))
         ticks.append(_instants(promises.column("_tick"), LATEST))
         bounds.append(_instants(promises.column("_last"), EARLIEST))
@@ -119,14 +123,18 @@ def _differences(file: str, schema: pa.Schema, planned: pa.Schema, others: bool 
     return f"{file}: {'; '.join(parts)}" if parts else ""
 
 
-def _batches(files: Sequence[Path]) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """Yields the number of the batch's first row in the stream, and the control columns of the batch."""
+def _batches(files: Sequence[Path], promises: bool = False) -> Iterator[tuple[int, pa.RecordBatch, bool]]:
+    """Yields the number of the batch's first row in the stream, its control columns, and whether it has data rows alone
+    and so no column `_kind`. `promises`: only the batches that may have promises."""
     first = 0
     for path in files:
         with pq.ParquetFile(path) as file:
-            for batch in file.iter_batches(BATCH, columns=["_kind", "_tick", "_last"]):
-                yield first, batch
-                first += batch.num_rows
+            for group in range(file.num_row_groups):
+                alone = only_rows(file, group)
+                names = ["_tick", "_last", *([] if alone else ["_kind"])]
+                for batch in () if alone and promises else file.iter_batches(BATCH, [group], names):
+                    yield first, batch, alone
+                    first += batch.num_rows
 
 
 def _instants(values: pa.Array, missing: int) -> Instants:
@@ -172,10 +180,11 @@ def distinct_keys(files: Sequence[Path], fields: Sequence[ops.Field], key: Seque
 def _key_columns(files: Sequence[Path], key: Sequence[str]) -> Iterator[pa.RecordBatch]:
     for path in files:
         with pq.ParquetFile(path) as file:
-            for batch in file.iter_batches(columns=[*key, "_kind"]):
-                is_row = pc.equal(batch.column("_kind"), schemas.ROW)
-                # Most files have rows only, and to copy them costs more than their digests.
-                yield (batch if pc.all(is_row).as_py() else batch.filter(is_row)).select(list(key))
+            for group in range(file.num_row_groups):
+                alone = only_rows(file, group)
+                for batch in file.iter_batches(row_groups=[group], columns=[*key, *([] if alone else ["_kind"])]):
+                    rows = batch if alone else batch.filter(pc.equal(batch.column("_kind"), schemas.ROW))
+                    yield rows.select(list(key))
 
 
 MEGABYTES = 256

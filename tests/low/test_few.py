@@ -11,7 +11,7 @@ import pytest
 from lowwater.low import Bounds, LowSettings, run_link
 from lowwater.low.run import _LinkPass
 from lowwater.plan.operators import Lfta
-from tests.lftamaker import SECOND, col, count, lit, make, op, partial, records
+from tests.lftamaker import SECOND, by_tick, col, count, lit, make, op, partial, records
 
 BOUNDS = Bounds({"q": 0}, 0, 1 << 62)
 PACKETS = [{"timestamp": at * SECOND, "len": 60 + at} for at in range(20)]
@@ -39,7 +39,7 @@ def passed(lfta: Lfta, settings: LowSettings) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     batch = records(PACKETS)
     run_link([lfta], "L", [batch], BOUNDS, settings, lambda _, rows: found.extend(rows.to_pylist()), None, len(PACKETS))
-    return found
+    return by_tick(found)
 
 
 def test_few_records_compile_nothing(folder: Path) -> None:

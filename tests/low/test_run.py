@@ -26,8 +26,10 @@ def test_batches_have_the_schema_of_the_stream() -> None:
     found: list[pa.RecordBatch] = []
     bounds = Bounds({"q": 0}, 0, SECOND)
     run_link([QUERY], "L", [records([{"timestamp": 5}])], bounds, PLAIN, lambda _, batch: found.append(batch))
-    assert [batch.schema for batch in found] == [stream_schema(QUERY.fields)]
-    found[0].validate(full=True)
+    assert [batch.column("_kind").to_pylist() for batch in found] == [["row"], ["punctuation"]]
+    for batch in found:
+        assert batch.schema == stream_schema(QUERY.fields)
+        batch.validate(full=True)
 
 
 def test_the_cache_is_the_users_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,7 +24,8 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 BUCKET = "lakes"
 CONTROL = "/__proxy__"
-LATE, HANG = 0.05, 6.0
+DELAYS = {"late": 0.05, "far": 1.0}
+HANG = 6.0
 PACKAGES = Path(sys.prefix) / "s3"
 """Packages of the server, as `make` installs them from `requirements.txt` beside this file."""
 
@@ -153,11 +154,12 @@ def proxied(server: int | str, seed: int = 7) -> Iterator[Proxy]:
             process.kill()
 
 
-def serve(server: str, port: int = 0, conditions: bool = False, seed: int = 7) -> None:
-    """Serves as proxy before a server, and prints its own port."""
+def serve(server: str, port: int = 0, conditions: bool = False, seed: int = 7, far: str = "") -> None:
+    """Serves as proxy before a server, and prints its own port. `far`: pattern of paths to which writes take long."""
     alone, draw = threading.Lock(), random.Random(seed)
     host, _, behind = server.rpartition(":")
-    rules: list[tuple[Rule, list[int]]] = []
+    first = Rule("far", "PUT", far)
+    rules: list[tuple[Rule, list[int]]] = [(first, [first.times, first.after])] if far else []
     seen: list[tuple[str, str, str]] = []
     listed: dict[str, Answer] = {}
 
@@ -223,8 +225,8 @@ def serve(server: str, port: int = 0, conditions: bool = False, seed: int = 7) -
             if fault == "stale" and self.path in listed:
                 self.answer(*listed[self.path])
                 return
-            if fault == "late":
-                time.sleep(LATE)
+            if fault in DELAYS:
+                time.sleep(DELAYS[fault])
             # The server looks at a condition and writes in two steps; a real store does both at once.
             sent = dict(self.headers)
             with alone if self.command in ("PUT", "POST", "DELETE") else nullcontext():
@@ -300,5 +302,5 @@ def serve(server: str, port: int = 0, conditions: bool = False, seed: int = 7) -
 
 
 if __name__ == "__main__":
-    chosen = [int(text.removeprefix("seed=")) for text in sys.argv if text.startswith("seed=")]
-    serve(sys.argv[1], int(sys.argv[2]), "conditions" in sys.argv, *chosen)
+    named = dict(text.split("=", 1) for text in sys.argv[3:] if "=" in text)
+    serve(sys.argv[1], int(sys.argv[2]), "conditions" in sys.argv, int(named.get("seed", 7)), named.get("far", ""))

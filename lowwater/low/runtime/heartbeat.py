@@ -8,7 +8,7 @@ A punctuation is made only if it changes a promised field. Ticks without a row b
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Protocol
@@ -214,9 +214,6 @@ class Heartbeats:
 # Turns rows and promises into Arrow batches, in the stream form of `catalog.schemas`. The last step of `low`:
 # `lfta/<node>/` holds these batches as they are.
 
-_MIN_ROWS_TO_SLICE = 64
-"""With fewer rows per punctuation, one copy puts rows and punctuations in order; else slices do."""
-
 
 @lru_cache(maxsize=8)
 def _constants(rows: int) -> tuple[pa.Array, pa.Array]:
@@ -261,30 +258,3 @@ def punctuation_batch(lfta: ops.Lfta, punctuations: list[PunctuationRun], period
     ]
     values = [pa.array(column, schema.field(at).type) for at, column in enumerate(columns)]
     return pa.record_batch([*values, *control], schema=schema)
-
-
-def in_order(rows: pa.RecordBatch, punctuations: pa.RecordBatch, before: list[int]) -> Iterator[pa.RecordBatch]:
-    """Yields batches in order of emission."""
-    if len(before) * _MIN_ROWS_TO_SLICE > len(rows):
-        yield _interleave(rows, punctuations, before)
-        return
-    begin = 0
-    for k, end in enumerate(before):
-        if end > begin:
-            yield rows.slice(begin, end - begin)
-        yield punctuations.slice(k, 1)
-        begin = end
-    if begin < len(rows):
-        yield rows.slice(begin)
-
-
-def _interleave(rows: pa.RecordBatch, punctuations: pa.RecordBatch, before: list[int]) -> pa.RecordBatch:
-    if len(rows) == 0:
-        return punctuations
-    places = np.array(before, np.int64)
-    order = np.empty(len(rows) + len(places), np.int64)
-    row = np.arange(len(rows))
-    order[row + np.searchsorted(places, row, side="right")] = row
-    order[places + np.arange(len(places))] = len(rows) + np.arange(len(places))
-    unordered = pa.Table.from_batches([rows, punctuations]).combine_chunks().to_batches()[0]
-    return unordered.take(pa.array(order))

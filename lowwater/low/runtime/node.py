@@ -661,10 +661,6 @@ class LftaNode:
             columns = operator.columns(self._host.texts)
             rows = heartbeat.rows_batch(self.lfta, columns, operator.rows.clock(0, size), operator.lasts())
             operator.clear()
-        if punctuations:
-            promises = heartbeat.punctuation_batch(self.lfta, punctuations, self._settings.period)
-            before = [punctuation.before for punctuation in punctuations]
-            for batch in heartbeat.in_order(rows, promises, before) if size else [promises]:
-                self._write(self.lfta.name, batch)
-        elif size:
             self._write(self.lfta.name, rows)
+        if punctuations:
+            self._write(self.lfta.name, heartbeat.punctuation_batch(self.lfta, punctuations, self._settings.period))

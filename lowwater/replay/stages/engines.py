@@ -18,14 +18,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lowwater import errors, threads
 from lowwater.catalog import schemas
 from lowwater.catalog.expr import columns_of
 from lowwater.catalog.time import is_late, ticks_up_to
-from lowwater.columns.files import FEWEST, Choices, DividedWriter
+from lowwater.columns.files import FEWEST, Choices, DividedWriter, only_rows
 from lowwater.high.operators import StateHandover, StoredState
 from lowwater.high.query_runs import HighResult, HighSettings, run_high
 from lowwater.high.runner import Runner
@@ -37,7 +36,7 @@ from lowwater.limits import FRAME_BATCH_ROWS, GROUP_ROWS, SHARED_GROUP_ROWS
 from lowwater.low import Bounds, LinkResult, LowSettings, Policy, compiles, merge_results, needed_columns, run_link
 from lowwater.low.predicate import Predicate
 from lowwater.low.run import LoadCounter, PacketSampling
-from lowwater.low.runtime.heartbeat import PunctuationRun, in_order, punctuation_batch
+from lowwater.low.runtime.heartbeat import PunctuationRun, punctuation_batch
 from lowwater.plan import properties, shares, temporal
 from lowwater.plan.operators import Lfta, LftaInput, Node, Source, walk
 from lowwater.plan.queryset import QueryPlan
@@ -180,8 +179,9 @@ def count_loads(task: LowTask) -> dict[str, LoadCounter]:
 
 
 class StreamWriter:
-    """Writes a stream to a parquet file, collecting small batches into row groups. `keys` may divide its rows by share,
-    from so many rows as `shared` of so long a time as `grain`, ns: its readers begin slices at multiples of it."""
+    """Writes a stream to a parquet file: small batches of rows become row groups, its promises others, whose order is
+    that of their ticks (SEMANTICS P5). `keys` may divide its rows by share, from so many rows as `shared` of so long a
+    time as `grain`, ns: its readers begin slices at multiples of it."""
 
     def __init__(
         self,
@@ -195,23 +195,30 @@ class StreamWriter:
         self.path = folder / f"{name}.parquet"
         options = {"compression": "zstd", "compression_level": 1}
         fewest = min(FEWEST, -(-shared // 8))
-        self._writer = DividedWriter(paths.draft(self.path), schema, keys, GROUP_ROWS, fewest, **options)
+        # A batch has fewer rows than a group, so what waits is one group.
+        self._writer = DividedWriter(paths.draft(self.path), schema, keys, 2 * GROUP_ROWS, fewest, **options)
         self._schema, self._keys, self._grain, self._least = schema, keys, grain, shared
         self._waiting: list[pa.RecordBatch] = []
+        self._promises: list[pa.RecordBatch] = []
         self._rows = 0
         self._epochs: set[int] = set()
 
     def write(self, batch: pa.RecordBatch) -> None:
+        """Takes a batch of data rows, or one of promises."""
+        if batch.column("_kind")[0].as_py() != schemas.ROW:
+            self._promises.append(batch)
+            return
         self._waiting.append(batch)
         self._rows += batch.num_rows
         if self._keys:
-            lasts = batch.column(schemas.LAST).filter(pc.equal(batch.column("_kind"), schemas.ROW)).to_numpy()
-            self._epochs.update((np.unique(lasts) // self._grain).tolist())
+            self._epochs.update((np.unique(batch.column(schemas.LAST).to_numpy()) // self._grain).tolist())
         if self._rows >= (SHARED_GROUP_ROWS if self._shared else GROUP_ROWS):
             self._flush()
 
     def close(self) -> None:
         self._flush()
+        if self._promises:
+            self._writer.write(pa.Table.from_batches(self._promises, self._schema), divided=False)
         self._writer.close()
         paths.put(self.path)
 
@@ -222,13 +229,7 @@ class StreamWriter:
 
     def _flush(self) -> None:
         if self._waiting:
-            table = pa.Table.from_batches(self._waiting, self._schema)
-            if self._shared:
-                is_row = pc.equal(table["_kind"], schemas.ROW)
-                self._writer.write(table.filter(is_row))
-                table = table.filter(pc.invert(is_row))
-            if table.num_rows:
-                self._writer.write(table, divided=False)
+            self._writer.write(pa.Table.from_batches(self._waiting, self._schema), self._shared)
         self._waiting, self._rows = [], 0
         self._epochs.clear()
 
@@ -381,16 +382,17 @@ def _near(outcome: LowOutcome) -> LowOutcome:
 def _promises(paths: Sequence[Path]) -> Promises:
     runs: list[tuple[int, int, int, int]] = []
     names = ["_tick", "_until", "_period", "_last"]
-    for batch in _batches(paths, ["_kind", *names]):
-        marks = batch.filter(pc.not_equal(batch["_kind"], schemas.ROW))
-        runs += zip(*(marks[name].to_pylist() for name in names), strict=True)
+    for batch in _batches(paths, False, names):
+        runs += zip(*(batch[name].to_pylist() for name in names), strict=True)
     return Promises.of(runs)
 
 
-def _batches(paths: Sequence[Path], columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+def _batches(paths: Sequence[Path], rows: bool, columns: list[str] | None = None) -> Iterator[pa.RecordBatch]:
+    """Yields the data rows of streams of this stage, or their promises, which are in row groups of their own."""
     for path in paths:
         with pq.ParquetFile(path) as file:
-            yield from file.iter_batches(columns=list(columns))
+            groups = [group for group in range(file.num_row_groups) if only_rows(file, group) == rows]
+            yield from file.iter_batches(row_groups=groups, columns=columns)
 
 
 def _demand(plan: Node, files: Mapping[StreamName, Sequence[Path]], promises: Mapping[StreamName, Promises]) -> Demand:
@@ -398,9 +400,8 @@ def _demand(plan: Node, files: Mapping[StreamName, Sequence[Path]], promises: Ma
     read = [(lfta.name, link) for lfta in leaves.values() for link in lfta.links]
     demand = Demand(plan, {name: promises[name] for name in read} if len(read) > 1 else {})
     for name in demand.promises:
-        for batch in _batches(files[name], ["_kind", "_last"]):
-            rows = batch.filter(pc.equal(batch["_kind"], schemas.ROW))
-            demand.add(name[0], rows["_last"].to_numpy())
+        for batch in _batches(files[name], True, ["_last"]):
+            demand.add(name[0], batch["_last"].to_numpy())
     return demand
 
 
@@ -417,34 +418,20 @@ def _thin_file(lfta: Lfta, path: Path, staying: StayingTicks, promises: Promises
     """Rewrites a file whose first promise has this number; returns the number after its last promise."""
     folder = path.with_suffix(".demand")
     sink = StreamWriter(folder, path.stem, properties.stream_schema(lfta.fields))
-    with pq.ParquetFile(path) as file:
-        for batch in file.iter_batches():
-            is_row = np.asarray(pc.equal(batch["_kind"], schemas.ROW))
-            marks = np.flatnonzero(~is_row)
-            before = {number + at: int(place) - at for at, place in enumerate(marks)}
-            punctuation = [_part(promises, staying[at], at, rows) for at, rows in before.items() if at in staying]
-            for part in _joined(lfta, batch.filter(pa.array(is_row)), punctuation, promises):
-                sink.write(part)
-            number += len(marks)
+    for batch in _batches([path], True):
+        sink.write(batch)
+    after = number + sum(batch.num_rows for batch in _batches([path], False, ["_kind"]))
+    if kept := [_part(promises, staying[at], at) for at in range(number, after) if at in staying]:
+        sink.write(punctuation_batch(lfta, kept, int(promises.period.max())))
     sink.close()
     os.replace(sink.path, path)
     folder.rmdir()
-    return number
+    return after
 
 
-def _part(promises: Promises, ticks: tuple[int, int], run: int, before: int) -> PunctuationRun:
+def _part(promises: Promises, ticks: tuple[int, int], run: int) -> PunctuationRun:
     """The part of a run of promises between two ticks."""
-    return PunctuationRun(before, int(promises.promise[run]) + ticks[0] - int(promises.first[run]), *ticks)
-
-
-def _joined(
-    lfta: Lfta, rows: pa.RecordBatch, punctuation: list[PunctuationRun], promises: Promises
-) -> Iterator[pa.RecordBatch]:
-    if not punctuation:
-        yield from [rows] if rows.num_rows else []
-        return
-    batch = punctuation_batch(lfta, punctuation, int(promises.period.max()))
-    yield from in_order(rows, batch, [part.before for part in punctuation])
+    return PunctuationRun(0, int(promises.promise[run]) + ticks[0] - int(promises.first[run]), *ticks)
 
 
 def _counted(outcome: LowOutcome, spared: Mapping[StreamName, int]) -> LowOutcome:
