@@ -43,8 +43,12 @@ class SenderCounts:
         return int(self._counts.num_rows)
 
     def add(self, sources: pa.Table) -> None:
-        """Counts records by the columns SOURCE, of 64 bits and without NULL."""
-        parts = [self._counts, _grouped(sources, ([], "count_all"))]
+        """Counts records by the columns SOURCE; those without a source do not count."""
+        # Groups are few, so they are brought into one form, and not the records.
+        grouped = _grouped(sources, ([], "count_all"))
+        grouped = grouped.filter(grouped.column(SOURCE[-1]).is_valid())
+        words = [grouped.column(name).fill_null(0).cast(pa.int64()) for name in grouped.column_names]
+        parts = [self._counts, pa.table(words, self._counts.schema)]
         self._counts = _grouped(pa.concat_tables(parts), ("records", "sum"))
         if len(self) > self._most:
             self._counts = self._busiest(self._most // 2)
@@ -85,11 +89,9 @@ class LinkProfile:
         arrivals = np.concatenate([[self._clock], mine.column("arrival").to_numpy()])
         self._silence = max(self._silence, int(np.diff(arrivals).max()))
         self._clock = int(arrivals[-1])
-        sourced = mine.select(SOURCE).filter(mine.column(SOURCE[-1]).is_valid())
-        words = [sourced.column(name).fill_null(0).cast(pa.int64()) for name in SOURCE]
-        self._sources.add(pa.table(words, names=SOURCE))
-        self.addressed += sourced.num_rows
-        size = pc.sum(mine.column("len").cast(pa.int64())).as_py()
+        self._sources.add(pa.table(mine.select(SOURCE)))
+        self.addressed += mine.num_rows - mine.column(SOURCE[-1]).null_count
+        size = pc.sum(mine.column("len")).as_py()
         if size is not None:
             self.bytes = (self.bytes or 0) + size
 
