@@ -604,15 +604,21 @@ def _statistics(file: DataFile) -> str:
 def table_dataset(path: PurePath, table: DeltaTable) -> pads.Dataset:
     """Returns an open table as an Arrow dataset, which reads by Arrow's own files. Delta's files are Python objects,
     which Arrow's threads may still hold when the interpreter is gone: the process would abort."""
-    names = files_of(table).column("path").to_pylist()  # none lies elsewhere
-    known = [] if isinstance(path, ObjectPath) else [unquote(name) for name in names]  # of a store, `fetch_rows` looks
-    folder = fs.SubTreeFileSystem(str(paths.local_table(path, known)), fs.LocalFileSystem())
-    return table.to_pyarrow_dataset(filesystem=folder)
+    files = files_of(table)  # none lies elsewhere
+    if isinstance(path, ObjectPath):  # `fetch_rows` looks at the bounds of files, of which each takes a millisecond
+        return table.to_pyarrow_dataset(
+            filesystem=fs.SubTreeFileSystem(str(paths.local_table(path, [])), fs.LocalFileSystem())
+        )
+    keys = [name for name in files.column_names if name.startswith("partition.")]
+    columns = [(pc.field(key.removeprefix("partition.")), files.column(key).to_pylist()) for key in keys]
+    names = enumerate(files.column("path").to_pylist())
+    parts = [(name, all_of(key == values[at] for key, values in columns)) for at, name in names]
+    return files_dataset(path, parts, pa.schema(table.schema().to_arrow()))
 
 
 def files_dataset(path: PurePath, files: Iterable[tuple[str, Any]], schema: pa.Schema) -> pads.Dataset:
     """Returns some files of a table as an Arrow dataset: path of each in the log, and expression of the values of
-    its partition. That of the whole table takes a millisecond for each file."""
+    its partition."""
     import pyarrow.dataset as pads
 
     parts = [(unquote(name), partition) for name, partition in files]  # the log writes paths as URLs

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import io
 import json
 from collections import Counter
@@ -837,6 +838,11 @@ def _of_text(path: Path, sample: TextSample) -> tuple[str, TextOptions, SniffedC
     first = sample.pieces[0]
     if not first.strip():
         raise CaptureError(f"{path}: has no records", "wait until it has some, or leave it out")
+    if first.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise CaptureError(
+            f"{path}: is text in UTF-16, and texts are read as UTF-8",
+            "write it again, such as `iconv -f utf-16 -t utf-8 OLD > NEW` does",
+        )
     if b"\0" in first[: 1 << 16]:
         raise CaptureError(f"{path}: is no text, no parquet file and no capture", "leave it out")
     if first.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{") and (objects := json_columns(sample)) is not None:
