@@ -22,6 +22,7 @@ from lowwater.replay.stages.inputs import LowInputs
 from lowwater.threads import each_on_threads
 from tests.breadth import examples
 from tests.capturemaker import pcap_bytes
+from tests.lftamaker import by_tick
 from tests.replay.test_sampling import BEGIN, SECONDS, packets
 
 SECOND = 1_000_000_000
@@ -52,10 +53,10 @@ def pass_of(inputs: LowInputs, folder: Path, task_packets: int) -> LowResult:
 
 
 def content(inputs: LowInputs, result: LowResult) -> dict[str, Any]:
-    """Per LFTA the sums of its groups, or its rows in their order; its files are one stream of promises kept."""
+    """Per LFTA the sums of its groups, or its rows in their order; its files are one stream of promises kept (P5)."""
     found: dict[str, Any] = {}
     for lfta in inputs.plan.lftas:
-        rows = [row for path in result.files[lfta.name, "a"] for row in pq.read_table(path).to_pylist()]
+        rows = [row for path in result.files[lfta.name, "a"] for row in by_tick(pq.read_table(path).to_pylist())]
         promise, tick = -1, -1
         for row in rows:
             assert row["_tick"] >= tick
