@@ -537,7 +537,7 @@ def main() -> int:
     parser.add_argument("--resident", action="store_true", help="one server of Spark Connect for all lakes")
     parser.add_argument("--victims", nargs="+", choices=VICTIMS, default=[*VICTIMS], help="who is killed; default: all")
     parser.add_argument("--stages", nargs="+", choices=STAGES, default=STAGES, help="when; default: in each")
-    parser.add_argument("--far", action="store_true", help="a second for each write of results, so that publish is long")
+    parser.add_argument("--far", action="store_true", help="a second for each write of results: publish takes longer")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="no interval begins after so many")
     parser.add_argument("--seed", type=int, default=None, help="of victims and instants; default: another each time")
     options = parser.parse_args()

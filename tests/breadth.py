@@ -1,5 +1,5 @@
-"""How many examples a test has: random ones one in five of what it says in `make test`, fewer in `make test-fast`; of a
-table of cases some with each push, and all each night."""
+"""How many examples a test has: random ones one in seven of what it says in `make test`, fewer in `make test-fast`;
+of a table of cases some with each push, and all each night."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import settings
 T = TypeVar("T")
 USUAL = 50
 """Examples of a test that does not say how many, where each test has what it says."""
-IN_SUITE = 10
+IN_SUITE = 7
 """Examples of such a test in `make test`."""
 FEWEST = 3
 

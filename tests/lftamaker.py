@@ -101,12 +101,10 @@ def run(
         batches = [chunk.slice(at, batch_rows) for at in range(0, len(chunk), batch_rows)]
         clocks = {"entered": arrivals[first - 1]} if first else {}
         mine = replace(bounds, **clocks, left=arrivals[last - 1] if last < len(needed) else None)
-        found: dict[str, list[Row]] = {lfta.name: [] for lfta in lftas}
-        results.append(
-            run_link(lftas, "L", batches, mine, settings, lambda name, out: found[name].extend(out.to_pylist()))
-        )
-        for name, rows in found.items():
-            streams[name] += by_tick(rows)
+        found: list[tuple[str, pa.RecordBatch]] = []
+        results.append(run_link(lftas, "L", batches, mine, settings, lambda *out, to=found: to.append(out)))
+        for lfta in lftas:
+            streams[lfta.name] += by_tick([row for name, out in found if name == lfta.name for row in out.to_pylist()])
     return streams, merge_results(results)
 
 

@@ -215,6 +215,7 @@ def test_looks_take_the_late_capture_and_run_its_hour(platform: Platform) -> Non
     assert table_rows(platform.lake, "late_flows", START + HOUR, END) != []
 
 
+@pytest.mark.nightly
 def test_a_warning_waits_for_a_human(platform: Platform) -> None:
     """With `approval` an interval whose audit warns is not published before somebody says so; others do not ask."""
     cut = START + HOUR
@@ -247,6 +248,7 @@ def test_a_warning_waits_for_a_human(platform: Platform) -> None:
     assert states(platform, "careful")[cut, "careful_flows"] == "incomplete"
 
 
+@pytest.mark.nightly
 def test_the_webhook_is_told_of_deadlines_and_failures(platform: Platform) -> None:
     def told(kind: str) -> list[dict[str, str]]:
         return [each for each in platform.told if each["kind"] == kind and each["dag"] == "replay_careful"]
@@ -258,6 +260,7 @@ def test_the_webhook_is_told_of_deadlines_and_failures(platform: Platform) -> No
     assert warning["text"].startswith("careful 2026-01-01 01:00:00") and "incomplete" in warning["text"]
 
 
+@pytest.mark.nightly
 def test_the_webhook_is_told_a_digest(platform: Platform) -> None:
     platform.home.ask("POST", "dags/lowwater_digest/dagRuns", {"logical_date": None})
     assert wait(lambda: [each for each in platform.told if each["kind"] == "digest"], 120, 1.0), platform.told
@@ -265,6 +268,7 @@ def test_the_webhook_is_told_a_digest(platform: Platform) -> None:
     assert "careful: 1 done, 1 incomplete" in digest.splitlines()
 
 
+@pytest.mark.nightly
 def test_maintenance(platform: Platform) -> None:
     before = table_rows(platform.lake, "careful_flows")
     (platform.lake / "_work" / "dead").mkdir()

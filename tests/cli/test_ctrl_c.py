@@ -18,6 +18,7 @@ from lowwater.cli.main import cli
 from lowwater.replay.schedule import backfill as backfills
 from lowwater.replay.schedule.backfill import BackfillListener
 from lowwater.replay.schedule.due import Due, DueSelection, due, open_jobs
+from tests.breadth import each_push
 from tests.capturemaker import pcap_bytes, tcp
 from tests.replay.support import lowwater
 
@@ -83,7 +84,7 @@ STOPPED = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("command", STOPPED)
+@pytest.mark.parametrize("command", each_push(STOPPED, 3))
 def test_a_stopped_process_leaves_nothing_and_says_how_to_go_on(command: str, lake: Path, tmp_path: Path) -> None:
     """A signal goes to the whole group of processes, as from a terminal; each one waits for a line of the process."""
     stage, again, told = STOPPED[command]

@@ -10,6 +10,7 @@ from lowwater.errors import QueryError, QueryErrors, UnsupportedError
 from lowwater.gsql.parser import MAX_ERRORS, parse
 from lowwater.gsql.printer import print_file
 from lowwater.limits import EXPRESSION_DEPTH as MAX_DEPTH, QUERY_BYTES
+from tests.breadth import each_push
 from tests.gsql import gsql_cases
 
 ERRORS = gsql_cases.GOLDEN / "errors"
@@ -52,7 +53,7 @@ NESTERS: dict[str, Callable[[int], str]] = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("nester", NESTERS)
+@pytest.mark.parametrize("nester", each_push(NESTERS, 3))
 def test_depth_is_bounded(nester: str) -> None:
     nest = NESTERS[nester]
     tree = parse(f"SELECT {nest(MAX_DEPTH // 2 - 1 if nester == 'CASE' else MAX_DEPTH - 1)} FROM R")

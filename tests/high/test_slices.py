@@ -31,7 +31,7 @@ from lowwater.plan.properties import value_schema
 from lowwater.plan.temporal import END_OF_TIME, INT64_MAX, Step, Temporal
 from lowwater.stream.values import Faults, compile_expr
 from tests import natives
-from tests.breadth import examples
+from tests.breadth import each_push, examples
 from tests.high.plans import COUNT, group, join, joined, select, sum_of
 from tests.high.streams import FLOWS, SECOND, Row, binary, column, epoch, flows, leaf, number, order, write_stream
 from tests.low.test_expressions import EDGES
@@ -286,7 +286,7 @@ def plans() -> dict[str, Node]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", list(plans()))
+@pytest.mark.parametrize("name", each_push(plans(), 2))
 @settings(max_examples=examples(25))
 @given(seed=st.integers(0, 1 << 30))
 def test_rows_and_counts_do_not_depend_on_the_slices(

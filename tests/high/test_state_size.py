@@ -12,6 +12,7 @@ from lowwater.plan.context import Links
 from lowwater.plan.operators import LftaInput, walk
 from lowwater.plan.queryset import plan_texts
 from lowwater.plan.temporal import CLOCK
+from tests.breadth import each_push
 from tests.high.streams import SECOND, Row, read_stream, write_stream
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ def test_rows_do_not_depend_on_how_many_are_kept_in_memory(
     assert found[0] == found[1] and found[0][0]
 
 
-@pytest.mark.parametrize("name", QUERIES)
+@pytest.mark.parametrize("name", each_push(QUERIES, 2))
 def test_peak_state_of_every_operator_is_that_of_an_hour(name: str, runner: Runner, tmp_path: Path) -> None:
     plan = plan_texts([("q.gsql", QUERIES[name])], Links(("main1", "main2")), 1).queries[0].high
     leaves = {each.lfta.name: each for each in walk(plan) if isinstance(each, LftaInput)}

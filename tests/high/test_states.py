@@ -107,7 +107,7 @@ def chained(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [each for each in QUERIES if each != "above"])
+@pytest.mark.parametrize("name", each_push([each for each in QUERIES if each != "above"], 2))
 @settings(max_examples=examples(2))
 @given(seed=st.integers(0, 1 << 30))
 def test_rows_counts_and_states_of_a_chain_do_not_depend_on_the_shares(

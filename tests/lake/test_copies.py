@@ -32,6 +32,7 @@ from lowwater.lake.packets import (
 from lowwater.lake.run_inputs import dropped_duplicates, link_inputs, outdated
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.quality.links import scan_link
+from tests.breadth import each_push
 from tests.capturemaker import Record, pcap_bytes, udp
 from tests.database import database
 from tests.lake.support import BASE
@@ -102,7 +103,7 @@ def rows(read: LinkRead, dropped: DroppedCopies | None = None) -> list[tuple[int
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", each_push(range(6), 3))
 def test_copies_are_those_of_a_self_join_over_all_frames(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:

@@ -12,6 +12,7 @@ from benchmarks import bench_store as bench
 from lowwater.instants import HOUR
 from lowwater.lake.layout import MEASURES, open_lake
 from lowwater.storage import paths
+from tests.breadth import each_push
 from tests.replay.support import lowwater
 
 pytestmark = pytest.mark.slow
@@ -91,7 +92,8 @@ def test_joins_and_clean_ups_of_every_table_change_nothing(lake: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "act"), [*((kind, "delete") for kind in TABLES), ("captures", "restore"), ("replays", "restore")]
+    ("kind", "act"),
+    each_push([*((kind, "delete") for kind in TABLES), ("captures", "restore"), ("replays", "restore")], 3),
 )
 def test_rows_that_are_taken_away_come_back_or_are_not_needed(lake: Path, kind: str, act: str) -> None:
     before, found = rows(lake), places(lake)

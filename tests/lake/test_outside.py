@@ -179,9 +179,7 @@ CASES = int(os.environ.get("LOWWATER_ACCOUNTS", "16"))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "seed", [pytest.param(seed, marks=[pytest.mark.slow] if seed > 4 else []) for seed in range(CASES)]
-)
+@pytest.mark.parametrize("seed", each_push(range(CASES), 2))
 def test_the_numbers_add_up_whatever_is_set(tmp_path: Path, seed: int) -> None:
     """Names, clocks, gaps and settings at random."""
     dice = random.Random(seed)

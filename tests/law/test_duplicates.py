@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from lowwater.config import Config, Duplicates
-from tests.breadth import some
+from tests.breadth import each_push, some
 from tests.law import compare
 from tests.law.cases import Case, case
 from tests.law.compare import REFERENCE
@@ -100,7 +100,7 @@ def test_worlds_have_copies_of_every_kind() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", some(range(CASES), 2))
+@pytest.mark.parametrize("seed", each_push(some(range(CASES), 2), 2))
 def test_rows_of_the_reference_engine_are_of_packets_that_are_no_copies(seed: int) -> None:
     run, _ = accepted(copied_case(seed), REFERENCE)
     if run.asked:

@@ -11,6 +11,7 @@ import pytest
 
 from lowwater.errors import QueryError
 from lowwater.plan.operators import Join, JoinKind, walk
+from tests.breadth import each_push
 from tests.law.cases import Case
 from tests.law.compare import PROCESS, REFERENCE, plan_of
 from tests.law.fuzz import check
@@ -34,13 +35,13 @@ def across(seed: int) -> Case:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", CHAINS)
+@pytest.mark.parametrize("seed", each_push(CHAINS, 3))
 def test_chains_of_joins(seed: int, runner: Runner) -> None:
     assert check(chain(seed), PROCESS, runner) > 0
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", ACROSS)
+@pytest.mark.parametrize("seed", each_push(ACROSS, 3))
 def test_functions_of_both_sides(seed: int, runner: Runner) -> None:
     assert check(across(seed), PROCESS, runner) > 0
 

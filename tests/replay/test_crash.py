@@ -34,6 +34,7 @@ STARTS, DIES = 400.0, 300.0
 """Seconds that a session may take to reach `high` on a busy machine, and its processes to end after the kill."""
 
 
+@pytest.mark.nightly
 def test_kill_during_high_then_retry(published: Path, lake: Path, runner: Runner) -> None:
     log = lake.parent / "killed.log"
     temporary = lake.parent / "tmp"

@@ -20,7 +20,7 @@ from lowwater.lake.tables import open_table
 from lowwater.replay.job import Job
 from lowwater.replay.schedule.backfill import backfill
 from lowwater.replay.schedule.due import DueSelection, due
-from tests.breadth import some
+from tests.breadth import each_push, some
 from tests.capturemaker import pcap_bytes, tcp
 from tests.replay.support import lowwater
 
@@ -134,7 +134,14 @@ def test_every_packet_is_of_a_link_in_its_life_and_the_plan_names_it(
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "layout",
-    [("one folder", "dated", "one file"), ("one folder", "dated", "-G 900"), ("nine folders", "undated", "-C")],
+    each_push(
+        [
+            (("one folder", "dated", "-G 900"),),
+            (("one folder", "dated", "one file"),),
+            (("nine folders", "undated", "-C"),),
+        ],
+        3,
+    ),
     ids=ids,
 )
 def test_every_packet_is_published_or_named(tmp_path: Path, layout: tuple[str, str, str], runner: Runner) -> None:

@@ -15,6 +15,7 @@ import pytest
 
 from lowwater.instants import SECOND
 from lowwater.lake.layout import open_lake
+from tests.breadth import each_push
 from tests.capture.test_heads import fnv
 from tests.capturemaker import Record, pcap_bytes, tcp, udp
 from tests.replay.support import lowwater
@@ -97,7 +98,7 @@ CASES = [(1.0, 0, None), (0.3, 0, None), (0.3, 7, None), (1.0, 0, 12), (0.6, 3, 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize(("rate", "seed", "budget"), CASES)
+@pytest.mark.parametrize(("rate", "seed", "budget"), each_push(CASES, 2))
 def test_the_packets_that_are_taken(tmp_path: Path, rate: float, seed: int, budget: int | None, engine: str) -> None:
     records = packets(seed + 1)
     capture, query, links = tmp_path / "a.pcap", tmp_path / "q.gsql", tmp_path / "links.toml"

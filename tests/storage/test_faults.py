@@ -21,6 +21,7 @@ from lowwater.limits import STORE_PATIENCE
 from lowwater.storage import objects, objects as snapshots, paths
 from lowwater.storage.failures import store_error
 from lowwater.storage.object_paths import ObjectPath
+from tests.breadth import each_push
 from tests.capturemaker import pcap_bytes, udp
 from tests.lake.test_joining import row
 from tests.storage.faults import SCHEMA, as_another_process, stored, try_seed
@@ -36,21 +37,24 @@ def test_no_row_is_lost_or_twice_in_a_bad_hour(root: ObjectPath, proxy: Proxy, s
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "rule",
-    [
-        Rule("409", "PUT", r"_delta_log/0+\.json", times=2),
-        Rule("412", "PUT", r"_delta_log/0+\.json", times=2),
-        Rule("429", times=4),
-        Rule("500", times=4),
-        Rule("503", times=4),
-        Rule("hang", "PUT", r"_delta_log/0+1\.json", times=1),
-        Rule("hang", "GET", r"\.parquet", times=1),
-        Rule("slow", "GET", r"\.parquet", times=1),
-        Rule("reset", times=4),
-        Rule("cut", "GET", times=5),
-        Rule("lost", "PUT", times=3),
-        Rule("twice", "PUT"),
-        Rule("stale", "GET", "list-type"),
-    ],
+    each_push(
+        [
+            Rule("409", "PUT", r"_delta_log/0+\.json", times=2),
+            Rule("412", "PUT", r"_delta_log/0+\.json", times=2),
+            Rule("429", times=4),
+            Rule("500", times=4),
+            Rule("503", times=4),
+            Rule("hang", "PUT", r"_delta_log/0+1\.json", times=1),
+            Rule("hang", "GET", r"\.parquet", times=1),
+            Rule("slow", "GET", r"\.parquet", times=1),
+            Rule("reset", times=4),
+            Rule("cut", "GET", times=5),
+            Rule("lost", "PUT", times=3),
+            Rule("twice", "PUT"),
+            Rule("stale", "GET", "list-type"),
+        ],
+        3,
+    ),
     ids=lambda rule: f"{rule.fault} {rule.method}",
 )
 def test_a_fault_that_passes_ends_no_command(
