@@ -420,7 +420,7 @@ def _thin_file(lfta: Lfta, path: Path, staying: StayingTicks, promises: Promises
     sink = StreamWriter(folder, path.stem, properties.stream_schema(lfta.fields))
     for batch in _batches([path], True):
         sink.write(batch)
-    after = number + sum(batch.num_rows for batch in _batches([path], False, ["_kind"]))
+    after: int = number + sum(batch.num_rows for batch in _batches([path], False, ["_kind"]))
     if kept := [_part(promises, staying[at], at) for at in range(number, after) if at in staying]:
         sink.write(punctuation_batch(lfta, kept, int(promises.period.max())))
     sink.close()
