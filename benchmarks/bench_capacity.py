@@ -30,7 +30,7 @@ from benchmarks.capacity import FIGURES, STAGES
 from lowwater.instants import HOUR, format_instant, parse_instant
 from lowwater.storage import paths
 from lowwater.storage.object_paths import ObjectPath
-from tests.storage.servers import BUCKET, LATE, Proxy, Rule, proxied, s3_server
+from tests.storage.servers import BUCKET, DELAYS, Proxy, Rule, proxied, s3_server
 
 ROOT = Path(__file__).resolve().parents[1]
 START = parse_instant("2026-01-01T00:00:00Z")
@@ -179,7 +179,7 @@ def main() -> None:
         keys = {"AWS_ACCESS_KEY_ID": "capacity", "AWS_SECRET_ACCESS_KEY": "capacity", "AWS_REGION": "us-east-1"}
         os.environ.update({**keys, "AWS_ENDPOINT_URL": proxy.url})
         measure(hours[0], Variant(2), proxy, folder / "queries")  # compiles what is not compiled yet
-        for variant in (Variant(1), Variant(2), Variant(2, LATE)):
+        for variant in (Variant(1), Variant(2), Variant(2, DELAYS["late"])):
             for hour, size in zip(hours, sizes, strict=True):
                 if any((run["cores"], run["late"]) == (variant.cores, variant.late) for run in size["runs"]):
                     continue
