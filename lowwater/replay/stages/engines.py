@@ -195,7 +195,7 @@ class StreamWriter:
         self.path = folder / f"{name}.parquet"
         options = {"compression": "zstd", "compression_level": 1}
         fewest = min(FEWEST, -(-shared // 8))
-        # A batch has fewer rows than a group, so what waits is one group.
+        # What waits is one group, and not one and a small rest, unless the batches of a large table are larger.
         self._writer = DividedWriter(paths.draft(self.path), schema, keys, 2 * GROUP_ROWS, fewest, **options)
         self._schema, self._keys, self._grain, self._least = schema, keys, grain, shared
         self._waiting: list[pa.RecordBatch] = []
@@ -207,6 +207,8 @@ class StreamWriter:
         """Takes a batch of data rows, or one of promises."""
         if batch.column("_kind")[0].as_py() != schemas.ROW:
             self._promises.append(batch)
+            if sum(map(len, self._promises)) >= GROUP_ROWS:
+                self._promise()
             return
         self._waiting.append(batch)
         self._rows += batch.num_rows
@@ -217,8 +219,7 @@ class StreamWriter:
 
     def close(self) -> None:
         self._flush()
-        if self._promises:
-            self._writer.write(pa.Table.from_batches(self._promises, self._schema), divided=False)
+        self._promise()
         self._writer.close()
         paths.put(self.path)
 
@@ -232,6 +233,11 @@ class StreamWriter:
             self._writer.write(pa.Table.from_batches(self._waiting, self._schema), self._shared)
         self._waiting, self._rows = [], 0
         self._epochs.clear()
+
+    def _promise(self) -> None:
+        if self._promises:
+            self._writer.write(pa.Table.from_batches(self._promises, self._schema), divided=False)
+        self._promises = []
 
 
 def by_link(lftas: Sequence[Lfta]) -> dict[str, tuple[Lfta, ...]]:
