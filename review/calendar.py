@@ -136,7 +136,7 @@ def _instants(snapshot: Snapshot) -> list[int]:
 def set_calendar(name: str, length: int, intervals: Sequence[Interval], end: int) -> Calendar:
     """Builds the calendar of a query set. `end`: end of the month, ns since the epoch: a stretch of intervals is drawn
     up to there."""
-    columns = max(1, DAY // length) if length <= DAY else 1
+    columns = -(-DAY // length)  # of 7 hours, four begin on some days
     rows: dict[int, list[Cell | None]] = {}
     counts: Counter[str] = Counter()
     for interval in intervals:

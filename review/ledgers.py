@@ -63,6 +63,7 @@ class Interval:
     reason: str  # why the interval is not done; empty if it is
     rows: int | None  # number of published rows of all queries; None without a publication
     intervals: int = 1  # number of the intervals: more than one in a stretch without records (I3), which runs as one
+    by_audit: bool = False  # whether the reason is what its newest audit says
 
     @property
     def key(self) -> Key:
@@ -216,11 +217,12 @@ def _part(snapshot: Snapshot, start: int, end: int) -> Part:
 def _interval(key: Key, rows: Sequence[StatusRow], audit: IntervalAudit | None) -> Interval:
     first = gravest(rows)
     state, reason = first.shown, first.why
-    if audit is not None and audit.messages and (state == FAILED or (audit.verdict == WARNED and state == "done")):
-        state = FAILED if state == FAILED else WARNED
+    by_audit = audit is not None and bool(audit.messages) and audit.says(state, reason)
+    if audit is not None and by_audit:
+        state = audit.verdict
         reason = "; ".join(message.replace(f", {audit.interval}", "") for _, message in audit.brief)
     visible = [row.rows for row in rows if row.rows is not None]
-    return Interval(*key, state, reason, sum(visible) if visible else None, first.intervals)
+    return Interval(*key, state, reason, sum(visible) if visible else None, first.intervals, by_audit)
 
 
 def _running(interval: Interval, held: Mapping[str, Mapping[tuple[int, int], str]]) -> Interval:

@@ -111,7 +111,7 @@ def overview_verdict(
     bounds = {"start": format_instant(first.start), "end": format_instant(first.end)}
     address = f"interval/{safe_name(first.query_set)}/{interval_label(first.start, first.end)}.html"
     audit = audits.get(first.key)
-    failures = audit.failures if audit is not None and state == FAILED else ()
+    failures = audit.failures if audit is not None and state == FAILED and first.by_audit else ()
     reason = headline(failures[0].messages, failures[0].title) if failures else first.reason
     mine = [interval for interval in worst if interval.query_set == first.query_set]
     act = _act(state, first, max(mine, key=lambda interval: interval.start))

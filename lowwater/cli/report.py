@@ -114,7 +114,7 @@ def _say_marked(before: str, state_text: str, behind: str = "") -> None:
 
 def _show(lake: Lake, audit: IntervalAudit, state: StatusRow | None, detailed: bool) -> None:
     _say_marked(f"{audit.query_set}, {audit.interval}: ", audit.verdict)
-    if state is not None and state.shown not in (runs.DONE, audit.verdict):
+    if state is not None and state.shown != runs.DONE and not audit.says(state.shown, state.reason):
         _say_marked("  ", state.shown, f": {state.why}")
     messages = tuple((failure.severity, message) for failure in audit.failures for message in failure.messages)
     for severity, message in messages if detailed else audit.brief:

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from lowwater.instants import format_instant
 from lowwater.lake import layout, tables
-from lowwater.lake.ledgers.runs import read_qualities, read_quality
+from lowwater.lake.ledgers.runs import AUDIT, DONE, FAILED, read_qualities, read_quality
 from lowwater.storage import locks, paths
 
 if TYPE_CHECKING:
@@ -51,6 +51,13 @@ class IntervalAudit:
     @property
     def messages(self) -> tuple[str, ...]:
         return tuple(message for finding in self.failures for message in finding.messages)
+
+    def says(self, state: str, reason: str) -> bool:
+        """Whether it is why an interval is in a state for a reason, as `status` has them: a run that failed in another
+        stage has left the audit of the run before."""
+        if state == FAILED:
+            return self.verdict == FAILED and reason.startswith(f"{AUDIT}: ")
+        return self.verdict == "warned" and state == DONE
 
     @property
     def brief(self) -> tuple[tuple[str, str], ...]:

@@ -18,7 +18,7 @@ from lowwater.lake.ledgers import runs
 from lowwater.lake.ledgers.captures import Captures, read_captures
 from lowwater.lake.results import pins, publish
 from lowwater.lake.results.exploring import TableDiff, compare, result_table
-from lowwater.lake.results.published import Act, LogEntry, damage_of, read_entry
+from lowwater.lake.results.published import Act, LogEntry, damage_of, read_entry, version_of
 from lowwater.plan import properties, queryset
 from lowwater.replay.job import Job
 from lowwater.replay.schedule.links import jobs
@@ -130,8 +130,8 @@ def _described(entry: LogEntry, rows: Sequence[runs.ReplayRow], captures: dict[s
         by = str(entry.told.get("engineInfo") or entry.told.get("clientVersion") or "")
         return PublishedVersion(entry.version, entry.at, FOREIGN, why=(" by ".join(filter(None, (operation, by))),))
     same = [row for row in rows if (row.interval_start, row.interval_end) == (of.start, of.end)]
-    # The row is written behind the commit by the same process, so by one clock; that of a killed run is missing.
-    now = next((row for row in same if row.finished_at >= entry.at), None)
+    # The row of a killed run is missing. Those of older versions have no number: they were written behind the commit.
+    now = next((row for row in same if _is_of(row, entry)), None)
     before = next((row for row in reversed(same) if now is not None and row.finished_at < now.finished_at), None)
     state, count = (now.state, now.rows) if now is not None else ("", None)
     what, why = PUBLISHED, tuple[str, ...]()
@@ -143,6 +143,10 @@ def _described(entry: LogEntry, rows: Sequence[runs.ReplayRow], captures: dict[s
     elif now is not None and before is not None and _inputs(now):
         why = tuple(run_inputs.changes(_inputs(before), _inputs(now), captures))
     return PublishedVersion(entry.version, entry.at, what, of.start, of.end, state, count, why)
+
+
+def _is_of(row: runs.ReplayRow, entry: LogEntry) -> bool:
+    return row.finished_at >= entry.at if row.publication is None else version_of(row.publication) == entry.version
 
 
 def _publications(lake: layout.Lake, query: str, span: Range | None = None) -> list[runs.ReplayRow]:

@@ -182,6 +182,10 @@ def test_lateness_is_added_once_and_the_newest_counts(lake: Lake) -> None:
     table = open_table(lake.lateness)
     assert table is not None and table.version() == 2
     assert read_lateness(lake, "b") == []
+    ends, lags = (early.watch.refused, early.watch.lags.largest, early.watch.busiest), early.watch.lags.counted()
+    record_lateness(lake, [LinkLateness("a", BASE, BASE + HOUR, SECOND, *ends, *lags, 0)])
+    (found,) = read_lateness(lake, "a")
+    assert (found.measured_at, found.refused) == (2, 0), "it is of a machine whose clock is behind"
 
 
 def test_the_intervals_of_a_time_are_judged_as_one_by_one(lake: Lake) -> None:

@@ -91,3 +91,21 @@ def test_the_digest_of_a_day_in_words(tmp_path: Path) -> None:
     assert named[1].startswith("  2 Jan 2025, 01:00 UTC, failed: audit: the audit failed")
     assert named[2:] == ["broken cannot be planned: no such link"]
     assert day_report([job], {}, START + 100 * HOUR)[5] == "q: nothing ran"
+
+
+@pytest.mark.slow
+def test_the_digest_tells_what_hours_have_come_to(tmp_path: Path) -> None:
+    """Counterexample: each hour is provisional until the next file is there. A day of hours that were all done by its
+    end was told as provisional, and one that failed for a moment as failed."""
+    root, queries = make(tmp_path, 12, frozenset(), frozenset())
+    job = Job.open(root, "q", queries)
+
+    def row(hour: int, seconds: int, stage: str, state: str) -> ReplayRow:
+        start, end = START + hour * HOUR, START + (hour + 1) * HOUR
+        query = "" if state == "failed" else "flows"
+        return ReplayRow("q", query, start, end, stage, state, end + seconds * SECOND, rows=7)
+
+    earlier = [row(1, 1, "publish", "provisional"), row(2, 1, "low", "failed"), row(3, 1, "publish", "incomplete")]
+    later = [row(4, 9, "publish", "rolled back"), row(5, 9, "low", "failed")]
+    record_replays(job.lake, [*earlier, *later])
+    assert day_report([job], {}, START + 13 * HOUR)[5] == "q: 9 done, 1 rolled back, 1 failed"

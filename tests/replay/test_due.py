@@ -13,7 +13,7 @@ from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.runs import ReplayRow, record_replays
 from lowwater.lake.run_inputs import changes
 from lowwater.replay.job import Job
-from lowwater.replay.schedule.due import DueSelection, due
+from lowwater.replay.schedule.due import DueSelection, due, outdated_audits
 from lowwater.replay.schedule.links import LinkReadiness, link_readiness
 from tests.capturemaker import pcap_bytes, tcp
 from tests.replay.support import END, HOURS, QUERIES, START, lowwater, write_settings
@@ -65,6 +65,19 @@ def test_a_failure_and_an_estimate_come_from_the_ledger(lake: Path) -> None:
     assert found[0].reasons == ("high was the last stage that ran", "low was the last stage that ran")
     assert found[1].reasons == ("audit: flows: a row is not owned",)
     assert [each.seconds for each in found] == [7.0, 7.0, 7.0]
+
+
+def test_audits_of_queries_and_lengths_that_the_set_had_before_are_not_outdated(lake: Path) -> None:
+    """Counterexample: a query with a suite was taken out of its set. `plan` asked to audit its hours again for ever."""
+
+    def audit(query: str, end: int) -> ReplayRow:
+        return ReplayRow("demo", query, START, end, "audit", "done", 1, accounting='{"suite": "of before"}')
+
+    opened = job(lake)
+    record_replays(open_lake(lake), [audit("gone", START + HOUR), audit("flows", START + HOUR // 2)])
+    assert outdated_audits(opened, DueSelection()) == []
+    record_replays(open_lake(lake), [audit("flows", START + HOUR)])
+    assert outdated_audits(opened, DueSelection()) == [(START, START + HOUR)]
 
 
 @pytest.mark.parametrize(

@@ -36,6 +36,7 @@ from tests.replay.support import (
     each_query,
     ingest_all,
     leftovers,
+    lowwater,
     query_columns,
     replay_range,
     states,
@@ -90,6 +91,20 @@ def test_shorter_intervals_give_the_same_rows(published: Path, lake: Path, runne
     assert [each.end - each.start for each in outcomes] == [HOUR // 2, HOUR // 2]
     for query in DEMO:
         assert table_rows(lake, query) == table_rows(published, query, *INTERVALS[1])
+
+
+def test_rows_are_noted_whose_interval_the_range_cuts_or_is_of_another_length(published: Path, tmp_path: Path) -> None:
+    """Counterexample: asked from 01:30 on, `rows` gave half of an incomplete hour, and said nothing."""
+    lake = copy_lake(published, tmp_path / "lake")
+    cut = "note: 2026-01-01T01:00:00Z to 2026-01-01T02:00:00Z is incomplete: link 'control'"
+    for length in ("1h", "7h"):
+        write_settings(lake, length=length)
+        for begin, end in (("01:30", "03:00"), ("00:00", "01:30"), ("01:10", "01:20"), ("00:00", "03:00")):
+            span = "--from", f"2026-01-01T{begin}Z", "--to", f"2026-01-01T{end}Z"
+            said = lowwater("rows", "flows", "--lake", lake, "--queries", QUERIES, *span)
+            assert [line.startswith(cut) for line in said.err.splitlines() if "note" in line] == [True], said.err
+    said = lowwater("rows", "flows", "--lake", lake, "--queries", QUERIES, "--to", "2026-01-01T01:00Z")
+    assert "note" not in said.err
 
 
 def test_a_provisional_interval_becomes_done(

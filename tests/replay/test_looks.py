@@ -310,6 +310,21 @@ def test_consent_is_for_one_audit(tmp_path: Path) -> None:
         approve(job.lake, "q", at(1), at(2), "ann")
 
 
+def test_what_waits_for_consent_does_not_ask_queries_that_the_set_had_before(tmp_path: Path) -> None:
+    """Counterexample: a query was renamed. Each look ran the hour again and held it, and nobody could approve it."""
+    job = lake_of(tmp_path, [0, 2], policy="publish", more="[schedule]\napproval = true")
+    runner = InProcess()
+    replay(job, at(1), at(2), None, Progress(quiet=True), runner)
+    (tmp_path / "q.gsql").write_text(TEXT.replace("'hosts'", "'senders'"), encoding="utf-8")
+    job = Job.open(job.lake.root, "q", tmp_path)
+    (held,) = replay(job, at(1), at(2), None, Progress(quiet=True), runner, ask=True)
+    assert held.state == "held"
+    found = look(job, at(3, 30))
+    assert ran(found) == [0, 2] and [each.why for each in found.waits] == [UNAPPROVED]
+    approve(job.lake, "q", at(1), at(2), "ann")
+    assert replay(job, at(1), at(2), None, Progress(quiet=True), runner, ask=True)[0].state == "incomplete"
+
+
 @pytest.mark.nightly
 def test_a_month_of_faults_is_what_a_quiet_backfill_makes(tmp_path: Path) -> None:
     """The short form: `python -m tests.replay.month` has the long one."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ from deltalake import DeltaTable
 from lowwater_generator import GeneratedCapture
 
 from lowwater.errors import LakeError
-from lowwater.instants import format_instant
+from lowwater.instants import HOUR, format_instant
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.runs import last_published
 from lowwater.lake.results.pins import pinned
@@ -173,6 +174,24 @@ def test_history_lists_what_diff_and_rollback_may_be_given(lake: Path, changed: 
     DeltaTable(str(lake / "tables/talkers")).delete("packets > 1")
     foreign = json.loads(lowwater("history", "talkers", "--lake", lake, "--json", "--limit", "1").out)[0]
     assert foreign["what"] == "changed by another program" and foreign["why"][0].startswith("delete")
+
+
+@pytest.mark.slow
+def test_history_knows_its_versions_whatever_the_clocks_say(
+    lake: Path, changed: tuple[Path, int], runner: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Counterexample: a machine whose clock is an hour ahead published an hour, and another one published it again: the
+    newest version had the rows, and the reason, of the one before."""
+    real = time.time_ns
+    for text, ahead in ((AS_IT_IS, HOUR), (CHANGED, 0)):
+        set_query(lake, text)
+        with monkeypatch.context() as clock:
+            clock.setattr(time, "time_ns", lambda ahead=ahead: real() + ahead)
+            replay_range(lake, runner, *FIRST, query_set="talkers")
+    told = json.loads(lowwater("history", "talkers", "--lake", lake, *AT, "--json").out)
+    as_it_is, left_out = len(hour(changed[0], FIRST)), told[1]["rows"]
+    assert [each["rows"] for each in told[:2]] == [as_it_is, left_out] and left_out > as_it_is
+    assert [each["why"] for each in told] == [["query talkers has changed"]] * 3 + [["first publication"]]
 
 
 @pytest.mark.slow

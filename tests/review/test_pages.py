@@ -13,7 +13,9 @@ import pytest
 from fastapi import FastAPI
 from lowwater_review import Ledgers, render, write_site
 from lowwater_review.app import create, inside
+from lowwater_review.calendar import set_calendar
 from lowwater_review.drawing import history
+from lowwater_review.ledgers import Interval
 from lowwater_review.pages import HERE, PAGES, addresses
 from lowwater_review.results.curve_drawing import draw_curves
 
@@ -105,6 +107,15 @@ def test_an_interval_is_running_while_its_range_is_held(ledgers: Ledgers) -> Non
         assert running() == []
     killed.rmdir()
     killed.parent.rmdir()
+
+
+def test_a_day_has_a_cell_for_each_interval_that_begins_in_it() -> None:
+    """Counterexample: of 7 hours, four intervals begin on some days, and the calendar showed three of them."""
+    for hours in (1, 5, 7, 24, 30):
+        length = hours * HOUR
+        begins = range(START // length * length, START + 7 * 24 * HOUR, length)
+        shown = set_calendar("q", length, [Interval("q", at, at + length, "failed", "", None) for at in begins], 0)
+        assert sum(cell is not None for _, cells in shown.days for cell in cells) == len(begins)
 
 
 @pytest.mark.slow

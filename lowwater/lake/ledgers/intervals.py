@@ -463,16 +463,14 @@ WARNED = "warned"
 
 def awaited(rows: Iterable[ReplayRow]) -> list[ReplayRow]:
     """The audits of an interval, of its rows oldest first, that ended with warnings, where nothing has run since; none
-    if it does not wait."""
+    if it does not wait. Rows of queries that the set had before are of no concern."""
     newest: dict[str, ReplayRow] = {}
     for row in rows:
-        if row.state == FAILED:
+        if row.stage != AUDIT or row.state == FAILED:
             newest.clear()
-        if row.query or row.state == FAILED:
+        else:
             newest[row.query] = row
-    waits = newest and all(
-        row.stage == AUDIT and stored_object(row.accounting).get("verdict") == WARNED for row in newest.values()
-    )
+    waits = all(stored_object(row.accounting).get("verdict") == WARNED for row in newest.values())
     return list(newest.values()) if waits else []
 
 

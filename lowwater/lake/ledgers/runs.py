@@ -339,14 +339,21 @@ def read_metrics(
 
 
 def record_lateness(lake: layout.Lake, rows: Sequence[LinkLateness]) -> None:
-    """Appends the lateness of links, without rows that are stored already."""
+    """Appends the lateness of links, without rows that are stored already, as newer than what another machine wrote
+    whose clock may be ahead."""
     stored: dict[str, set[object]] = {}
+    latest = -1
     for link in {row.link for row in rows}:
         begins = [row.interval_start for row in rows if row.link == link]
-        stored[link] = {_comparable(row) for row in read_lateness(lake, link, min(begins), max(begins) + 1)}
+        before = read_lateness(lake, link, min(begins), max(begins) + 1)
+        stored[link] = {_comparable(row) for row in before}
+        latest = max([latest, *(row.measured_at for row in before)])
     new = [row for row in rows if _comparable(row) not in stored[row.link]]
     if new:
-        records = [{**vars(row), "month": _month(row.interval_start)} for row in new]
+        records = [
+            {**vars(row), "measured_at": max(row.measured_at, latest + 1), "month": _month(row.interval_start)}
+            for row in new
+        ]
         tables.append_rows(lake.lateness, pa.Table.from_pylist(records, schema=layout.LATENESS), lake.fence)
 
 

@@ -52,6 +52,10 @@ class PublishedRows:
     absent: tuple[str, ...] = ()  # ranges without a publication, as text
     not_done: tuple[str, ...] = ()  # intervals that are not done, as text: by the ledger, or by `due.as_they_stand`
 
+    def meets(self, start: int, end: int) -> bool:
+        """Whether an interval, ns, has a part of the range."""
+        return start < self.end and self.start < end
+
     @property
     def notes(self) -> tuple[str, ...]:
         return *self.absent, *self.not_done

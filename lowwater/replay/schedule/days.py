@@ -245,12 +245,16 @@ def _worth(
 
 
 def _published(job: Job, now: int) -> list[str]:
-    states: dict[tuple[int, int], set[str]] = {}
+    """What the intervals that ran in the day have come to by its end."""
+    states: dict[tuple[int, int], dict[str, str]] = {}
     for row in runs.read_replays(job.lake, job.query_set):
         if now - DAY <= row.finished_at < now and (row.stage == runs.PUBLISH or row.state == runs.FAILED):
-            states.setdefault((row.interval_start, row.interval_end), set()).add(row.state)
-    worst = ("failed", "incomplete", "provisional", "done")
-    counts = Counter(next((state for state in worst if state in found), "done") for found in states.values())
+            found = states.setdefault((row.interval_start, row.interval_end), {})
+            if runs.FAILED in (row.state, *found.values()):
+                found.clear()
+            found[row.query] = row.state
+    worst = ("failed", "rolled back", "incomplete", "provisional", "done")
+    counts = Counter(next(state for state in worst if state in found.values()) for found in states.values())
     told = ", ".join(f"{counts[state]:,} {state}" for state in reversed(worst) if counts[state])
     return [f"{job.query_set}: {told or 'nothing ran'}"]
 

@@ -53,7 +53,8 @@ def as_they_stand(rows: PublishedRows, queries: Path) -> PublishedRows:
     try:
         job = Job.open(rows.lake.root, rows.query_set, queries)
         replays = runs.read_replays(rows.lake, rows.query_set, (rows.start, rows.end))
-        states = [*intervals.set_status(expected(job, job.captures()), replays, rows.start, rows.end)]
+        # Also of those that the range cuts, and of those of another length.
+        states = [*intervals.set_status(expected(job, job.captures()), replays, wanted=rows.meets)]
     except LowwaterError:
         return rows
     published = [row for row in states if row.query == rows.query and row.rows is not None]
@@ -432,9 +433,10 @@ def outdated_audits(job: Job, selection: DueSelection) -> list[tuple[int, int]]:
         else:
             judged[row.query] = documents.stored_object(row.accounting).get("suite", "")
     return sorted(
-        interval
-        for interval, judged in newest.items()
-        if selection.holds(*interval) and any(suite != present.get(query, "") for query, suite in judged.items())
+        (start, end)
+        for (start, end), judged in newest.items()
+        if end - start == job.length  # others cannot be audited again by themselves
+        if selection.holds(start, end) and any(judged.get(query, suite) != suite for query, suite in present.items())
     )
 
 
