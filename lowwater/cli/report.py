@@ -29,7 +29,8 @@ def show_report(root: PurePath, interval: int | None, queries: Path) -> None:
     lake = lake_to_read(root)
     audits = {audit.key: audit for audit in interval_audits(lake)}
     states = _states(lake, queries)
-    keys = sorted({*audits, *states})
+    planned = {name for name, *_ in states}  # whose audits of other intervals are of what was published again since
+    keys = sorted({*states, *(key for key in audits if key[0] not in planned)})
     if not keys:
         raise LakeError(f"{lake.root}: no interval has been audited yet", "the audit is a stage of `lowwater replay`")
     chosen = [key for key in keys if interval in (None, key[1])]

@@ -105,3 +105,30 @@ def test_intervals_of_another_length_that_were_published_again_are_listed_no_mor
     ]
     late = replace(hours[1], finished_at=10)
     assert (1, 2) in in_hours([(each.start, each.end) for each in states(times, (*hours, again, late))])
+
+
+@settings(max_examples=examples(300), deadline=None)
+@given(RANGES, st.lists(st.tuples(st.integers(0, 30), st.integers(1, 8)), max_size=8))
+def test_what_is_done_is_what_is_visible_and_all_comes_to_be_done(occupied: list[Range], ran: list[Range]) -> None:
+    """Counterexample: hours were run, then a day by other queries, then the settings were what they had been: the hours
+    were `done`, with the rows of the day."""
+    times = timetable({"a": hours([(0, 30)])}, {"a": LINK}, HOUR, merged(occupied))
+    rows = [_done(at, at + length, number) for number, (at, length) in enumerate(ran)]
+    for _ in range(3):
+        found = states(times, tuple(rows))
+        visible = {
+            at * HOUR: row.interval
+            for row in rows
+            for at in range(row.interval_start // HOUR, row.interval_end // HOUR)
+        }
+        for each in found:
+            seen = {visible.get(at, (0, 0)) for at in range(each.start, each.end, HOUR)}
+            whole = len(seen) == 1 and all(first <= each.start and each.end <= last for first, last in seen)
+            assert whole or each.state != "done", (each, seen)
+        due = [row for row in found if row.state != "done"]
+        rows += [_done(each.start // HOUR, each.end // HOUR, len(rows) + at) for at, each in enumerate(due)]
+    assert not due
+
+
+def _done(first: int, last: int, number: int) -> ReplayRow:
+    return replace(published(first, last), state=DONE, finished_at=number)

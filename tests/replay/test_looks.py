@@ -310,6 +310,34 @@ def test_consent_is_for_one_audit(tmp_path: Path) -> None:
         approve(job.lake, "q", at(1), at(2), "ann")
 
 
+def test_an_hour_over_which_another_length_was_published_is_stale(tmp_path: Path) -> None:
+    """Counterexample: a length and a query were tried and taken back. `status` called the hours `done`, nothing was
+    due, and the rows were those of the other query."""
+    job, runner = lake_of(tmp_path, range(5)), InProcess()
+    settings = job.lake.root / "lowwater.toml"
+    text = settings.read_text(encoding="utf-8")
+
+    def ran_as(length: str, item: str, end: int) -> Job:
+        settings.write_text(f'[interval]\nlength = "{length}"\n{text}', encoding="utf-8")
+        (tmp_path / "q.gsql").write_text(TEXT.replace("count(*)", item), encoding="utf-8")
+        now = Job.open(job.lake.root, "q", tmp_path)
+        replay(now, at(0), at(end), None, Progress(quiet=True), runner)
+        return now
+
+    ran_as("1h", "count(*)", 4)
+    ran_as("4h", "sum(len)", 4)
+    now = ran_as("1h", "count(*)", 1)
+    rows = statuses(job.lake.root, tmp_path)
+    assert [row.state for row in rows] == ["done", "stale", "stale", "stale", "missing"]
+    assert rows[1].reason == (f"it was published since as a part of {format_instant(at(0))} to {format_instant(at(4))}")
+    backfill([now], due(now, DueSelection(None, at(4))), runner=runner)
+    assert [row.state for row in statuses(job.lake.root, tmp_path)] == [*["done"] * 4, "missing"]
+    table = lowwater("rows", "hosts", "--lake", job.lake.root, "--queries", tmp_path, "--format", "csv").out
+    assert [line.rpartition(",")[2] for line in table.splitlines()] == ["packets", *["1"] * 4]
+    told = lowwater("report", "--lake", job.lake.root, "--queries", tmp_path).out
+    assert told.count(": passed") == 4, "the audit of the four hours is of rows that are gone"
+
+
 def test_what_waits_for_consent_does_not_ask_queries_that_the_set_had_before(tmp_path: Path) -> None:
     """Counterexample: a query was renamed. Each look ran the hour again and held it, and nobody could approve it."""
     job = lake_of(tmp_path, [0, 2], policy="publish", more="[schedule]\napproval = true")

@@ -8,6 +8,8 @@ from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from heapq import heappop, heappush
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from lowwater.catalog.time import uncovered
@@ -199,6 +201,44 @@ def without(ranges: Iterable[Range], taken: Sequence[Range]) -> list[Range]:
     return [left for begin, end in ranges for left in uncovered(taken, begin, end)]
 
 
+@dataclass(frozen=True)
+class Piece:
+    """A range of time, ns, and what is newest there: the number of a publication, or the place of a row."""
+
+    start: int
+    end: int
+    number: int
+
+
+def visible(numbers: Mapping[Range, int]) -> list[Piece]:
+    """Returns what is newest at each time: the largest number of the ranges that have it.
+
+    Example:
+        >>> visible({(0, 10): 1, (4, 6): 2})
+        [Piece(start=0, end=4, number=1), Piece(start=4, end=6, number=2), Piece(start=6, end=10, number=1)]
+    """
+    ranges = sorted((start, end, number) for (start, end), number in numbers.items() if start < end)
+    if all(one[1] <= other[0] for one, other in pairwise(ranges)):
+        return [Piece(*each) for each in ranges]
+    bounds = sorted({bound for start, end, _ in ranges for bound in (start, end)})
+    pieces: list[Piece] = []
+    begun: list[tuple[int, int]] = []  # (-number, end)
+    at = 0
+    for begin, until in pairwise(bounds):
+        while at < len(ranges) and ranges[at][0] <= begin:
+            heappush(begun, (-ranges[at][2], ranges[at][1]))
+            at += 1
+        while begun and begun[0][1] <= begin:
+            heappop(begun)
+        if begun:
+            number = -begun[0][0]
+            if pieces and pieces[-1].end == begin and pieces[-1].number == number:
+                pieces[-1] = Piece(pieces[-1].start, until, number)
+            else:
+                pieces.append(Piece(begin, until, number))
+    return pieces
+
+
 def _clipped(numbers: Range, window: Range) -> Range:
     return max(numbers[0], window[0]), min(numbers[1], window[1])
 
@@ -327,21 +367,50 @@ def set_status(
         for query, rows in published.items()
         for bounds, why in expected.damages(query, rows).items()
     }
-    for bounds in [*_replaced(newest, published, expected.times.length)]:
+    over = {(query, *bounds): why for query, rows in published.items() for bounds, why in _published_over(rows)}
+    for bounds in [*_replaced(newest, published, expected.times)]:
         del newest[bounds]
     longer = sorted(run for run in newest if run[1] - run[0] > expected.times.length)
-    for bounds in expected.times.intervals({*newest, *runs}, start, end):
+    # A stretch stands as it ran, unless another one, or an interval of it, was published since.
+    length = expected.times.length
+    gone = {(first, last) for _, first, last in over if first % length == last % length == 0}
+    for bounds in expected.times.intervals({*newest, *runs} - gone, start, end):
         if not wanted(*bounds):
             continue
         around = longer[max(0, bisect_right(longer, (bounds[0], END_OF_TIME)) - 1)] if longer else (0, 0)
         if bounds not in newest and around[0] <= bounds[0] and bounds[1] <= around[1]:
-            yield from _of_part(expected, *bounds, around, list(newest[around].values()), damaged)
+            yield from _of_part(expected, *bounds, around, list(newest[around].values()), damaged, over)
         else:
-            yield from _of_interval(expected, *bounds, list(newest.get(bounds, {}).values()), damaged)
+            yield from _of_interval(expected, *bounds, list(newest.get(bounds, {}).values()), damaged, over)
 
 
-def _replaced(newest: Iterable[Range], published: Mapping[str, Sequence[ReplayRow]], length: int) -> Iterator[Range]:
-    """Yields the intervals of another length over all of which every query was published again since (S2)."""
+def _published_over(rows: Sequence[ReplayRow]) -> Iterator[tuple[Range, str]]:
+    """Yields the intervals of publications, oldest first, of which another one has a part since, and which has it (S2):
+    what is visible there is not theirs any more, whatever their inputs are."""
+    published = [row.interval for row in rows if row.is_published]
+    newest = {bounds: at for at, bounds in enumerate(published)}
+    pieces = visible(newest)
+    whole = {(piece.start, piece.end) for piece in pieces if published[piece.number] == (piece.start, piece.end)}
+    begins = [piece.start for piece in pieces]
+    for start, end in newest.keys() - whole:
+        near = pieces[bisect_right(begins, start) - 1 : bisect_left(begins, end)]
+        first, last = published[next(piece.number for piece in near if piece.number > newest[start, end])]
+        which = f"{format_instant(first)} to {format_instant(last)}"
+        inside = first <= start and end <= last
+        yield (
+            (start, end),
+            f"it was published since as a part of {which}"
+            if inside
+            else (f"a part of it was published since, in {which}"),
+        )
+
+
+def _replaced(
+    newest: Iterable[Range], published: Mapping[str, Sequence[ReplayRow]], times: Timetable
+) -> Iterator[Range]:
+    """Yields the intervals of another length over all of which every query was published again since (S2), as far as
+    the set has intervals there."""
+    length = times.length
     others = [bounds for bounds in newest if bounds[0] % length or bounds[1] % length]
     if not others:
         return
@@ -350,12 +419,14 @@ def _replaced(newest: Iterable[Range], published: Mapping[str, Sequence[ReplayRo
         for query, rows in published.items()
     }
     last = {(row.query, row.interval): row.finished_at for rows in published.values() for row in rows}
+    domain = [(first * length, end * length) for first, end in merged([times.life, *times.busy])]
     for bounds in others:
+        listed = [part for each in domain if (part := _clipped(bounds, each))[0] < part[1]] or [bounds]
         for query, rows in by_start.items():
             first, end = bisect_right(rows, (bounds[0] - length, END_OF_TIME)), bisect_right(rows, (bounds[1],))
             since = last.get((query, bounds), 0)
             newer = [(begin, until) for begin, until, at in rows[first:end] if at > since]
-            if without([bounds], merged(newer)):
+            if without(listed, merged(newer)):
                 break
         else:
             yield bounds
@@ -368,28 +439,33 @@ def _of_part(
     run: tuple[int, int],
     rows: Sequence[ReplayRow],
     damaged: Mapping[tuple[str, int, int], str],
+    over: Mapping[tuple[str, int, int], str],
 ) -> Iterator[StatusRow]:
     """Yields the states of a part of a stretch that ran as one interval."""
     if not expected.times.is_superseded(run):
         count = expected.times.count(start, end)
-        yield from (
-            replace(row, start=start, end=end, intervals=count) for row in _of_interval(expected, *run, rows, damaged)
-        )
+        states = _of_interval(expected, *run, rows, damaged, over)
+        yield from (replace(row, start=start, end=end, intervals=count) for row in states)
         return
     published = {row.query for row in rows if row.is_published}
     why = f"it was published as a part of {format_instant(run[0])} to {format_instant(run[1])}"
-    for row in _of_interval(expected, start, end, (), {}):
+    for row in _of_interval(expected, start, end, (), {}, {}):
         yield replace(row, state=STALE, reason=why) if row.query in published else row
 
 
 def _of_interval(
-    expected: StatusInputs, start: int, end: int, rows: Sequence[ReplayRow], damaged: Mapping[tuple[str, int, int], str]
+    expected: StatusInputs,
+    start: int,
+    end: int,
+    rows: Sequence[ReplayRow],
+    damaged: Mapping[tuple[str, int, int], str],
+    over: Mapping[tuple[str, int, int], str],
 ) -> Iterator[StatusRow]:
     count = expected.times.count(start, end)
-    states = {
-        query: _of_query(expected, query, start, end, rows, damaged.get((query, start, end), ""))
-        for query in expected.queries
-    }
+    states = {}
+    for query in expected.queries:
+        key = query, start, end
+        states[query] = _of_query(expected, *key, rows, damaged.get(key, ""), over.get(key, ""))
     visible = [query for query, (state, _) in states.items() if state not in INVISIBLE]
     waits = any(state in INVISIBLE for state, _ in states.values())
     lacking = tuple(expected.lacking(start, end)) if waits else ()
@@ -408,7 +484,7 @@ def _of_interval(
 
 
 def _of_query(
-    expected: StatusInputs, query: str, start: int, end: int, rows: Sequence[ReplayRow], damage: str
+    expected: StatusInputs, query: str, start: int, end: int, rows: Sequence[ReplayRow], damage: str, over: str
 ) -> tuple[str, str]:
     query_rows = sorted((row for row in rows if row.query in (query, "")), key=lambda row: row.finished_at)
     if not query_rows:
@@ -429,10 +505,10 @@ def _of_query(
         return DAMAGED, damage
     if published[-1].state == ROLLED_BACK and not published[-1].digest:
         return STALE, published[-1].reason  # lifted
-    if published[-1].digest != expected.digest(query, start, end):
+    if over or published[-1].digest != expected.digest(query, start, end):
         if held:
             return HELD, f"{audited}; what was published before is still visible"
-        return STALE, expected.changed(query, start, end, published[-1].accounting)
+        return STALE, over or expected.changed(query, start, end, published[-1].accounting)
     for reason in (expected.lost(query, start, end), expected.outdated(start, end)):
         if reason:
             return STALE, reason

@@ -19,7 +19,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import sha256
-from heapq import heappop, heappush
 from io import BytesIO
 from pathlib import Path, PurePath
 from types import MappingProxyType
@@ -32,7 +31,7 @@ import pyarrow.parquet as pq
 from lowwater import documents, instants, limits
 from lowwater.errors import LakeError
 from lowwater.lake.layout import Lake
-from lowwater.lake.ledgers.intervals import merged, without
+from lowwater.lake.ledgers.intervals import Piece, merged, visible, without
 from lowwater.lake.ledgers.runs import ReplayRow, interval_replays, read_replays
 from lowwater.lake.open_tables import ValuesByState, cached_value, commit_file, entry, identity, log_folder
 from lowwater.lake.tables import OWNER, files_of, grouped, lake_errors
@@ -328,15 +327,6 @@ _CHECKPOINTS = ValuesByState(64)
 
 
 @dataclass(frozen=True)
-class Piece:
-    """A range of time, ns, and what is newest there: the number of a publication, or the place of a row."""
-
-    start: int
-    end: int
-    number: int
-
-
-@dataclass(frozen=True)
 class HourFile:
     """A file of a published table, with rows of one hour."""
 
@@ -551,35 +541,6 @@ def by_hour(files: pa.Table) -> dict[int, list[HourFile]]:
     for hour, *facts in zip(hours, *columns, strict=True):
         found[hour].append(HourFile(*facts))
     return found
-
-
-def visible(numbers: Mapping[Range, int]) -> list[Piece]:
-    """Returns what is newest at each time: the largest number of the ranges that have it.
-
-    Example:
-        >>> visible({(0, 10): 1, (4, 6): 2})
-        [Piece(start=0, end=4, number=1), Piece(start=4, end=6, number=2), Piece(start=6, end=10, number=1)]
-    """
-    ranges = sorted((start, end, number) for (start, end), number in numbers.items() if start < end)
-    if all(one[1] <= other[0] for one, other in itertools.pairwise(ranges)):
-        return [Piece(*each) for each in ranges]
-    bounds = sorted({bound for start, end, _ in ranges for bound in (start, end)})
-    pieces: list[Piece] = []
-    begun: list[tuple[int, int]] = []  # (-number, end)
-    at = 0
-    for begin, until in itertools.pairwise(bounds):
-        while at < len(ranges) and ranges[at][0] <= begin:
-            heappush(begun, (-ranges[at][2], ranges[at][1]))
-            at += 1
-        while begun and begun[0][1] <= begin:
-            heappop(begun)
-        if begun:
-            number = -begun[0][0]
-            if pieces and pieces[-1].end == begin and pieces[-1].number == number:
-                pieces[-1] = Piece(pieces[-1].start, until, number)
-            else:
-                pieces.append(Piece(begin, until, number))
-    return pieces
 
 
 def damages(lake: Lake, query: str, rows: Iterable[ReplayRow]) -> dict[Range, str]:
