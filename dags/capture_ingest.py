@@ -22,17 +22,18 @@ capture_ingest --from-date ... --to-date ...`
 
 settings = Settings.load()
 
-with DAG(
-    "capture_ingest",
-    description="Hourly captures into packets/",
-    doc_md=about(ABOUT),
-    schedule=settings.intervals(),
-    start_date=settings.start,
-    end_date=settings.end(),
-    catchup=False,
-    max_active_runs=4,
-    default_args=RETRYING,
-    tags=["lowwater"],
-) as dag:
-    refused = IngestCaptures(task_id="ingest", pool=POOL, lake=settings.lake).output  # it takes a core
-    RefusedFile.partial(task_id="refused", map_index_template="{{ map_index_label }}").expand_kwargs(refused)
+if settings.has_runs():
+    with DAG(
+        "capture_ingest",
+        description="Hourly captures into packets/",
+        doc_md=about(ABOUT),
+        schedule=settings.intervals(),
+        start_date=settings.start,
+        end_date=settings.end(),
+        catchup=False,
+        max_active_runs=4,
+        default_args=RETRYING,
+        tags=["lowwater"],
+    ) as dag:
+        refused = IngestCaptures(task_id="ingest", pool=POOL, lake=settings.lake).output  # it takes a core
+        RefusedFile.partial(task_id="refused", map_index_template="{{ map_index_label }}").expand_kwargs(refused)

@@ -1,7 +1,11 @@
-"""No DAG: an import error that names the files of queries that get none, while those of all others are there."""
+"""No DAG: an import error that names the files of queries, and the lengths of intervals, that get none, while those of
+all others are there.
+"""
 
 from __future__ import annotations
 
 from lowwater_airflow.settings import Settings
 
-Settings.load().require_names()
+_settings = Settings.load()
+_settings.require_names()
+_settings.require_lengths()

@@ -122,5 +122,5 @@ def replay_dag(settings: Settings, query_set: str) -> DAG:
 _settings = Settings.load()
 _parsed_dag = get_parsing_context().dag_id  # a task needs its own DAG only
 for _name in _settings.query_sets():
-    if _parsed_dag in (None, f"replay_{_name}"):
+    if _parsed_dag in (None, f"replay_{_name}") and _settings.has_runs(_name):
         globals()[f"replay_{_name}"] = replay_dag(_settings, _name)

@@ -83,6 +83,24 @@ class Settings:
                 f"name them with letters, digits, _, . and -, and at most {LONGEST} of these",
             )
 
+    def has_runs(self, query_set: str | None = None) -> bool:
+        """Whether the intervals of a query set or of the lake can have a run each; looks run those of any length."""
+        try:
+            cron(self.length(query_set))
+        except ConfigError:
+            return False
+        return True
+
+    def require_lengths(self) -> None:
+        """Refuses lengths of intervals of which no run can be. The DAGs of other query sets, and all looks, are there.
+        Raises ConfigError if there are such lengths."""
+        for name in (None, *self.query_sets()):
+            try:
+                cron(self.length(name))
+            except ConfigError as error:
+                dag = "capture_ingest" if name is None else f"replay_{name}"
+                raise ConfigError(f"there is no DAG {dag}: {error.message}", error.hint) from None
+
     def _stems(self) -> list[str]:
         return [path.stem for path in self.queries.glob("*.gsql")]
 

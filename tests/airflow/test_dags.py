@@ -73,8 +73,8 @@ until = "2026-01-02T00:00:00Z"
 HANDS_OVER = """DEFINE { query_name 'hosts'; }
 SELECT tb, srcIP, count(*) AS cnt FROM main1.IPV4 GROUP BY time/60 AS tb, srcIP CLOSING_WHEN count(*) = 0
 """
+LENGTHS = "[interval]\nlength = '7min'\n[query_sets.demo]\ninterval = '1h'\n"
 WRONG = {
-    "[interval]\nlength = '7min'": "intervals of 7min cannot be scheduled",
     "[linsk.a]\nskew = '1s'": "unknown key 'linsk'; did you mean 'links'?",
 }
 
@@ -85,7 +85,7 @@ def loaded(tmp_path_factory: pytest.TempPathFactory) -> dict[str | None, dict[st
     folder = tmp_path_factory.mktemp("dags")
     hands_over = f'{SETTINGS}\n[query_sets.hosts]\nfiles = ["{folder / "hosts.gsql"}"]\n'
     (folder / "hosts.gsql").write_text(HANDS_OVER)
-    lakes = {"right": SETTINGS, "new": hands_over, "prepared": hands_over, **{text: text for text in WRONG}}
+    lakes = {"right": SETTINGS, "new": hands_over, "prepared": hands_over, **{text: text for text in (LENGTHS, *WRONG)}}
     paths: dict[str | None, str | None] = {None: None}
     for number, (name, settings) in enumerate(lakes.items()):
         lake = open_lake(folder / str(number)).root
@@ -168,6 +168,18 @@ def test_wrong_settings_are_import_errors(
         "replay.py",
     }
     assert all(said in text for text in found["errors"].values())
+
+
+@pytest.mark.slow
+def test_a_length_that_no_run_has_takes_no_other_dag_away(loaded: dict[str | None, dict[str, Any]]) -> None:
+    """Counterexample: a query set got intervals of 7 hours, which looks run, and no query set had a DAG any more."""
+    found = loaded[LENGTHS]
+    ((file, said),) = found["errors"].items()
+    assert Path(file).name == "misnamed.py"
+    assert "there is no DAG capture_ingest: intervals of 7min cannot be scheduled" in said
+    sets = {path.stem for path in QUERIES.glob("*.gsql")}
+    others = {"lowwater_ingest", "lowwater_digest", "lowwater_maintain", "replay_demo"}
+    assert set(found["dags"]) == others | {f"keep_{name}" for name in sets}
 
 
 @pytest.mark.slow

@@ -21,6 +21,7 @@ from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.runs import read_lateness, read_metrics, read_quality, read_quarantine, read_replays
 from lowwater.lake.results.streams import stream_files
 from lowwater.lake.tables import interval_label
+from lowwater.quality.gx_project import write_suites
 from lowwater.quality.reports import IntervalAudit, interval_audits
 from lowwater.replay.interval import Outcome, replay
 from lowwater.replay.job import Job
@@ -292,6 +293,19 @@ def test_a_wrong_suite_is_refused_before_anything_runs(lake: Path) -> None:
         assert said.code == 1 and f"{path}: expectation 8 (expect_column_values_to_not_be_null): " in said.err
         assert "the query has no column 'cnt3'\n  hint: did you mean cnt" in said.err
     assert not (lake / "lfta").exists()
+
+
+@pytest.mark.slow
+def test_a_suite_that_asks_nothing_may_be_of_a_query_that_the_set_had_before(lake: Path) -> None:
+    """Counterexample: a query was renamed. `lowwater gx` wrote an empty suite for its table, and nothing ran."""
+    write_suites(open_lake(lake), "demo", ["before", "flows"])
+    asked = ("plan", "--lake", lake, "--queries", QUERIES)
+    assert lowwater(*asked).code == 0
+    path = lake / "expectations" / "demo" / "before.json"
+    rule = {"type": "expect_column_values_to_not_be_null", "kwargs": {"column": "cnt"}}
+    path.write_text(json.dumps({"name": "demo.before", "expectations": [rule]}), encoding="utf-8")
+    said = lowwater(*asked)
+    assert said.code == 1 and f"{path}: demo has no output query of this name" in said.err
 
 
 @pytest.mark.slow
