@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, wraps
 from itertools import groupby
@@ -236,7 +236,7 @@ class Ledgers:
     def __init__(self, root: PurePath, queries: Path) -> None:
         self.root, self.queries = lake_path(root), queries.absolute()
         self._lock = threading.Lock()
-        self._cached: tuple[object, Snapshot] | None = None
+        self._cached: tuple[object, object, Snapshot] | None = None
 
     def now(self) -> Snapshot:
         """Returns the current snapshot of the ledgers.
@@ -245,9 +245,10 @@ class Ledgers:
         with self._lock:
             lake = Lake(self.root)
             versions = self._versions(lake)
-            if self._cached is None or self._cached[0] != versions:
-                self._cached = versions, self._read()
-            return self._cached[1]
+            if self._cached is None or self._cached[:2] != (versions, _named_times(self._cached[2])):
+                snapshot = self._read()
+                self._cached = versions, _named_times(snapshot), snapshot
+            return self._cached[2]
 
     def _versions(self, lake: Lake) -> object:
         ledgers = (lake.captures, lake.files, lake.replays, lake.quality, lake.lateness)
@@ -256,8 +257,7 @@ class Ledgers:
             with lake_errors(f"{path}: cannot be read"):
                 tables.append(identity(path))
         tables += [table_version(path) for path in folders(lake.root / "tables")]
-        files = sorted(self.queries.rglob("*"))
-        times = [(str(path), path.stat().st_mtime_ns) for path in files if path.is_file()]
+        times = _times(self.queries.rglob("*"))
         looks = [(path.name, state(path)) for path in children(self.root / FOLDER)]
         return tables, state(self.root / FILE_NAME), times, looks
 
@@ -278,3 +278,13 @@ class Ledgers:
         columns = (column_values(column, pool) for column in rows.columns)
         records = [Record(*row) for row in zip(*columns, strict=True)]
         return Snapshot(lake, load_config(self.root), captures, records, sets, unplanned)
+
+
+def _times(files: Iterable[Path]) -> list[tuple[str, int]]:
+    return [(str(path), path.stat().st_mtime_ns) for path in sorted(files) if path.is_file()]
+
+
+def _named_times(snapshot: Snapshot) -> list[tuple[str, int]]:
+    """The files that settings and queries name, wherever they are, and when each was written."""
+    named = {Path(file) for section in snapshot.config.query_sets.values() for file in section.files}
+    return _times(named.union(*(job.named_files for job in snapshot.jobs.values())))

@@ -159,6 +159,13 @@ class Job:
         """Whether a person must approve what the schedule publishes, where the audit warns."""
         return self.config.asks(self.query_set)
 
+    @property
+    def named_files(self) -> set[Path]:
+        """The files whose content its rows depend on: of queries, functions and watch lists."""
+        named = {Path(file) for query in self.plan.queries for file in query.files}
+        nodes = (node for query in self.plan.queries for node in ops.walk(query.high))
+        return {*self.files, *named, *(Path(node.file) for node in nodes if isinstance(node, ops.WatchJoin))}
+
     def tunings(self) -> dict[str, tuning.Tuning]:
         """The recommendations of the last runs for the LFTAs, if the settings turn tuning on."""
         return tuning.recommended(self.lake, self.plan, self.config)[1] if self.config.replay.tuned else {}

@@ -25,6 +25,7 @@ from lowwater.lake.layout import open_lake
 from lowwater.lake.locks import hold_range
 from lowwater.lake.results.exploring import Curve, Curves
 from lowwater.lake.tables import interval_label
+from lowwater.replay.schedule.due import statuses
 from tests.replay.support import lowwater
 from tests.review.asgi import ask
 from tests.review.ledgers import LINKS, START, make
@@ -116,6 +117,26 @@ def test_a_day_has_a_cell_for_each_interval_that_begins_in_it() -> None:
         begins = range(START // length * length, START + 7 * 24 * HOUR, length)
         shown = set_calendar("q", length, [Interval("q", at, at + length, "failed", "", None) for at in begins], 0)
         assert sum(cell is not None for _, cells in shown.days for cell in cells) == len(begins)
+
+
+@pytest.mark.slow
+def test_an_edit_is_seen_wherever_the_file_is(tmp_path: Path) -> None:
+    """Counterexample: the settings named a query file outside of the folder of queries, as `init --query` writes them.
+    After an edit `status` said stale, and the pages went on with `done`."""
+    root, queries = make(tmp_path, 2, frozenset(), frozenset())
+    file, settings = tmp_path / "q.gsql", root / "lowwater.toml"
+    (queries / "q.gsql").rename(file)
+    text = settings.read_text(encoding="utf-8").replace("[query_sets.q]", f'[query_sets.q]\nfiles = ["{file}"]')
+    settings.write_text(text, encoding="utf-8")
+    ledgers = Ledgers(root, queries)
+
+    def states() -> list[str]:
+        return [each.state for each in ledgers.now().part(START, START + HOUR).intervals]
+
+    assert states() == ["done"] and ledgers.now() is ledgers.now()
+    edited = file.read_text(encoding="utf-8").replace("cnt", "number")
+    file.write_text(edited, encoding="utf-8")
+    assert states() == ["stale"] == [row.state for row in statuses(root, queries)][:1]
 
 
 @pytest.mark.slow
