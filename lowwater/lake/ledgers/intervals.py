@@ -389,6 +389,8 @@ def _published_over(rows: Sequence[ReplayRow]) -> Iterator[tuple[Range, str]]:
     what is visible there is not theirs any more, whatever their inputs are."""
     published = [row.interval for row in rows if row.is_published]
     newest = {bounds: at for at, bounds in enumerate(published)}
+    if all(one[1] <= other[0] for one, other in pairwise(sorted(newest))):
+        return
     pieces = visible(newest)
     whole = {(piece.start, piece.end) for piece in pieces if published[piece.number] == (piece.start, piece.end)}
     begins = [piece.start for piece in pieces]
