@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from lowwater.catalog.time import uncovered
 from lowwater.instants import HOUR, SECOND
 from lowwater.lake.ledgers.captures import Captures
-from lowwater.lake.ledgers.intervals import HELD, MISSING
+from lowwater.lake.ledgers.intervals import HELD, MISSING, visible
 from lowwater.lake.ledgers.runs import AUDIT, FAILED, PUBLISH
 from lowwater.lake.tables import interval_label, safe_name
 from lowwater.quality.reports import Key
@@ -197,19 +197,28 @@ def _days(rows: Mapping[int, list[Cell | None]]) -> tuple[tuple[str, tuple[Cell 
 
 
 def tally(snapshot: Snapshot) -> dict[tuple[str, str], Counter[str]]:
-    """Counts intervals by their last recorded state, for each (month, query set)."""
+    """Counts intervals by their last recorded state, for each (month, query set); those over all of which others were
+    published since are no more."""
     counts: dict[tuple[str, str], Counter[str]] = {}
     parts = months(snapshot)
     starts = [part.start for part in parts]
     newest: dict[Key, str] = {}
-    for record in snapshot.records:
+    published: dict[str, dict[tuple[int, int], int]] = {}
+    for at, record in enumerate(snapshot.records):
         key = record.query_set, record.interval_start, record.interval_end
+        if record.stage == PUBLISH and record.state != FAILED:
+            published.setdefault(record.query_set, {})[key[1:]] = at
         if record.stage == PUBLISH or record.state == FAILED:
             newest[key] = record.state
         elif record.stage == AUDIT:
             newest[key] = HELD
         else:  # a run that has ended before its audit leaves what there was
             newest.setdefault(key, MISSING)
+    for name, places in published.items():
+        left = {piece.number for piece in visible(places)}
+        for bounds, at in places.items():
+            if at not in left and newest[name, *bounds] != FAILED:
+                del newest[name, *bounds]
     for key, last in newest.items():
         part, state = parts[bisect_right(starts, key[1]) - 1], last
         state = "warned" if state == "done" and key in snapshot.warned else state

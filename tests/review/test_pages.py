@@ -13,7 +13,7 @@ import pytest
 from fastapi import FastAPI
 from lowwater_review import Ledgers, render, write_site
 from lowwater_review.app import create, inside
-from lowwater_review.calendar import set_calendar
+from lowwater_review.calendar import set_calendar, tally
 from lowwater_review.drawing import history
 from lowwater_review.ledgers import Interval
 from lowwater_review.pages import HERE, PAGES, addresses
@@ -22,6 +22,7 @@ from lowwater_review.results.curve_drawing import draw_curves
 from lowwater.errors import LakeError
 from lowwater.instants import HOUR
 from lowwater.lake.layout import open_lake
+from lowwater.lake.ledgers.runs import ReplayRow, record_replays
 from lowwater.lake.locks import hold_range
 from lowwater.lake.results.exploring import Curve, Curves
 from lowwater.lake.tables import interval_label
@@ -117,6 +118,15 @@ def test_a_day_has_a_cell_for_each_interval_that_begins_in_it() -> None:
         begins = range(START // length * length, START + 7 * 24 * HOUR, length)
         shown = set_calendar("q", length, [Interval("q", at, at + length, "failed", "", None) for at in begins], 0)
         assert sum(cell is not None for _, cells in shown.days for cell in cells) == len(begins)
+
+
+@pytest.mark.slow
+def test_a_month_counts_what_is_published_of_it_once(tmp_path: Path) -> None:
+    """Counterexample: a month was run by hours and then by days, and had 775 intervals."""
+    root, queries = make(tmp_path, 7, frozenset(), frozenset())
+    four = ReplayRow("q", "flows", START, START + 4 * HOUR, "publish", "done", START + 99 * HOUR, rows=7)
+    record_replays(open_lake(root), [four])
+    assert tally(Ledgers(root, queries).now()) == {("2025-01", "q"): {"done": 4}}
 
 
 @pytest.mark.slow
