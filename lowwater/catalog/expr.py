@@ -6,6 +6,7 @@ Spark columns, `reference` interprets them. SEMANTICS V1 and V2 give the rules o
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -63,6 +64,15 @@ class Const(Expr):
     value: int | float | bool | str | bytes | None  # int, float, bool, str, bytes (an IP value of `pack_ip`) or None
     # the parameter whose value it is, else empty. Cached code does not contain such values.
     param: str = field(default="", repr=False)
+
+    def __eq__(self, other: object) -> bool:
+        """Whether both are the same constant: -0.0 is equal to 0.0, and another one."""
+        return type(other) is Const and self._same == other._same
+
+    @property
+    def _same(self) -> tuple[Any, ...]:
+        sign = math.copysign(1, self.value) if isinstance(self.value, float) else 1
+        return self.type, self.value, sign, self.param
 
 
 @dataclass(frozen=True)

@@ -56,6 +56,11 @@ _ACROSS = replace(
     text="DEFINE{query_name 'q';} SELECT tb, srcIP, count(*) FROM main1.TCP GROUP BY time/10 AS tb, srcIP "
     "CLOSING_WHEN count(*) > 9",
 )
+_ZEROS = replace(
+    _LAST_OF_BRANCHES,
+    text="DEFINE{query_name 'q';} SELECT time, -0.0 AS a, 0.0 AS b, CASE WHEN len > 60 THEN 0.0 ELSE -0.0 END AS c "
+    "FROM main1.DataProtocol",
+)
 
 
 def _world(skew: int, *packets: Packet) -> World:
@@ -124,4 +129,6 @@ FOUND: dict[str, Case] = {
     "a bucket that lies across the border of intervals": Case(
         _world(SECOND, _packet(1)), (_ACROSS,), replace(_ticking(), interval=6 * SECOND, long=6 * SECOND)
     ),
+    # Constants that are equal were taken for one, so the signs of all zeros were those of the first.
+    "a zero and a negative one": Case(_world(0, _packet(1), _packet(2, "udp")), (_ZEROS,), _choice(60 * SECOND, None)),
 }
