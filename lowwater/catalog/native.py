@@ -191,10 +191,15 @@ SUMS: tuple[AggregateFunction, ...] = (
 
 # Defines the native aggregates `min` and `max`. NaN is greater than all numbers, but `min` and `max` of Arrow ignore
 # NaN. Two more partial aggregates of floats therefore record whether a group has a NaN and whether it has a number.
+# 0.0 and -0.0 are equal, and which of them a fold keeps depends on the order of the rows: both give 0.0.
 
 
 def _folded(number: int, value: Any) -> Any:
     return value
+
+
+def _extreme_value(number: int, value: Any) -> Any:
+    return value + 0.0 if isinstance(value, float) else value
 
 
 def _is_nan(values: pa.Array) -> pa.Array:
@@ -206,11 +211,11 @@ def _is_number(values: pa.Array) -> pa.Array:
 
 
 def _least_float(value: pa.Array, has_nan: pa.Array, has_number: pa.Array) -> pa.Array:
-    return _nan_where(pc.equal(has_number, 0), value)
+    return _nan_where(pc.equal(has_number, 0), pc.add(value, 0.0))
 
 
 def _greatest_float(value: pa.Array, has_nan: pa.Array, has_number: pa.Array) -> pa.Array:
-    return _nan_where(pc.equal(has_nan, 1), value)
+    return _nan_where(pc.equal(has_nan, 1), pc.add(value, 0.0))
 
 
 def _nan_where(test: pa.Array, value: pa.Array) -> pa.Array:
@@ -229,7 +234,7 @@ def _extreme(name: str, fold: Fold) -> tuple[AggregateFunction, ...]:
     native = Native(
         name=name,
         fold=fold,
-        result=_folded,
+        result=_extreme_value,
         columns=partial(_extremes_columns, fold),
         superaggregate=name,
         parts=None,

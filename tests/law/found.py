@@ -61,6 +61,13 @@ _ZEROS = replace(
     text="DEFINE{query_name 'q';} SELECT time, -0.0 AS a, 0.0 AS b, CASE WHEN len > 60 THEN 0.0 ELSE -0.0 END AS c "
     "FROM main1.DataProtocol",
 )
+_EXTREMES = Question(
+    "q",
+    "DEFINE{query_name 'q';} SELECT tb, min(x), max(x), median_of(x) FROM zeros GROUP BY t/10 AS tb; "
+    "DEFINE{query_name 'zeros'; visibility 'internal';} "
+    "SELECT time AS t, CASE WHEN len > 60 THEN 0.0 ELSE -0.0 END AS x FROM [pair].DataProtocol",
+    "SELECT time // 10, 0.0::DOUBLE, 0.0::DOUBLE, 0.0::DOUBLE FROM p GROUP BY 1",
+)
 
 
 def _world(skew: int, *packets: Packet) -> World:
@@ -131,4 +138,10 @@ FOUND: dict[str, Case] = {
     ),
     # Constants that are equal were taken for one, so the signs of all zeros were those of the first.
     "a zero and a negative one": Case(_world(0, _packet(1), _packet(2, "udp")), (_ZEROS,), _choice(60 * SECOND, None)),
+    # Each engine gave the zero that it met first, in an order of its own.
+    "the least and the largest of zeros": Case(
+        replace(_world(0), packets={"control": (), "main1": (_packet(2),), "main2": (_packet(1, "udp"), _packet(3))}),
+        (_EXTREMES,),
+        _choice(60 * SECOND, None),
+    ),
 }

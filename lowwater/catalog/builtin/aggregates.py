@@ -197,7 +197,7 @@ class Quantile(Stateless):
         return {}
 
     def iterate(self, state: dict[float | None, int], value: float) -> dict[float | None, int]:
-        key = None if value != value else value
+        key = None if value != value else value + 0  # one zero, as of min and max
         state[key] = state.get(key, 0) + 1
         return state
 
