@@ -1,8 +1,8 @@
 """Seconds of the same intervals in a process and on a resident Spark, and whose the processor time is.
 
 `python -m benchmarks.bench_resident [--packets 10000000] [--hours 2] [--master 'local[2]']` generates hours of three
-links, and ingests and replays them interval by interval: each `ingest` and `backfill` is a command, once in its process
-and once as a client of a server of Spark Connect, whose start is reported apart. It prints the ratio of each interval.
+links, and ingests and replays them as they arrive: an `ingest` of all links and a `backfill` for each, in its process
+and as clients of a server of Spark Connect, whose start is reported apart. It prints the ratio of each interval.
 
 Processor seconds of Spark's tasks are those of its Python workers; those of a client are what its commands took more
 than the same commands over hours of few packets. The event log of the server has the names and times of the tasks.
@@ -116,24 +116,26 @@ def command(server: Server, *words: str) -> Taken:
 
 
 def intervals(server: Server, lake: Path, captures: Path, hours: int) -> list[Taken]:
-    """Ingests and replays each hour into a new lake; returns what it took."""
+    """Ingests and replays each hour into a new lake as its captures arrive; returns what it took."""
     shutil.rmtree(lake, ignore_errors=True)
-    lake.mkdir()
+    arrived = lake / "arrived"
+    arrived.mkdir(parents=True)
     spans = f'since = "{format_instant(START)}"\nuntil = "{format_instant(START + hours * HOUR)}"\n'
-    links = "".join(f'\n[links.{link}]\nskew = "1s"\npolicy = "publish"\n{spans}' for link in LINKS)
+    links = "".join(
+        f'\n[links.{link}]\nskew = "1s"\npolicy = "publish"\nrotation = "1h"\n{spans}'
+        f'captures = "{arrived}/{link}_%Y%m%dT%H%M%SZ.pcap"\n'
+        for link in LINKS
+    )
     sets = f'\n[query_sets.flows]\nfiles = ["{ROOT / "queries" / "flows.gsql"}"]\n'
     (lake / "lowwater.toml").write_text(SETTINGS + links + sets)
     found = []
     for number in range(hours):
         taken, start = Taken(), START + number * HOUR
+        for link in LINKS:
+            for file in sorted((captures / link).iterdir())[number : number + 1]:
+                (arrived / file.name).hardlink_to(file)
         span = "--from", format_instant(start), "--to", format_instant(start + HOUR)
-        covers = f"{span[1]}/{span[3]}"
-        commands = [
-            ("ingest", "--lake", str(lake), "--link", link, "--covers", covers, *map(str, files))
-            for link in LINKS
-            if (files := sorted((captures / link).iterdir())[number : number + 1])
-        ]
-        for words in (*commands, ("backfill", "--lake", str(lake), *span)):
+        for words in (("ingest", "--lake", str(lake)), ("backfill", "--lake", str(lake), *span)):
             one = command(server, *words)
             taken.clock, taken.client = taken.clock + one.clock, taken.client + one.client
             taken.workers += one.workers
