@@ -557,8 +557,8 @@ class Replay(Section):
 
 MASTER = r"^(local(\[(\*|\d+)(,\d+)?\])?|(spark|k8s)://\S+|yarn)$"
 """The forms of a master URL of Spark."""
-REMOTE = r"^sc://\S+$"
-"""The form of the address of a Spark Connect server."""
+REMOTE = r"^sc://[^\s/;?#]+(/(;\S*)?)?$"
+"""The form of the address of a Spark Connect server, with its parameters behind `/;`."""
 
 
 def names_spark(text: str) -> bool:

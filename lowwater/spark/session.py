@@ -16,7 +16,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, suppress
 from threading import Lock
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 from weakref import WeakSet
 
 from pyspark.errors import PySparkException
@@ -49,18 +49,19 @@ _ENDS = 20.0
 def sent(address: str) -> str:
     """Returns the address as Spark's client takes it: with `use_ssl=false` a token goes as it is, in a header.
 
-    By itself the client asks a server on another machine for TLS as soon as there is a token.
+    By itself the client asks a server on another machine for TLS as soon as there is a token. It refuses `/` and `=` in
+    values, which tokens have, unless they are written `%2F` and `%3D`; its error shows them.
 
     Example:
-        >>> sent("sc://spark:15002/;token=a%2Fb;use_ssl=False")
-        'sc://spark:15002/;authorization=Bearer%20a%2Fb'
+        >>> sent("sc://spark:15002/;token=a/b%2Fc=;use_ssl=False")
+        'sc://spark:15002/;authorization=Bearer%20a%2Fb%2Fc%3D'
     """
     place, _, rest = address.partition("/;")
-    parameters = dict(each.partition("=")[::2] for each in rest.split(";") if each)
-    if parameters.get("use_ssl", "").lower() != "false" or "token" not in parameters:
-        return address
-    del parameters["use_ssl"]
-    parameters["authorization"] = f"Bearer%20{parameters.pop('token')}"
+    pairs = (each.partition("=") for each in rest.split(";") if each)
+    parameters = {name: quote(value, safe="%") for name, _, value in pairs}
+    if parameters.get("use_ssl", "").lower() == "false" and "token" in parameters:
+        del parameters["use_ssl"]
+        parameters["authorization"] = f"Bearer%20{parameters.pop('token')}"
     return f"{place}/;" + ";".join(f"{name}={value}" for name, value in parameters.items())
 
 

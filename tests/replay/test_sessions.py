@@ -13,14 +13,15 @@ import pytest
 from lowwater_generator import generate
 
 from lowwater.cli.main import main
-from lowwater.config import load_config
-from lowwater.errors import AwayError, SparkError
+from lowwater.config import Config, load_config
+from lowwater.errors import AwayError, ConfigError, SparkError
 from lowwater.instants import HOUR, format_instant
 from lowwater.replay.job import Job
 from lowwater.replay.progress import Progress
 from lowwater.replay.schedule.looks import Looker
 from lowwater.replay.stages.audit import LinkScans
 from lowwater.replay.stages.engines import LowResult, low_stage
+from lowwater.replay.stages.runners import named_spark
 from lowwater.spark.session import NO_ANSWER, Sessions
 from lowwater.spark.tasks import SparkTasks
 from lowwater.threads import each_on_threads
@@ -100,6 +101,13 @@ def test_a_backfill_over_an_address_at_which_nobody_listens_ends_once(
     assert ended.value.code == 1
     assert told.count("the Spark at sc://127.0.0.1:1 gives no answer: ") == 1 and "secret" not in told
     assert NO_ANSWER in " ".join(told.split())
+
+
+@pytest.mark.parametrize("address", ["sc://h:1;token=secret", "sc://h:1/?token=secret", "sc:/h:1/;token=secret"])
+def test_a_wrong_address_is_refused_without_its_token(address: str) -> None:
+    with pytest.raises(ConfigError, match=r"^--spark sc:/+h:1/?: is no master of Spark") as refused:
+        named_spark(Config(), address)
+    assert "secret" not in str(refused.value)
 
 
 @pytest.mark.slow

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +32,8 @@ def named_spark(config: Config, given: str | None = None) -> str | None:
         if value:
             if not names_spark(value):
                 hint = f"write for example local[*], spark://host:7077, sc://host:15002, or {NO_SPARK}"
-                raise errors.ConfigError(f"{source} {value}: is no master of Spark, and no address of a server", hint)
+                shown = re.split("[;?#]", value)[0]  # the rest may have a token
+                raise errors.ConfigError(f"{source} {shown}: is no master of Spark, and no address of a server", hint)
             return value
     return config.spark.named
 
@@ -42,7 +44,7 @@ def runner_of(app: str, config: Config, progress: Progress, given: str | None = 
     master = named_spark(config, given)
     if master is None:
         return InProcess(config.replay.threads, config.replay.bytes)
-    extras.require(f"{app} on {master}", "spark", instead=f"add --spark {NO_SPARK}")
+    extras.require(f"{app} on {master.partition('/;')[0]}", "spark", instead=f"add --spark {NO_SPARK}")
     from lowwater.spark.runner import OnSpark
     from lowwater.spark.session import Sessions
 
