@@ -29,6 +29,9 @@ _DETAILS = re.compile(r'^\s*details = "(.*)"$', re.MULTILINE)
 """The cause in what a client says of a failed request."""
 _FORGOTTEN = re.compile(r"\[(INVALID_HANDLE|NO_ACTIVE_SESSION|RESPONSE_ALREADY_RECEIVED|SESSION_NOT_SAME)")
 """What a server says of sessions of the one before it, and a client of one that it has given up."""
+_UNPREPARED = re.compile(r"^No module named|PYTHON_VERSION_MISMATCH")
+"""What Spark says of Python workers that lack a package, or are of another Python than the client."""
+WORKERS = "its Python workers need the client's minor version of Python, with lowwater[spark] of the client's version"
 _places: WeakKeyDictionary[SparkSession, str] = WeakKeyDictionary()
 _lost: WeakSet[SparkSession] = WeakSet()
 
@@ -49,7 +52,9 @@ def translate(what: str, error: PySparkException, session: SparkSession) -> Loww
     if _gone(error):
         _lost.add(session)
         return AwayError(f"{what}: {place} has ended, or was started again", AGAIN)
-    return LowwaterError(f"{what}: {place} failed: {cause_of(str(error))}", "with --debug the whole trace is shown")
+    cause = cause_of(str(error))
+    hint = WORKERS if _UNPREPARED.search(cause) else "with --debug the whole trace is shown"
+    return LowwaterError(f"{what}: {place} failed: {cause}", hint)
 
 
 def _gone(error: PySparkException) -> bool:

@@ -10,7 +10,7 @@ from pyspark.errors import PySparkException
 from pyspark.errors.exceptions.connect import SparkConnectGrpcException
 
 from lowwater.errors import AwayError
-from lowwater.spark.tasks import AGAIN, SparkTasks, lost, name, translate
+from lowwater.spark.tasks import AGAIN, WORKERS, SparkTasks, lost, name, translate
 
 
 class Named:
@@ -46,6 +46,21 @@ def test_the_cause_is_what_is_said_and_not_the_plan(text: str, cause: str) -> No
     error = translate("low", PySparkException(text), session)
     assert error.message == f"low: Spark failed: {cause}"
     assert not lost(session)
+
+
+@pytest.mark.parametrize(
+    "cause",
+    [
+        "ModuleNotFoundError: No module named 'lowwater'",
+        "pyspark.errors.exceptions.base.PySparkRuntimeError: [PYTHON_VERSION_MISMATCH] Python in worker has different "
+        "version: 3.12 than that in driver: 3.11, PySpark cannot run with different minor versions.",
+    ],
+)
+def test_workers_that_lack_what_a_client_needs_are_told(cause: str) -> None:
+    text = f"Job aborted.\norg.apache.spark.api.python.PythonException: Traceback (most recent call last):\n{cause}\n"
+    session: Any = Named()
+    told = translate("ingest", PySparkException(text), session)
+    assert told.hint == WORKERS and not lost(session)
 
 
 @pytest.mark.parametrize(
