@@ -98,6 +98,8 @@ def test_a_file_that_begins_inside_the_rotation_of_another_ends_it_at_its_last_r
     ("records", "kept"),
     [
         (every(HOUR + 1200, 2 * HOUR), (("blocked", 360), "added")),
+        (every(HOUR + 1189.5, 2 * HOUR), (("done", 361), "added")),  # its clock was put back by less than the skew
+        ([HOUR + 600.5], (("done", 1), "replaced")),  # of one packet, in the time of those before
         (every(HOUR + 600, 2 * HOUR), (("done", 300), "replaced")),  # corrected: it has other records of the same time
         ([second + 1200 for second in every(HOUR, HOUR + 600)], (("done", 60), "replaced")),  # a clock was corrected
     ],
@@ -113,6 +115,19 @@ def test_a_recorder_that_writes_its_file_anew_takes_no_records_away(
     path = named(root, HOUR, records)
     (result,) = ingest(lake, "a", [path], load_config(root))
     assert (states(root)[1], result.state) == kept
+
+
+@pytest.mark.slow
+def test_another_version_of_a_file_that_is_shorter_than_the_skew_replaces_it(tmp_path: Path) -> None:
+    """A file without a date that is written anew, and does not begin with its old bytes, as a parquet file of all
+    records so far; and its name, used again for the records behind them."""
+    lake = world(tmp_path / "lake", 'skew = "5m"', rotation=False)
+    path = tmp_path / "dump.pcap"
+    found = []
+    for records in (every(0, 200), every(0, 900, 9), every(800, 1500)):
+        (result,) = ingest(lake, "a", [capture(path, records)], load_config(lake.root))
+        found.append((result.state, sum(row.packets for row in read_captures(lake, "a")["a"])))
+    assert found == [("added", 20), ("replaced", 100), ("added", 170)]
 
 
 @pytest.mark.slow

@@ -378,8 +378,9 @@ class LedgerFiles:
             grown = "" if not same_path else ": it has grown"
             return f"it begins with all {old.row.bytes:,} bytes of {old.row.path}, which it replaces{grown}"
         declared_alike = new.row.declared is not None and new.row.declared == old.row.declared
-        overlap = _overlap(new.row, old.row) > settings.longest_skew
-        if same_path and (not _is_another_part(new, old) if declared_alike else overlap):
+        skew = settings.longest_skew
+        overlap = _overlap(new.row, old.row) > skew or _are_of_one_time(new, old, skew)
+        if same_path and (not _is_another_part(new, old, skew) if declared_alike else overlap):
             return "the file has changed: its packets replace those of what had its name before"
         return None
 
@@ -451,19 +452,26 @@ def _extent(file: LedgerFile) -> Coverage:
     return max(min(firsts), begin), min(file.largest, end)
 
 
-def _is_another_part(new: LedgerFile, old: LedgerFile) -> bool:
-    """Whether a file has other records than one of its name and declared coverage, all before or behind those: a
-    recorder was started again within the hour by which it names its files. As many bytes in as many records are the
+def _are_of_one_time(new: LedgerFile, old: LedgerFile, skew: int) -> bool:
+    """Whether the records of two files overlap by more than the skew, or those of one lie within the time of the
+    other's. Two files that follow one another overlap by at most the skew (T1), however short they are."""
+    (begin, last), (old_begin, old_last) = ends = _extent(new), _extent(old)
+    both = max(begin, old_begin), min(last, old_last)
+    return both[1] - both[0] > skew or (both[0] <= both[1] and both in ends)
+
+
+def _is_another_part(new: LedgerFile, old: LedgerFile, skew: int) -> bool:
+    """Whether a file has other records than one of its name and declared coverage, which come before or behind those:
+    a recorder was started again within the hour by which it names its files. As many bytes in as many records are the
     same records by a corrected clock, and so are those that were outside of what was declared."""
     firsts = [row.first for row in old.rows if row.first is not None]
     if not (new.packets and firsts) or old.largest is None or old.row.declared is None or new.row.is_declared:
         return False
-    (begin, last), (old_begin, old_last) = _extent(new), (min(firsts), old.largest)
     declared_from, declared_to = old.row.declared
-    if not (declared_from <= old_begin and old_last < declared_to):
+    if not (declared_from <= min(firsts) and old.largest < declared_to):
         return False
     same_records = (new.packets, new.row.record_bytes) == (old.packets, old.row.record_bytes)
-    return not same_records and (begin > old_last or last < old_begin)
+    return not same_records and not _are_of_one_time(new, old, skew)
 
 
 def _hull(file: LedgerFile) -> Coverage:
