@@ -148,7 +148,8 @@ def _unreadable(query: str, source: ops.Source | ops.Lfta) -> Iterator[Missing]:
     """Yields the protocol of a source whose records no reader gives."""
     what = f"protocol {source.protocol} of {source.kind} records"
     if source.kind not in ("pcap", "csv", *protocols.LOG_KINDS):
-        yield Missing(query, what, NOT_RUN, source.place, "packets run, and records of csv, JSON lines and parquet")
+        hint = "packets run, and records of csv, JSON lines and parquet, read by get_csv_... functions"
+        yield Missing(query, what, NOT_RUN, source.place, hint)
     elif source.layout is not None and source.layout.refused:
         hint = "declare an increasing field of the record, such as: uint time get_csv_uint_pos1 (increasing);"
         yield Missing(query, what, f"not read: {source.layout.refused}", source.place, hint)

@@ -381,7 +381,7 @@ class LedgerFiles:
         skew = settings.longest_skew
         overlap = _overlap(new.row, old.row) > skew or _are_of_one_time(new, old, skew)
         if same_path and (not _is_another_part(new, old, skew) if declared_alike else overlap):
-            return "the file has changed: its packets replace those of what had its name before"
+            return "the file has changed: what it has now replaces what had its name before"
         return None
 
     def _begins_alike(self, new: LedgerFile, old: LedgerFile, same_path: bool) -> bool:
