@@ -459,7 +459,7 @@ class IntervalInputs(LowInputs):
     def require(self) -> list[Gap]:
         """Checks coverage and states; returns the gaps that policy `publish` or `through_end` accepts.
         Raises GapError if a link with another policy has a gap (T6), and LakeError if a capture must be ingested again
-        first (T7)."""
+        first (T7), or an interval of another length is rolled back (S7)."""
         gaps = self.gaps()
         for gap in gaps:
             if not self.passes(gap):
@@ -467,6 +467,8 @@ class IntervalInputs(LowInputs):
         self.require_states()
         for reason in self.outdated():
             raise LakeError(reason, "run `lowwater ingest` on the file: it replaces its packets")
+        for reason in self.rolled_back():
+            raise LakeError(reason)
         return gaps
 
     def require_states(self) -> None:
@@ -499,11 +501,32 @@ class IntervalInputs(LowInputs):
             reasons += outdated(captures, settings, version, start, self.end, records, content)
         return reasons
 
+    def rolled_back(self) -> list[str]:
+        """Intervals of another length that meet this one and are rolled back, on inputs that are still theirs: a run
+        would publish what a person has refused (S7)."""
+        queries = {query.name: query for query in self.plan.queries}
+        if self.past is None:
+            rows = runs.interval_replays(self.lake, self.query_set, self.start, self.end)
+        else:
+            rows = tuple(self.past.meeting(self.start, self.end))
+        reasons = []
+        for row in rows:
+            if row.state == runs.ROLLED_BACK and row.query in queries and row.interval != (self.start, self.end):
+                query, theirs = queries[row.query], replace(self, start=row.interval_start, end=row.interval_end)
+                if theirs.publication(query) == row and row.digest == theirs.digest(query):
+                    at, until = map(format_instant, row.interval)
+                    reasons.append(
+                        f"query {row.query} is rolled back from {at} to {until}, {row.reason}; to publish over it, "
+                        f"lift that: lowwater rollback {row.query} --at {at} --lift --because TEXT"
+                    )
+        return reasons
+
     def lacking(self) -> list[str]:
         """The reasons why the interval cannot start: gaps that are not accepted, captures that must be ingested
-        again."""
+        again, roll backs of another length."""
         gaps = [gap for gap in self.gaps() if not self.passes(gap)]
-        return [*gap_texts(gaps, self.captures, self.why_needed), *self._absent_folders(gaps), *self.outdated()]
+        texts = [*gap_texts(gaps, self.captures, self.why_needed), *self._absent_folders(gaps)]
+        return [*texts, *self.outdated(), *self.rolled_back()]
 
     def _absent_folders(self, gaps: Sequence[Gap]) -> list[str]:
         """Names the folders that are not there for files that would go on behind the last capture of a link."""

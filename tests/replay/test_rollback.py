@@ -131,6 +131,45 @@ def test_it_stands_until_inputs_change_or_it_is_lifted(lake: Path, changed: tupl
 
 
 @pytest.mark.slow
+def test_intervals_of_another_length_do_not_publish_what_was_refused(
+    lake: Path, changed: tuple[Path, int], runner: Runner
+) -> None:
+    """Counterexample: an hour was rolled back, then the length was two hours: the next backfill published the refused
+    rows again from the same inputs, and nobody was told."""
+
+    def set_length(before: str, length: str) -> None:
+        settings = (lake / "lowwater.toml").read_text()
+        (lake / "lowwater.toml").write_text(settings.replace(f'length = "{before}"', f'length = "{length}"'))
+
+    wrong, both = hour(lake, FIRST), (FIRST[0], SECOND[1])
+    told = ("--to", changed[1], "--because", "no")
+    assert lowwater("rollback", "talkers", "--lake", lake, *AT, *told).code == 0
+    right, at = hour(lake, FIRST), version(lake)
+    set_length("1h", "2h")
+    said = lowwater("backfill", "--lake", lake, "--to", "2026-01-01T02:00Z")
+    assert said.code == 1 and (hour(lake, FIRST), version(lake)) == (right, at)
+    assert "talkers is rolled back from 2026-01-01T00:00:00Z to 2026-01-01T01:00:00Z, to version" in said.err
+    lift = "lowwater rollback talkers --at 2026-01-01T00:00:00Z --lift"
+    assert lift in said.err and lift in " ".join(lowwater("status", "--lake", lake).out.split())
+    with pytest.raises(LakeError, match="rolled back"):
+        replay_range(lake, runner, *both, query_set="talkers")
+    set_query(lake, AS_IT_IS)  # other inputs: what was refused says nothing about them
+    assert "cannot start" not in lowwater("plan", "--lake", lake, "--to", "2026-01-01T02:00Z").out
+    set_query(lake, CHANGED)
+    assert lowwater("rollback", "talkers", "--lake", lake, *AT, "--lift", "--because", "it was right").code == 0
+    assert lowwater("backfill", "--lake", lake, "--to", "2026-01-01T02:00Z").code == 0
+    assert hour(lake, FIRST) == wrong
+    # And back: no part is published of what is rolled back as a whole.
+    assert lowwater("rollback", "talkers", "--lake", lake, *AT, "--to", at, "--because", "no").code == 0
+    set_length("2h", "1h")
+    assert lowwater("backfill", "--lake", lake, "--to", "2026-01-01T02:00Z").code == 1
+    assert hour(lake, FIRST) == right
+    assert lowwater("rollback", "talkers", "--lake", lake, *AT, "--lift", "--because", "it was right").code == 0
+    assert lowwater("backfill", "--lake", lake, "--to", "2026-01-01T02:00Z").code == 0
+    assert hour(lake, FIRST) == wrong
+
+
+@pytest.mark.slow
 def test_what_cannot_be_rolled_back_is_refused(lake: Path, changed: tuple[Path, int]) -> None:
     because = ("--because", "no")
     newest = version(lake)

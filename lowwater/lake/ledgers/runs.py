@@ -216,8 +216,8 @@ class Publications:
                     placed[part].append(row)
         return length, placed, longer
 
-    def _meeting(self, start: int, end: int) -> list[ReplayRow]:
-        """The rows that meet [start, end), ns, oldest first."""
+    def meeting(self, start: int, end: int) -> list[ReplayRow]:
+        """The publications that meet [start, end), ns, oldest first."""
         length, placed, longer = self._placed
         parts: Iterable[int] = range(start // length, (end - 1) // length + 1)
         if (end - start) // length > len(placed):
@@ -228,11 +228,11 @@ class Publications:
 
     def last(self, query: str, start: int, end: int) -> ReplayRow | None:
         """Returns what `last_published` does."""
-        return _newest(self._meeting(start, end), query, lambda row: row.interval == (start, end))
+        return _newest(self.meeting(start, end), query, lambda row: row.interval == (start, end))
 
     def until(self, query: str, at: int) -> ReplayRow | None:
         """Returns what `published_until` does."""
-        return _newest(self._meeting(at - 1, at), query, lambda row: row.interval_end == at)
+        return _newest(self.meeting(at - 1, at), query, lambda row: row.interval_end == at)
 
 
 def record_quality(

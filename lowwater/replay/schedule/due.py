@@ -463,7 +463,8 @@ def _due(
     lines = [line for row in mine if row.state == state for line in row.reason.split("; ")]
     reasons = (texts[state],) if state in texts else tuple(dict.fromkeys(lines))
     gaps = [gap for gap in inputs.gaps() if not inputs.passes(gap)] if first.lacking else []
-    edge = bool(gaps) and not inputs.outdated() and all(inputs.at_edge(gap) for gap in gaps)
+    others = inputs.outdated() or inputs.rolled_back()
+    edge = bool(gaps) and not others and all(inputs.at_edge(gap) for gap in gaps)
     reads = PacketEstimate() if state in TO_CONFIRM else packet_estimate(files, inputs)
     seconds = 0.0 if state in TO_CONFIRM else guess.seconds(reads.packets)
     return Due(
