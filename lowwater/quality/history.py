@@ -233,6 +233,7 @@ class LimitProposal:
     most: float  # largest value of the measure
     now: float  # warning limit in force
     warned: int  # intervals that exceed the limit in force
+    critical: float  # critical limit in force
     limit: float  # proposed warning limit
     beyond: int  # intervals that exceed the proposed limit
 
@@ -262,7 +263,8 @@ def _proposal(section: str, key: str, values: Sequence[float], now: Limits) -> L
     limit = propose(values)
     beyond, warned = (sum(value > bound for value in values) for bound in (limit, now.warning))
     middle = values[len(values) // 2]
-    return LimitProposal(section, key, len(values), middle, values[-1], now.warning, warned, limit, beyond)
+    in_force = now.warning, warned, now.critical
+    return LimitProposal(section, key, len(values), middle, values[-1], *in_force, limit, beyond)
 
 
 def propose(values: Sequence[float]) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from hypothesis import given, strategies as st
 
 from lowwater.catalog.schemas import READABLE
 from lowwater.catalog.values import pack_ip, words_from_ip
+from lowwater.cli.commands.audits import _toml
 from lowwater.config import Config, History, Link
 from lowwater.instants import HOUR, SECOND, format_instant
 from lowwater.lake.layout import Lake, open_lake
@@ -217,6 +219,22 @@ def test_limits_fit_what_was_seen(lake: Lake) -> None:
         *(("history", name) for name in ("volume", "violating", "lateness", "silence", "link_types", "talkers")),
         *(("links.a.thresholds", name) for name in ("violating", "malformed")),
     }
+
+
+@pytest.mark.slow
+def test_proposed_lines_keep_the_critical_limits_in_force(lake: Lake) -> None:
+    for hour in range(12):
+        record(lake, hour, 1000 + 100 * (hour % 2), rows=5 if hour == 11 else 100)
+    history = {"intervals": 4, "least": 3, "volume": {"warning": 0.8, "critical": 0.99}}
+    limits = {"violating": {"warning": 0.01, "critical": 0.02}}
+    config = Config.model_validate({"links": {"a": {"thresholds": limits}}, "history": history})
+    known = interval_history(config.history, read_metrics(lake), HOUR)
+    text = _toml(limit_proposals(config, [known]))
+    assert "violating = { warning = 0.0013, critical = 0.02 }" in text
+    assert "malformed = { warning = 0, critical = 0.1 }" in text, "the default is in force too"
+    assert "volume = { warning = 1, critical = 1 }  # critical was 0.99" in text, "none is below the warning"
+    told = tomllib.loads("\n".join(text))
+    assert Config.model_validate({"links": {"a": {}}, **told}).limits("a").violating.critical == 0.02
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=300).map(sorted))

@@ -333,13 +333,14 @@ def _table(proposals: list[LimitProposal]) -> Table:
 
 
 def _toml(proposals: list[LimitProposal]) -> list[str]:
-    """Formats the proposed limits as lines of `lowwater.toml`."""
+    """Formats the proposed limits as lines of `lowwater.toml`; critical limits stay, or a comment says what was."""
     lines = []
     for section, limits in groupby(proposals, key=lambda proposal: proposal.section):
-        lines += [
-            f"[{section}]",
-            *(f"{proposal.key} = {{ warning = {proposal.limit:g}, critical = 1 }}" for proposal in limits),
-        ]
+        lines.append(f"[{section}]")
+        for proposal in limits:
+            critical = max(proposal.critical, proposal.limit)
+            was = f"  # critical was {proposal.critical:.15g}" if critical > proposal.critical else ""
+            lines.append(f"{proposal.key} = {{ warning = {proposal.limit:g}, critical = {critical:.15g} }}{was}")
     return lines
 
 
