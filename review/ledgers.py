@@ -43,7 +43,7 @@ from lowwater.lake.tables import column_values, lake_errors, read_rows
 from lowwater.quality.reports import IntervalAudit, Key, interval_audits
 from lowwater.replay.job import Job
 from lowwater.replay.schedule.due import expected
-from lowwater.replay.schedule.links import jobs
+from lowwater.replay.schedule.links import jobs, retired_sets
 from lowwater.storage.paths import children, folders, lake_path, state
 
 P = ParamSpec("P")
@@ -121,7 +121,7 @@ class Snapshot:
     captures: Mapping[str, Captures]  # captures by link
     records: Sequence[Record]  # all rows of `replays`, oldest first
     jobs: Mapping[str, Job]  # query sets that can be planned, by name
-    unplanned: Mapping[str, str]  # error message of every query set that cannot be planned, by name
+    unplanned: Mapping[str, str]  # why query sets cannot be planned, or are retired, by name
     _parts: dict[tuple[int, int], Part] = field(default_factory=dict, repr=False)
     _restricted: dict[frozenset[str], Snapshot] = field(default_factory=dict, repr=False)
     _computed: dict[object, Any] = field(default_factory=dict, repr=False)
@@ -263,7 +263,7 @@ class Ledgers:
 
     def _read(self) -> Snapshot:
         lake = lake_to_read(self.root)
-        unplanned: dict[str, str] = {}
+        unplanned = retired_sets(self.root, self.queries)
 
         def tell(name: str, error: LowwaterError) -> None:
             unplanned[name] = str(error)

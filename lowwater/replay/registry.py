@@ -24,7 +24,7 @@ from lowwater.plan import operators as ops, queryset
 from lowwater.plan.explain.describe import columns_info
 from lowwater.plan.explain.model import Progress
 from lowwater.replay.job import Job
-from lowwater.replay.schedule.links import jobs
+from lowwater.replay.schedule.links import jobs, retired_sets
 from lowwater.storage import paths
 
 VERSION = 1
@@ -102,11 +102,12 @@ def streams_of(root: PurePath, queries: Path) -> list[StreamInfo]:
     """Lists the streams of a lake by name. Raises LakeError if there is no such lake, or it cannot be read."""
     unplanned: dict[str, LowwaterError] = {}
     planned = jobs(root, queries, unplanned.__setitem__)
-    return list_streams(lake_to_read(root), planned, {name: error.message for name, error in unplanned.items()})
+    problems = retired_sets(root, queries) | {name: error.message for name, error in unplanned.items()}
+    return list_streams(lake_to_read(root), planned, problems)
 
 
 def list_streams(lake: Lake, planned: Sequence[Job], problems: Mapping[str, str]) -> list[StreamInfo]:
-    """Lists the streams of query sets by name. `problems`: name of a query set that cannot be planned -> why.
+    """Lists the streams of query sets by name. `problems`: query set that cannot be planned, or is retired -> why.
     Raises LakeError if the lake cannot be read."""
     replays = read_replays(lake, stage=PUBLISH)
     streams = {}

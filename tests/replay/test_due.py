@@ -67,6 +67,33 @@ def test_a_failure_and_an_estimate_come_from_the_ledger(lake: Path) -> None:
     assert [each.seconds for each in found] == [7.0, 7.0, 7.0]
 
 
+def test_a_set_that_was_taken_out_of_the_settings_is_no_error(lake: Path, tmp_path: Path) -> None:
+    """Counterexample: `backfill` and `watch --once` failed for ever, with one line of standard error for each call."""
+    rows = [ReplayRow("retired", "old", START, START + HOUR, "publish", "done", 1, digest="ab")]
+    record_replays(open_lake(lake), rows)
+    folder = tmp_path / "queries"
+    folder.mkdir()
+    settings = (lake / "lowwater.toml").read_text()
+    write_settings(lake, sets={"totals": folder / "totals.gsql"})
+    (folder / "totals.gsql").write_text(
+        "DEFINE { query_name 'totals'; } SELECT tb, count(*) FROM main1.TCP GROUP BY time/60 AS tb"
+    )
+    span = ("--lake", lake, "--queries", folder, "--from", "2026-01-01T00:00Z", "--to", "2026-01-01T01:00Z")
+    said = lowwater("backfill", *span)
+    assert (said.code, said.out) == (0, "done 1\n") and "retired" not in said.err
+    said = lowwater("status", "--lake", lake, "--queries", folder)
+    assert "query set retired: neither the settings nor" in said.out and not said.err
+    # Its file in the folder, or a line of the settings, and it is there again. Without any set in the settings another
+    # folder may have been meant.
+    (folder / "retired.gsql").write_text("no GSQL")
+    assert lowwater("backfill", *span).code == 1
+    (folder / "retired.gsql").unlink()
+    (lake / "lowwater.toml").write_text(settings.replace("[query_sets.demo]", "[query_sets.retired]"))
+    assert "retired" in lowwater("plan", *span).out
+    (lake / "lowwater.toml").write_text("")
+    assert "there is no query set 'retired'" in lowwater("backfill", *span).err
+
+
 def test_audits_of_queries_and_lengths_that_the_set_had_before_are_not_outdated(lake: Path) -> None:
     """Counterexample: a query with a suite was taken out of its set. `plan` asked to audit its hours again for ever."""
 

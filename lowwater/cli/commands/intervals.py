@@ -166,6 +166,7 @@ def status(lake: PurePath, queries: Path) -> None:
     from lowwater.lake.ledgers.intervals import BLOCKED, DAMAGED, range_words
     from lowwater.lake.results.published import stray_lines
     from lowwater.replay.schedule.due import statuses
+    from lowwater.replay.schedule.links import retired_sets
 
     table = Table("interval", "query set", "query", "state", "reason", box=None)
     unplanned: list[str] = []
@@ -178,7 +179,8 @@ def status(lake: PurePath, queries: Path) -> None:
     opened, config = lake_to_read(lake), load_config(lake)
     lines = missing.outside_lines(opened, config), tolerated_lines(opened, config), undeclared_lines(opened, config)
     more = captures.shared_lines(opened), files.unread_lines(opened, config), stray_lines(opened)
-    for line in chain(*lines, *more):
+    retired = (f"query set {name}: {why}" for name, why in retired_sets(lake, queries).items())
+    for line in chain(*lines, *more, retired):
         terminal.say(line)
     for problem in unplanned:
         terminal.say(problem, err=True)

@@ -23,7 +23,7 @@ from lowwater.lake.run_inputs import changes
 from lowwater.plan import properties, queryset, temporal
 from lowwater.quality.suites import suite_digest
 from lowwater.replay.job import IntervalInputs, Job, TrialChanges, query_files
-from lowwater.replay.schedule.links import set_names
+from lowwater.replay.schedule.links import retired_sets, set_names
 from lowwater.replay.stages.inputs import last_instant
 
 # The state of every interval.
@@ -32,8 +32,8 @@ from lowwater.replay.stages.inputs import last_instant
 def statuses(
     root: PurePath, queries: Path, tell: Callable[[str, LowwaterError], None] | None = None
 ) -> list[intervals.StatusRow]:
-    """The state of every interval of the query sets that are configured or were ever run; without any, of those in a
-    folder. `tell`: called with each query set that cannot be planned and the error; None raises the first error."""
+    """The state of every interval of the query sets of `set_names`. `tell`: called with each query set that cannot be
+    planned and the error; None raises the first error."""
     sets = []
     for name in set_names(root, queries):
         try:
@@ -316,14 +316,14 @@ def open_jobs(
     tell: Callable[[str, LowwaterError], None] | None = None,
     changes: TrialChanges | None = None,
 ) -> list[Job]:
-    """Opens query sets by name; without names those that are configured or were ever run, otherwise those in a folder.
+    """Opens query sets by name; without names those of `set_names`.
     `tell`: called with each configured set that cannot be planned and the error; None raises the first error.
     Raises ConfigError if there is no such query set, or none at all, and LowwaterError if a named query set cannot be
     planned over the lake."""
     if names:
         return [Job.open(root, name, queries, changes) for name in dict.fromkeys(names)]
     config, lake = load_config(root), layout.lake_to_read(root)
-    configured = {*config.query_sets, *runs.replayed_sets(lake)}
+    configured = {*config.query_sets, *runs.replayed_sets(lake)} - retired_sets(root, queries).keys()
     jobs: list[Job] = []
     errors: dict[str, LowwaterError] = {}
     for name in sorted(configured or (path.stem for path in queries.glob("*.gsql"))):
