@@ -84,11 +84,12 @@ def late_intervals(snapshot: Snapshot, link: str) -> list[tuple[int, int]]:
     return sorted({(row.interval_start, row.interval_end) for row in rows if row.refused})
 
 
-def refused_shares(snapshot: Snapshot, link: str) -> dict[int, float]:
-    """Begin of an interval (ns) -> share of the records of a link that were refused; of the last month and a week."""
+def refused_shares(snapshot: Snapshot, link: str) -> dict[tuple[int, int], float]:
+    """Interval [start, end), ns -> share of the records of a link that were refused; of the last month and a week."""
     start, end = _recent(snapshot, link)
     rows = read_lateness(snapshot.lake, link, max(0, start - WEEK), end)
-    return {row.interval_start: row.refused / total for row in rows if (total := int(sum(row.counts)))}
+    totals = ((row, int(sum(row.counts))) for row in rows)
+    return {(row.interval_start, row.interval_end): row.refused / total for row, total in totals if total}
 
 
 def _recent(snapshot: Snapshot, link: str) -> tuple[int, int]:

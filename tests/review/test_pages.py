@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
@@ -22,7 +23,7 @@ from lowwater_review.results.curve_drawing import draw_curves
 from lowwater.errors import LakeError
 from lowwater.instants import HOUR
 from lowwater.lake.layout import open_lake
-from lowwater.lake.ledgers.runs import ReplayRow, record_replays
+from lowwater.lake.ledgers.runs import ReplayRow, read_lateness, record_lateness, record_replays
 from lowwater.lake.locks import hold_range
 from lowwater.lake.results.exploring import Curve, Curves
 from lowwater.lake.tables import interval_label
@@ -118,6 +119,18 @@ def test_a_day_has_a_cell_for_each_interval_that_begins_in_it() -> None:
         begins = range(START // length * length, START + 7 * 24 * HOUR, length)
         shown = set_calendar("q", length, [Interval("q", at, at + length, "failed", "", None) for at in begins], 0)
         assert sum(cell is not None for _, cells in shown.days for cell in cells) == len(begins)
+
+
+@pytest.mark.slow
+def test_the_share_of_an_hour_is_not_that_of_a_day_with_the_same_begin(tmp_path: Path) -> None:
+    """Counterexample: with an hourly and a daily query set on a link, hour 00 had the refused records of the day."""
+    ledgers, lake = Ledgers(*make(tmp_path, 3, frozenset())), open_lake(tmp_path / "lake")
+    hours = read_lateness(lake, "main1")
+    late = f"late/main1/{interval_label(START, START + HOUR)}.html"
+    before = [render(ledgers.now(), address) for address in ("skew/main1.html", late)]
+    record_lateness(lake, [replace(hours[0], interval_end=START + 24 * HOUR, refused=30_000)])
+    assert [render(ledgers.now(), address) for address in ("skew/main1.html", late)] == before
+    assert None not in before
 
 
 @pytest.mark.slow
