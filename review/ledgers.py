@@ -42,7 +42,7 @@ from lowwater.lake.results.published import table_version
 from lowwater.lake.tables import column_values, lake_errors, read_rows
 from lowwater.quality.reports import IntervalAudit, Key, interval_audits
 from lowwater.replay.job import Job
-from lowwater.replay.schedule.due import expected
+from lowwater.replay.schedule.due import expected, who_works
 from lowwater.replay.schedule.links import jobs, retired_sets
 from lowwater.storage.paths import children, folders, lake_path, state
 
@@ -226,8 +226,8 @@ def _interval(key: Key, rows: Sequence[StatusRow], audit: IntervalAudit | None) 
 
 
 def _running(interval: Interval, held: Mapping[str, Mapping[tuple[int, int], str]]) -> Interval:
-    who = held[interval.query_set].get((interval.start, interval.end))
-    return interval if who is None else replace(interval, state=RUNNING, reason=who)
+    who = who_works(held[interval.query_set], interval.start, interval.end)
+    return replace(interval, state=RUNNING, reason=who) if who else interval
 
 
 class Ledgers:

@@ -67,12 +67,14 @@ def with_running(lake: layout.Lake, rows: Sequence[intervals.StatusRow]) -> list
     held = {name: locks.at_work(lake, name) for name in {row.query_set for row in rows}}
     shown = []
     for row in rows:
-        who = _who(held[row.query_set], row.start, row.end)
+        who = who_works(held[row.query_set], row.start, row.end)
         shown.append(replace(row, state=intervals.RUNNING, reason=who, lacking=()) if who else row)
     return shown
 
 
-def _who(held: Mapping[tuple[int, int], str], start: int, end: int) -> str:
+def who_works(held: Mapping[tuple[int, int], str], start: int, end: int) -> str:
+    """Which process is at work on [start, end), ns, or a part of it, of the ranges that are held: no other run may
+    begin there (S5). Empty if none is."""
     return next((who for (first, last), who in held.items() if first < end and start < last), "")
 
 
@@ -380,7 +382,7 @@ def due(job: Job, selection: DueSelection) -> list[Due]:
                 interval = replace(interval, blocked=behind)
             elif interval.blocked and job.chained and not behind:
                 behind = f"an earlier interval of its chain cannot, that of {instants.format_instant(start)}"
-            due_intervals.append(replace(interval, running=_who(held, start, end)))
+            due_intervals.append(replace(interval, running=who_works(held, start, end)))
             chain.runs(inputs, interval)
     return due_intervals
 
