@@ -368,7 +368,7 @@ def _confirm(attempt: _Attempt, plan: _Plan) -> Outcome:
         rows[query] = last.rows or 0
         if last.state == runs.ROLLED_BACK:  # stands for these inputs, until somebody lifts it
             state, reason = runs.ROLLED_BACK, last.reason
-        elif last.state != plan.state and not (last.state == runs.DONE and plan.state == runs.PROVISIONAL):
+        elif _is_news(last, plan.state):
             now = {"state": plan.state, "reason": plan.reason, "publication": last.publication}
             journal.write(journal.row(query, digest, last.rows, documents.stored_object(last.accounting), **now))
     for row in journal.rows():
@@ -376,6 +376,12 @@ def _confirm(attempt: _Attempt, plan: _Plan) -> Outcome:
             audited = _Audited.of(row)
     bounds = attempt.start, attempt.end
     return Outcome(*bounds, state, reason, rows, False, plan.digests, audited.verdict, audited.report)
+
+
+def _is_news(last: runs.ReplayRow, state: str) -> bool:
+    """Whether a publication that stands has come to another state since."""
+    stays = last.state == runs.ROLLED_BACK or (last.state == runs.DONE and state == runs.PROVISIONAL)
+    return last.state != state and not stays
 
 
 # The stages. Each takes the outcome of those before, and returns its own; streams and the ledger are in the lake.
@@ -493,7 +499,7 @@ def _publish(attempt: _Attempt, plan: _Plan, outcome: Outcome) -> Outcome:
             check_unchanged(job.lake, name, *bounds, audited.fingerprint)
     # Captures that have come since the run began are for the next one: these rows are made without them.
     state, reason = plan.inputs.state(plan.inputs.require())
-    rows, made, committed = {}, list[runs.ReplayRow](), False
+    rows, made, committed, shown = {}, list[runs.ReplayRow](), False, (state, reason)
     # A run that lost its lease must not remove those of a later one.
     handing = [query.name for query in job.plan.queries if properties.hands_over(query.high)]
     old_states = [each for name in handing for each in streams.other_states(_state(attempt, name, plan.digests[name]))]
@@ -511,14 +517,18 @@ def _publish(attempt: _Attempt, plan: _Plan, outcome: Outcome) -> Outcome:
                 now = {"state": state, "reason": reason, "publication": publication.number}
                 accounting = {"inputs": plan.inputs.summary(query)}
                 made.append(journal.row(query.name, digest, publication.rows, accounting, **now))
-            elif last is not None and last.publication != publication.number:
-                made.append(replace(last, finished_at=journal.now(), publication=publication.number))
+            elif last is not None:
+                stands = replace(last, state=state, reason=reason) if _is_news(last, state) else last
+                if stands != last or last.publication != publication.number:
+                    made.append(replace(stands, finished_at=journal.now(), publication=publication.number))
+                if last.state == runs.ROLLED_BACK:
+                    shown = last.state, last.reason
         # One commit for the set: where a run ended before it, tables and ledger differ, and the next one mends it.
         journal.write(*made)
         for old_state in old_states:
             paths.remove_tree(old_state)
     verdict, report, _ = [*audits.values()][-1]
-    return Outcome(*bounds, state, reason, rows, committed, plan.digests, verdict, report)
+    return Outcome(*bounds, *shown, rows, committed, plan.digests, verdict, report)
 
 
 def _state(attempt: _Attempt, query: str, digest: str) -> PurePath:

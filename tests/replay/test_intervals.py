@@ -13,6 +13,7 @@ import pytest
 from lowwater_generator import GeneratedCapture, generate
 
 from lowwater.config import Config, Link
+from lowwater.errors import LakeError
 from lowwater.instants import HOUR, SECOND
 from lowwater.lake.open_tables import existing
 from lowwater.lake.results.streams import stream_parts
@@ -124,6 +125,29 @@ def test_a_provisional_interval_becomes_done(
     assert states(lake)[2, "flows"] == "done"
     assert commits(lake) == before
     assert table_rows(lake, "flows") == table_rows(published, "flows", *INTERVALS[2])
+
+
+def test_a_run_after_a_failed_confirmation_says_what_the_ledger_says(
+    captures: list[GeneratedCapture], tmp_path: Path, runner: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Counterexample: the run said `done`, and the ledger `provisional` until the next look confirmed it."""
+    lake = tmp_path / "lake"
+    lake.mkdir()
+    write_settings(lake)
+    ingest_all(lake, [each for each in captures if each.start < END])
+    replay_range(lake, runner, *INTERVALS[2])
+    ingest_all(lake, [each for each in captures if each.start >= END])
+
+    def fails(*_: object) -> None:
+        raise LakeError("the store is slow")
+
+    with monkeypatch.context() as broken, pytest.raises(LakeError):
+        broken.setattr("lowwater.replay.interval._confirm", fails)
+        replay_range(lake, runner, *INTERVALS[2])
+    assert states(lake)[2, "flows"] == "failed"
+    (outcome,) = replay_range(lake, runner, *INTERVALS[2])
+    assert (outcome.state, outcome.committed) == ("done", False)
+    assert states(lake) == each_query("missing", "missing", "done")
 
 
 def test_a_whole_capture_mends_an_incomplete_interval(

@@ -102,7 +102,12 @@ def test_a_run_that_ended_between_two_tables_is_run_again_and_moves_the_pins(
 
 
 @pytest.mark.slow
-def test_it_stands_until_inputs_change_or_it_is_lifted(lake: Path, changed: tuple[Path, int], runner: Runner) -> None:
+def test_it_stands_until_inputs_change_or_it_is_lifted(
+    lake: Path, changed: tuple[Path, int], runner: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object) -> None:
+        raise LakeError("the store is slow")
+
     wrong = hour(lake, FIRST)
     told = ("--to", changed[1], "--because", "no")
     assert lowwater("rollback", "talkers", "--lake", lake, *AT, *told).code == 0
@@ -117,6 +122,12 @@ def test_it_stands_until_inputs_change_or_it_is_lifted(lake: Path, changed: tupl
     assert (hour(lake, FIRST), version(lake)) == (right, at)
     notes = lowwater("rows", "talkers", "--lake", lake, "--to", "2026-01-01T01:00Z", "--limit", 1).err
     assert "is rolled back" in notes
+    with monkeypatch.context() as broken, pytest.raises(LakeError, match="slow"):
+        broken.setattr("lowwater.replay.interval._confirm", fails)
+        replay_range(lake, runner, *FIRST, query_set="talkers")
+    (outcome,) = replay_range(lake, runner, *FIRST, query_set="talkers")
+    assert (outcome.state, outcome.committed) == ("rolled back", False) and hour(lake, FIRST) == right
+    assert shown(lake)[0, "talkers"] == "rolled back"
     # Other inputs are other rows: what was refused says nothing about them.
     set_query(lake, AS_IT_IS)
     assert shown(lake)[0, "talkers"] == "stale"
