@@ -1,6 +1,6 @@
 """Reads the ledgers of a lake for the review pages and caches them as a snapshot.
 
-Every page uses it. The cache is valid until the version of a ledger, the settings or a query file changes.
+Every page uses it. The cache is valid until the version of a ledger, the settings, a query file or a suite changes.
 """
 
 from __future__ import annotations
@@ -41,10 +41,11 @@ from lowwater.lake.query_sets import FOLDER
 from lowwater.lake.results.published import table_version
 from lowwater.lake.tables import column_values, lake_errors, read_rows
 from lowwater.quality.reports import IntervalAudit, Key, interval_audits
+from lowwater.quality.suites import FOLDER as FOLDER_OF_SUITES
 from lowwater.replay.job import Job
 from lowwater.replay.schedule.due import expected, who_works
 from lowwater.replay.schedule.links import jobs, retired_sets
-from lowwater.storage.paths import children, folders, lake_path, state
+from lowwater.storage.paths import children, folders, lake_path, listed, state
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -259,7 +260,8 @@ class Ledgers:
         tables += [table_version(path) for path in folders(lake.root / "tables")]
         times = _times(self.queries.rglob("*"))
         looks = [(path.name, state(path)) for path in children(self.root / FOLDER)]
-        return tables, state(self.root / FILE_NAME), times, looks
+        suites = sorted(listed(self.root / FOLDER_OF_SUITES))
+        return tables, state(self.root / FILE_NAME), times, looks, suites
 
     def _read(self) -> Snapshot:
         lake = lake_to_read(self.root)

@@ -165,6 +165,19 @@ def test_an_edit_is_seen_wherever_the_file_is(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_a_mended_suite_is_seen(tmp_path: Path) -> None:
+    """Counterexample: a suite that is no JSON left its query set out, and so it stayed until a ledger changed."""
+    root, queries = make(tmp_path, 2, frozenset(), frozenset())
+    suite, ledgers = root / "expectations" / "q" / "flows.json", Ledgers(root, queries)
+    assert not ledgers.now().unplanned
+    suite.parent.mkdir(parents=True)
+    suite.write_text("no JSON", encoding="utf-8")
+    assert set(ledgers.now().unplanned) == {"q"}
+    suite.write_text('{"name": "flows", "expectations": []}', encoding="utf-8")
+    assert not ledgers.now().unplanned and ledgers.now() is ledgers.now()
+
+
+@pytest.mark.slow
 def test_every_interval_and_link_has_its_page(read: dict[str, Reader]) -> None:
     assert {interval(at) for at in range(HOURS)} <= set(read)
     assert {f"skew/{link}.html" for link in LINKS} <= set(read)
