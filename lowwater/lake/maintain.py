@@ -212,7 +212,11 @@ def _remove_streams(lake: layout.Lake, replays: list[ReplayRow], before: int, dr
         newest[row.query_set, *row.interval][row.query] = row
     for (name, start, end), rows in sorted(newest.items()):
         last = [row for query, row in rows.items() if query]
-        settled = last and all(row.stage == PUBLISH and row.state in (DONE, INCOMPLETE) for row in last)
+        # A set is published as a whole (S4): what a query left before, and did not publish then, is of one that the set
+        # has no more.
+        published = max((row.finished_at for row in last if row.stage == PUBLISH), default=0)
+        present = [row for row in last if row.stage == PUBLISH or row.finished_at > published]
+        settled = last and all(row.stage == PUBLISH and row.state in (DONE, INCOMPLETE) for row in present)
         latest = max(row.finished_at for row in rows.values())
         failed = any(row.state == FAILED and row.finished_at == latest for row in rows.values())
         if not settled or failed or latest >= before:

@@ -130,6 +130,25 @@ def test_streams_go_once_they_were_published_long_enough(halves: Path, runner: R
     assert outcome.committed, "what was removed is made again where it is needed"
 
 
+def test_the_audit_of_a_query_that_was_taken_out_keeps_no_streams(
+    packets: Path, tmp_path: Path, runner: Runner
+) -> None:
+    """Counterexample: a set was audited, one of its queries was taken out, and the rest was published: the streams of
+    the interval stayed for ever, since the newest row of that query was its audit."""
+    lake = copy_lake(packets, tmp_path / "lake")
+    for stage in ("low", "high", "audit"):
+        replay_range(lake, runner, START, START + HOUR, stage)
+    demo = (QUERIES / "demo.gsql").read_text(encoding="utf-8")
+    (tmp_path / "demo.gsql").write_text(demo.partition("DEFINE { query_name 'flow1'")[0], encoding="utf-8")
+    write_settings(lake, sets={"demo": tmp_path / "demo.gsql"})
+    (outcome,) = replay_range(lake, runner, START, START + HOUR)
+    assert outcome.committed and len(outcome.rows) < len(DEMO)
+    before = all_tables(lake, [*outcome.rows])
+    found = maintain(open_lake(lake), Retention(streams=0), clock=lambda: later(60))
+    assert "removed streams" in kinds(found) and set(stream_rows(lake).values()) == {0}
+    assert all_tables(lake, [*outcome.rows]) == before
+
+
 def test_what_is_audited_and_not_published_stays(packets: Path, tmp_path: Path, runner: Runner) -> None:
     lake = copy_lake(packets, tmp_path / "lake")
     for stage in ("low", "high", "audit"):
