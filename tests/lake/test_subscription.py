@@ -7,6 +7,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import given, settings, strategies as st
@@ -15,6 +16,7 @@ from lowwater.errors import BusyError, LakeError
 from lowwater.instants import HOUR
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.open_tables import existing
+from lowwater.lake.results import subscription
 from lowwater.lake.results.subscription import Change, subscribe
 from lowwater.lake.upkeep import join_files
 from tests.breadth import examples
@@ -127,6 +129,31 @@ def test_whatever_dies_a_view_is_the_table(
         view.apply(change)
     assert view.rows == published(lake)
     assert len(set(view.given)) == len(view.given)
+
+
+def test_who_asks_again_after_an_error_misses_nothing(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    put(lake, 0, [1])
+    put(lake, 2, [2])
+    view = View()
+    with subscribe(lake.root, "q", after="") as stream:
+
+        def drain() -> None:
+            while (change := stream.poll()) is not None:
+                view.apply(change)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(subscription, "last_note", Mock(side_effect=LakeError("the store does not answer")))
+            with pytest.raises(LakeError, match="does not answer"):
+                drain()
+        drain()
+        assert view.rows == published(lake)
+        existing(lake.table("q")).delete("n = 2")
+        for _ in range(2):
+            with pytest.raises(LakeError, match="does not say of which interval"):
+                stream.poll()
+        put(lake, 2, [3])  # what the other program changed is published again
+        drain()
+    assert view.rows == published(lake)
 
 
 @pytest.mark.slow

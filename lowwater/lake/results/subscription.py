@@ -299,8 +299,9 @@ class Subscription:
             if entry is None:
                 return None
             self._require_history(entry.version)
-            self._at = replace(self._at, version=entry.version, digest=entry.digest)
-            change = self._change(entry)
+            at = replace(self._at, version=entry.version, digest=entry.digest)
+            change = self._change(entry, at.text())
+            self._at = at  # a commit that cannot be told of is met again by whoever asks again
             if change is not None:
                 return change
 
@@ -363,7 +364,7 @@ class Subscription:
         text = f"stream {self.stream}: version {version} is no longer in its log, which is at version {newest}"
         return BehindError(text, AGAIN)
 
-    def _change(self, entry: LogEntry) -> Change | None:
+    def _change(self, entry: LogEntry, position: str) -> Change | None:
         publication = entry.publication
         if publication is None:
             if entry.changes and not self._is_mended(entry):
@@ -388,7 +389,7 @@ class Subscription:
             False,
             publication.promise,
             publication.ranges[-1][1],
-            self._at.text(),
+            position,
             lambda: self._rows(files, entry.version, start, publication.end),
         )
 
@@ -409,12 +410,13 @@ class Subscription:
             self._parts = self._files_by_hour(within)
         while self._parts and (self._parts[0][0] + 1) * instants.HOUR <= within:
             self._parts.pop(0)
-        hour, files = self._parts.pop(0) if self._parts else (None, [])
+        hour, files = self._parts[0] if self._parts else (None, [])
         end, promise = within if hour is None else (hour + 1) * instants.HOUR, dict[str, int]()
-        last = not self._parts
+        last = len(self._parts) <= 1
         note = last_note(self._path, version) if last else None
         if note is not None and note.ranges[-1][1] > within:
             end, promise = note.ranges[-1][1], dict(note.promise)
+        self._parts = self._parts[1:]  # behind all that may fail: whoever asks again gets this part
         self._at = replace(self._at, within=None if last else end)
         if end <= within:
             return None
