@@ -17,7 +17,7 @@ from hypothesis import given, settings, strategies as st
 
 from lowwater.config import Retention
 from lowwater.errors import BusyError, LakeError
-from lowwater.instants import HOUR
+from lowwater.instants import HOUR, format_instant
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.runs import ReplayRow, read_replays, record_replays
 from lowwater.lake.maintain import maintain
@@ -25,6 +25,7 @@ from lowwater.lake.results import pins as pinning, published as module
 from lowwater.lake.results.pins import pins_file, publishing
 from lowwater.lake.results.publish import publish
 from lowwater.lake.results.published import damages
+from lowwater.lake.results.subscription import subscribe
 from lowwater.lake.tables import describe, swap_files
 from lowwater.lake.upkeep import doubled_tables
 from tests.breadth import examples
@@ -210,6 +211,37 @@ def test_a_lost_file_of_several_intervals_is_mended_one_by_one(tmp_path: Path) -
     assert list(damages(lake, "q", read_replays(lake, "set"))) == [(BASE + half, BASE + HOUR)]
     put_half(1)
     assert damaged(lake) == {} and marks(lake) == {0: [0, 1]}
+
+
+@pytest.mark.parametrize("part", [0, 1])
+def test_of_an_hour_that_is_published_in_part_others_are_told_only_where_their_rows_are(
+    tmp_path: Path, part: int
+) -> None:
+    lake, half = open_lake(tmp_path / "lake"), HOUR // 2
+    begin, other = BASE + part * half, BASE + (1 - part) * half
+
+    def put_half() -> None:
+        publish_rows(lake, begin, begin + half, stream([("::1", 7, part * 1800.0)]))
+
+    put_half()
+    with subscribe(lake.root, "q", history=False) as changes:
+        opened(lake).delete("n = 7")
+        put_half()
+        change = changes.poll()
+        assert change is not None and (change.start, change.restated) == (begin, True)
+    assert module.stray_lines(lake) == []
+    rows = foreign_rows(0)
+    lasts = pa.array([other + at for at in range(rows.num_rows)], pa.int64())
+    rows = rows.set_column(rows.schema.get_field_index("_last"), "_last", lasts)
+    write_deltalake(folder(lake), rows.cast(_schema(lake)), mode="append")
+    assert list(damaged(lake)) == [0]
+    put_half()
+    publish_rows(lake, BASE + 2 * HOUR, BASE + 3 * HOUR, stream([("::1", 8, 7200.0)]))
+    (line,) = module.stray_lines(lake)
+    assert f"rows of {format_instant(other)} to {format_instant(other + half)}, where nothing is published" in line
+    opened(lake).delete(f"_hour = {BASE // HOUR} and n != 7")
+    put_half()
+    assert module.stray_lines(lake) == [] and damaged(lake) == {} and marks(lake) == {0: [7], 2: [8]}
 
 
 @pytest.mark.slow

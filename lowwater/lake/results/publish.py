@@ -266,10 +266,11 @@ class Notes:
             self.fields,
             self.start,
             self.end,
-            [each for each in state.damage if state.is_published(each.start, each.end)] + state.strays,
+            state.damage,
             {**state.recent, (self.start, self.end): self.number},
             state.checkpoint,
         )
+        publication = replace(publication, damage=tuple(filter(state.stands, publication.damage)))
         return {published.NOTE: publication.text(), published.interval_key(self.start, self.end): self.number}
 
 

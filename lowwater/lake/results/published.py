@@ -339,6 +339,13 @@ class HourFile:
         """Whether all rows lie in [start, end), ns, as far as the log says."""
         return self.least is not None and self.most is not None and start <= self.least and self.most < end
 
+    def may_meet(self, hour: int, start: int, end: int) -> bool:
+        """Whether it may have rows in [start, end), ns; of rows that are not of its hour, the hour counts."""
+        least, most = hour * instants.HOUR, (hour + 1) * instants.HOUR - 1
+        if self.least is not None and self.most is not None and self.is_inside(least, most + 1):
+            least, most = self.least, self.most
+        return least < end and start <= most
+
 
 @dataclass(frozen=True)
 class TableState:
@@ -397,7 +404,17 @@ class TableState:
     def strays(self) -> list[Damage]:
         """What other programs have put where nothing was published, and is still there."""
         others = [each for each in self.damage if not self.is_published(each.start, each.end)]
-        return [each for each in others if any(each.start <= hour * instants.HOUR < each.end for hour in self.files)]
+        return [each for each in others if self._has_rows(each)]
+
+    def stands(self, damage: Damage) -> bool:
+        """Whether something was published in the range of damage, or a row is there. Otherwise it is what is left of
+        the hours of a commit, and no row lacks there or is too many."""
+        return self.is_published(damage.start, damage.end) or self._has_rows(damage)
+
+    def _has_rows(self, damage: Damage) -> bool:
+        return any(
+            file.may_meet(hour, damage.start, damage.end) for hour, files in self.files.items() for file in files
+        )
 
     def lost(self) -> dict[int, str]:
         """Hour -> a file of it that is not on the disk; an object store is not asked for each file."""
