@@ -817,8 +817,9 @@ def find_packets(lake: Lake, config: Config, wanted: RowPackets, shown: int = 10
     result, files = FoundPackets(), PacketFiles.of(lake)
     for condition in wanted.conditions:
         captures = read_captures(lake, condition.source.links)
+        earlier = {place: pa.array(np.concatenate(found)) for place, found in result.admitted.items()}
         for link in condition.source.links:
-            _find_link(files, config, link, captures[link], condition, wanted, shown, result)
+            _find_link(files, config, link, captures[link], condition, wanted, shown, result, earlier)
     return result
 
 
@@ -831,6 +832,7 @@ def _find_link(
     wanted: RowPackets,
     shown: int,
     result: FoundPackets,
+    earlier: Mapping[tuple[str, str], pa.Array],  # positions that other conditions found: a packet counts once
 ) -> None:
     settings = config.link(link)
     if settings.shed is not None or settings.duplicates != "keep":
@@ -847,12 +849,14 @@ def _find_link(
         late = is_late(arrivals, stamps, skews.of(batch))
         rows = batch.filter(pa.array(~late & (stamps >= wanted.start) & (stamps < wanted.end)))
         rows = rows.filter(pa.array(test(rows))) if rows.num_rows else rows
+        capture = str(batch.column("capture")[0].as_py())
+        if (known := earlier.get((link, capture))) is not None:
+            rows = rows.filter(pc.invert(pc.is_in(rows.column("position"), known)))
         if not rows.num_rows:
             continue
         result.count += rows.num_rows
         if result.count > limits.ROW_PACKETS:
             raise errors.LakeError(f"the row counted more than {limits.ROW_PACKETS:,} packets", BY_HAND)
         result.links[link] = result.links.get(link, 0) + rows.num_rows
-        capture = str(rows.column("capture")[0].as_py())
         result.admitted.setdefault((link, capture), []).append(rows.column("position").to_numpy())
         result.first += [{"link": link, **row} for row in rows.slice(0, shown - len(result.first)).to_pylist()]

@@ -95,6 +95,23 @@ def test_a_row_of_a_join_has_the_packets_of_both_sides(made: tuple[Path, Path], 
         row_packets(plans["loose"], rows["loose"][0])
 
 
+def test_a_packet_that_both_sides_of_a_join_read_counts_once(made: tuple[Path, Path], job: Job) -> None:
+    texts = [
+        ("j", "SELECT A.timestamp AS ns INNER_JOIN FROM main1.UDP A, main1.IPV4 B WHERE A.timestamp = B.timestamp")
+    ]
+    (query,) = plan_texts(texts, Links(("main1",))).queries
+    lake, config = open_lake(made[0]), load_config(made[0])
+    flows = next(plan for plan in job.plan.queries if plan.name == "flows")
+    packets = [
+        packet
+        for row in some_rows(lake, "flows", 40)
+        for packet in find_packets(lake, config, row_packets(flows, row)).first
+    ]
+    (packet, *_) = [packet for packet in packets if (packet["link"], packet["protocol"]) == ("main1", 17)]
+    found = find_packets(lake, config, row_packets(query, {"ns": packet["timestamp"]}))
+    assert (found.count, found.links, len(found.first)) == (1, {"main1": 1}, 1)
+
+
 def test_the_download_has_the_bytes_of_the_captures(made: tuple[Path, Path], job: Job) -> None:
     lake, config = open_lake(made[0]), load_config(made[0])
     plan = next(plan for plan in job.plan.queries if plan.name == "flows")
