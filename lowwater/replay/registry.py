@@ -52,7 +52,7 @@ class Reader:
     until: int | None = None  # end of the range that a subscriber has read, ns since the epoch; None for a query
     behind: int | None = None  # number of versions of the table that a subscriber has not read; None for a query
     seen: int | None = None  # when the subscriber was done with the range, ns since the epoch; None for a query
-    # whether the version that a subscriber has read is of another history of the table: it must begin again
+    # whether the log has the version that a subscriber has read no more, or another one: it must begin again
     lost: bool = False
 
 
@@ -232,8 +232,9 @@ def _computed(progress: Progress) -> str:
 def _subscribers(lake: Lake, name: str, version: int | None) -> tuple[Reader, ...]:
     readers = []
     for each in consumers_of(lake, name):
-        lost = bool(each.digest) and commit_digest(lake.table(name), each.version) not in (each.digest, "")
         behind = max(0, (version or 0) - each.version)
+        found = commit_digest(lake.table(name), each.version)
+        lost = bool(each.digest) and found != each.digest and bool(found or behind)
         readers.append(Reader("subscriber", each.name, each.until, behind, each.seen, lost))
     return tuple(readers)
 

@@ -12,13 +12,14 @@ from unittest.mock import Mock
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from lowwater.errors import BusyError, LakeError
+from lowwater.errors import BehindError, BusyError, LakeError
 from lowwater.instants import HOUR
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.open_tables import existing
 from lowwater.lake.results import subscription
 from lowwater.lake.results.subscription import Change, subscribe
 from lowwater.lake.upkeep import join_files
+from lowwater.replay.registry import list_streams
 from tests.breadth import examples
 from tests.lake.support import BASE
 from tests.lake.test_publish import run
@@ -179,6 +180,27 @@ def test_a_position_in_a_file_survives_and_is_held_once(lake: Lake, tmp_path: Pa
         assert stream.poll() is None
     with subscribe(lake.root, "q", position=place) as stream:
         assert stream.poll() is None
+
+
+def test_the_list_of_streams_names_a_subscriber_whose_place_in_the_log_is_gone(lake: Lake) -> None:
+    def is_lost() -> bool:
+        (info,) = list_streams(lake, [], {"set": "it has no plan"})
+        (reader,) = info.readers
+        return reader.lost
+
+    put(lake, 0, [1])
+    with subscribe(lake.root, "q", name="billing") as stream:
+        change = stream.poll()
+        assert change is not None
+        stream.done(change)
+    put(lake, 1, [2])
+    assert not is_lost()
+    existing(lake.table("q")).create_checkpoint()
+    for entry in sorted(Path(lake.table("q") / "_delta_log").glob("*.json"))[:-1]:
+        entry.unlink()
+    assert is_lost()
+    with pytest.raises(BehindError, match="no longer in its log"):
+        subscribe(lake.root, "q", name="billing")
 
 
 def test_a_log_that_names_files_elsewhere_is_refused(lake: Lake) -> None:

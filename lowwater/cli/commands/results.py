@@ -296,7 +296,7 @@ def _readers(info: StreamInfo) -> list[str]:
         text = f"{reader.kind} {reader.name}"
         if reader.until is not None and reader.seen is not None:
             behind = f", {reader.behind} versions behind" if reader.behind else ""
-            behind += ", of another history of the table: it must begin again" * reader.lost
+            behind += ", which the log of the table does not have any more: it must begin again" * reader.lost
             text += f" (up to {format_instant(reader.until)}, at {_second(reader.seen)}{behind})"
         shown.append(text)
     return shown
