@@ -9,7 +9,7 @@ import socket
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
@@ -600,6 +600,11 @@ class RunRows:
         """Time of its last row, ns since the epoch."""
         return self.rows[-1].finished_at
 
+    @property
+    def key(self) -> tuple[str, int, int, int]:
+        """Names the run as far as it has come."""
+        return self.query_set, self.start, self.end, self.finished
+
 
 def runs_since(lake: Lake, since: int) -> list[RunRows]:
     """Finds the runs that ended after an instant, in the order of their ends.
@@ -724,13 +729,16 @@ def _heartbeats(job: Job, run: RunRows, maker: _Maker, stages: Mapping[str, Span
         yield maker.span(key, f"heartbeats {lag.name}", stage, (stage.start, stage.end), **facts)
 
 
-def traces_since(lake: Lake, planned: Iterable[Job], since: int) -> Iterator[tuple[RunRows, list[Span]]]:
-    """Yields the runs that ended after an instant with their spans.
+def traces_since(
+    lake: Lake, planned: Iterable[Job], since: int, sent: Collection[tuple[str, int, int, int]] = ()
+) -> Iterator[tuple[RunRows, list[Span]]]:
+    """Yields the runs that ended after an instant with their spans, without those whose keys were sent. The ledger gets
+    runs in another order than that of their ends: several end at once, on machines with other clocks.
     Raises LakeError if a ledger or a stream cannot be read."""
     by_name: Mapping[str, Job] = {job.query_set: job for job in planned}
     ran = runs_since(lake, since)
     newest: dict[tuple[str, int, int], Any] = {(run.query_set, run.start, run.end): run for run in ran}
-    for run in ran:
+    for run in (run for run in ran if run.key not in sent):
         last = newest[run.query_set, run.start, run.end] is run
         yield run, spans_of(lake, run, by_name.get(run.query_set), last)
 

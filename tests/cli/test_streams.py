@@ -21,10 +21,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from lowwater import processes
 from lowwater.catalog.schemas import PUNCTUATION, ROW
 from lowwater.instants import HOUR, SECOND, format_instant
 from lowwater.lake.layout import HEARTBEATS, REPLAYS, open_lake, result_schema
-from lowwater.lake.ledgers.runs import ReplayRow, record_heartbeats, record_replays
+from lowwater.lake.ledgers.runs import ReplayRow, read_replays, record_heartbeats, record_replays
 from lowwater.lake.results.publish import publish
 from lowwater.lake.results.streams import fingerprint, stream_files
 from lowwater.lake.results.subscription import subscribe
@@ -293,3 +294,27 @@ def test_a_run_is_a_trace(setup: Setup, collector: Collector) -> None:
     clean("traces", *options)
     assert {span.span_id for span in collector.spans()} == set(by_id)  # sent again, it is the same trace
     clean("traces", "--lake", setup.root, "--to", HOSTILE, code=1)
+
+
+@pytest.mark.slow
+def test_a_run_that_the_ledger_gets_late_is_sent_too(
+    setup: Setup, collector: Collector, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("opentelemetry.exporter.otlp.proto.http")
+    root = Path(shutil.copytree(setup.root, tmp_path / "lake"))
+    lake, pauses = open_lake(root), 0
+    ended = max(row.finished_at for row in read_replays(lake))
+
+    def pause(*_: object) -> None:
+        nonlocal pauses
+        pauses += 1
+        if pauses == 2:
+            os.kill(os.getpid(), signal.SIGTERM)
+        # Another one has ended before the last one that was sent.
+        row = ReplayRow("q", "flows", START - HOUR, START, "publish", "done", ended - SECOND, rows=0)
+        record_replays(lake, [row] if pauses == 1 else [])
+
+    monkeypatch.setattr(processes, "pause", pause)
+    clean("traces", "--lake", root, "--queries", setup.queries, "--to", collector.address, "--follow")
+    roots = [span for span in collector.spans() if not span.parent_span_id]
+    assert len(roots) == len({span.trace_id for span in roots}) == HOURS + 1

@@ -192,18 +192,18 @@ def traces(lake: PurePath, queries: Path, address: str, since: int | None, follo
 
     if every <= 0:
         raise click.BadParameter("--every must be above 0")
-    opened, at, sent = layout.lake_to_read(lake), since or 0, 0
+    opened, sent = layout.lake_to_read(lake), set[tuple[str, int, int, int]]()
     sender = TraceSender(address)
     with processes.until_stopped() as stopped:
         while not stopped():
-            for run, spans in traces_since(opened, jobs(lake, queries, tell), at):
+            for run, spans in traces_since(opened, jobs(lake, queries, tell), since or 0, sent):
                 sender.send(spans)
-                at, sent = max(at, run.finished), sent + 1
+                sent.add(run.key)
             if not follow:
                 break
             processes.pause(every / 1e9, stopped)
     sender.close()
-    say(f"{sent:,} {'run' if sent == 1 else 'runs'} sent to {address}", err=True)
+    say(f"{len(sent):,} {'run' if len(sent) == 1 else 'runs'} sent to {address}", err=True)
 
 
 @click.command()
