@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from lowwater.catalog.values import Type
 from lowwater.errors import BehindError, BusyError, LakeError
-from lowwater.instants import HOUR
+from lowwater.instants import HOUR, format_instant
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.open_tables import existing
 from lowwater.lake.results import subscription
 from lowwater.lake.results.subscription import Change, subscribe
 from lowwater.lake.upkeep import join_files
+from lowwater.plan.operators import Field
 from lowwater.replay.registry import list_streams
 from tests.breadth import examples
-from tests.lake.support import BASE
+from tests.lake.support import BASE, FIELDS, publish_rows, stream as made_stream
 from tests.lake.test_publish import run
+from tests.replay.support import lowwater
 
 HALF = HOUR // 2
 Content = Counter[tuple[Any, ...]]
@@ -180,6 +186,33 @@ def test_a_position_in_a_file_survives_and_is_held_once(lake: Lake, tmp_path: Pa
         assert stream.poll() is None
     with subscribe(lake.root, "q", position=place) as stream:
         assert stream.poll() is None
+
+
+def test_a_column_that_the_query_gets_later_lies_before_the_last_instant(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(lake, 0, [1])
+    wide = (*FIELDS, Field("more", Type.INT))
+    rows = made_stream([("10.0.0.1", 2, 1800.0)])
+    rows = rows.append_column("more", pa.array([7] * rows.num_rows, pa.int64()))
+    command = ("tail", "q", "--lake", lake.root, "--from", format_instant(BASE))
+
+    def follow(stream: subscription.Subscription) -> Iterator[Change]:
+        while (change := stream.poll()) is not None:
+            yield change
+            if change.snapshot:  # the query gets the column while it is followed
+                publish_rows(lake, BASE + HALF, BASE + HOUR, rows, fields=wide)
+
+    monkeypatch.setattr(subscription.Subscription, "__iter__", follow)
+    for options, names in ((["--format", "csv", "--follow"], ""), (["--format", "csv"], ",more")):
+        printed = lowwater(*command, *options).out.splitlines()
+        assert printed[0] == f"addr,mac,n{names},_kind,_last,_until,_version"
+        (row,) = [line for line in csv.DictReader(printed) if line["_kind"] == "row" and line["n"] == "2"]
+        assert (row["_last"], row.get("more", "7")) == (str(BASE + HALF), "7")
+    with subscribe(lake.root, "q", after="") as stream:
+        change = stream.poll()
+        assert change is not None
+        assert {(*batch.schema.names,) for batch in change.batches()} == {("addr", "mac", "n", "more", "_last")}
 
 
 def test_the_list_of_streams_names_a_subscriber_whose_place_in_the_log_is_gone(lake: Lake) -> None:

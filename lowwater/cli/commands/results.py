@@ -183,7 +183,9 @@ class _Csv:
     def __call__(self, change: Change) -> None:
         if change.late:
             self._control("restated", change, {}, change.start, change.end)
-        for batch in map(self._rows, change.batches()) if self._rows else change.batches():
+        # As the first line has them: the query may get more while it is followed.
+        batches = (batch.select([*self._columns, "_last"]) for batch in change.batches())
+        for batch in map(self._rows, batches) if self._rows else batches:
             for values in zip(*(_values(column) for column in batch.columns), strict=True):
                 cells = [_safe(value) if isinstance(value, str) else value for value in values[:-1]]
                 self._writer.writerow([*cells, "row", values[-1], "", change.version])

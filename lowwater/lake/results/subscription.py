@@ -446,7 +446,7 @@ class Subscription:
     def _rows(self, files: list[PurePath], version: int, start: int, end: int) -> Iterator[pa.RecordBatch]:
         """Yields the rows of files with `_last` in [start, end), ns."""
         schema = pa.schema(self._table().schema().to_arrow())
-        given = [column for column in schema if of_query(column) or column.name == LAST]
+        given = [*filter(of_query, schema), schema.field(LAST)]  # a later column of the query lies behind `_last`
         columns = pa.schema([pa.field(column.name, plain_type(column.type)) for column in given])
         chosen = (pads.field("_last") >= start) & (pads.field("_last") < end)
         with lake_errors(f"{self._path}: version {version} cannot be read"):
