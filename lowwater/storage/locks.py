@@ -373,16 +373,22 @@ class Lease:
                     f"this process has done nothing for {LEASE_PATIENCE / 60:g} minutes, so it let its lease go"
                 )
                 return
-            begun = time.monotonic()
-            try:
-                with objects.patience(self._length / 3):
-                    self._stored = _change(self._path, self._beaten)
-            except (OSError, HeldError):
-                continue  # the next try may succeed in time
-            if self.claim.token not in {claim.token for claim in self._stored[0].claims}:
-                self._lost = "another process has taken the lease over"
+            self.renew()
+            if self._lost:
                 return
+
+    def renew(self) -> None:
+        """Renews the claim, if the store answers in time, and finds out whether it is lost."""
+        begun = time.monotonic()
+        try:
+            with objects.patience(self._length / 3):
+                self._stored = _change(self._path, self._beaten)
+        except (OSError, HeldError):
+            return  # the next try may succeed in time
+        if self.claim.token in {claim.token for claim in self._stored[0].claims}:
             self._renewed = begun
+        else:
+            self._lost = "another process has taken the lease over"
 
     def _beaten(self, claims: Claims) -> Claims:
         own = self.claim.token
@@ -411,6 +417,8 @@ def hold_lease(
         time.sleep(min(LEASE_PAUSE, seconds / 10))
     lease = Lease(path, claim, stored, begun, seconds, bool(dead))
     try:
+        if time.monotonic() - begun > seconds / 3:  # the store took long to write the claim: it is old already
+            lease.renew()
         names = [f"{path.name}:{first}-{end}", *dead]
         yield Fence(tuple(dict.fromkeys(names)), claim.fence, lease, bool(dead))
     except BaseException:

@@ -57,6 +57,21 @@ def test_a_process_that_hangs_loses_its_lease_and_one_that_works_keeps_it(root: 
 
 
 @pytest.mark.slow
+def test_a_claim_that_the_store_writes_late_is_held(root: ObjectPath, monkeypatch: pytest.MonkeyPatch) -> None:
+    written, swap = list[bytes](), objects.swap
+
+    def late(path: ObjectPath, data: bytes, before: str | None) -> str:
+        if not written:
+            time.sleep(1.5)
+        written.append(data)
+        return swap(path, data, before)
+
+    monkeypatch.setattr(objects, "swap", late)
+    with locks.hold_lease(root / "lock", 0, 1, length=1.0) as fence:
+        fence.require()
+
+
+@pytest.mark.slow
 def test_a_lost_run_writes_neither_pages_nor_ledgers(root: ObjectPath) -> None:
     lake = open_lake(root)
     page = lake.reports / "page.html"
