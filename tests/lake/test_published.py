@@ -213,6 +213,7 @@ def test_a_lost_file_of_several_intervals_is_mended_one_by_one(tmp_path: Path) -
     assert damaged(lake) == {} and marks(lake) == {0: [0, 1]}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", [0, 1])
 def test_of_an_hour_that_is_published_in_part_others_are_told_only_where_their_rows_are(
     tmp_path: Path, part: int

@@ -138,6 +138,7 @@ def test_whatever_dies_a_view_is_the_table(
     assert len(set(view.given)) == len(view.given)
 
 
+@pytest.mark.slow
 def test_who_asks_again_after_an_error_misses_nothing(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     put(lake, 0, [1])
     put(lake, 2, [2])
@@ -188,6 +189,7 @@ def test_a_position_in_a_file_survives_and_is_held_once(lake: Lake, tmp_path: Pa
         assert stream.poll() is None
 
 
+@pytest.mark.slow
 def test_a_column_that_the_query_gets_later_lies_before_the_last_instant(
     lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -215,6 +217,7 @@ def test_a_column_that_the_query_gets_later_lies_before_the_last_instant(
         assert {(*batch.schema.names,) for batch in change.batches()} == {("addr", "mac", "n", "more", "_last")}
 
 
+@pytest.mark.slow
 def test_the_list_of_streams_names_a_subscriber_whose_place_in_the_log_is_gone(lake: Lake) -> None:
     def is_lost() -> bool:
         (info,) = list_streams(lake, [], {"set": "it has no plan"})
