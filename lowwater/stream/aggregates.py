@@ -218,11 +218,12 @@ def results_of(node: Aggregation) -> list[str]:
 
 
 def compile_keys(keys: Sequence[Item], names: Sequence[str]) -> list[Evaluate]:
-    """Compiles group keys into closures. Both zeros of a float give one key, and so do all NaN."""
-    return [_key(item.expr, names) for item in keys]
+    """Compiles group keys into closures."""
+    return [compile_key(item.expr, names) for item in keys]
 
 
-def _key(expr: ex.Expr, names: Sequence[str]) -> Evaluate:
+def compile_key(expr: ex.Expr, names: Sequence[str]) -> Evaluate:
+    """Compiles a key of groups or of a join. Both zeros of a float give one key, and so do all NaN."""
     closure = compile_expr(expr, names, Faults())
     if expr.type is not ex.Type.FLOAT:
         return closure

@@ -13,6 +13,7 @@ from typing import Any
 
 from lowwater.catalog import expr as ex, watchlists
 from lowwater.plan import operators as ops, temporal
+from lowwater.stream.aggregates import compile_key
 from lowwater.stream.operators import Life, Promise, Row, StreamOperator, compile_items, evaluate, names_of
 from lowwater.stream.values import Evaluate, Faults, Values, compile_expr, compile_predicate
 
@@ -73,8 +74,8 @@ class JoinOperator(StreamOperator):
         # In a decreasing attribute progress is downward, so the far end of a match window is its other bound.
         rising = window.left_time.increasing
         ahead, behind = (window.above, window.below) if rising else (-window.below, -window.above)
-        left_keys = [compile_expr(pair[0], left, faults) for pair in pairs]
-        right_keys = [compile_expr(pair[1], right, faults) for pair in pairs]
+        left_keys = [compile_key(pair[0], left) for pair in pairs]
+        right_keys = [compile_key(pair[1], right) for pair in pairs]
         left_value, right_value = compile_expr(window.left, left, faults), compile_expr(window.right, right, faults)
         self._sides = (
             JoinSide(left_value, left_keys, window.right_time, ahead, node.kind.keeps_left),
@@ -190,8 +191,8 @@ class FilterJoinOperator(StreamOperator):
         self._range, self._life = node.range, life
         self._times = compile_expr(node.left_time, left, faults), compile_expr(node.right_time, right, faults)
         self._keys = (
-            [compile_expr(a, left, faults) for a, _ in node.keys],
-            [compile_expr(b, right, faults) for _, b in node.keys],
+            [compile_key(a, left) for a, _ in node.keys],
+            [compile_key(b, right) for _, b in node.keys],
         )
         self._items = compile_items(node.items, left)
         self._clock = node.time
@@ -286,14 +287,15 @@ class WatchJoinOperator(StreamOperator):
         names = _aliased(node.alias, node.input)
         columns = names_of(node.columns)
         faults = Faults()
-        self._keys = [compile_expr(expr, names, faults) for expr, _ in node.keys]
+        self._keys = [compile_key(expr, names) for expr, _ in node.keys]
         self._residual = compile_predicate(node.residual, [*names, *columns], faults)
         self._items = compile_items(node.items, [*names, *columns])
-        places = [columns.index(name) for _, name in node.keys]
+        types = {f.name: f.type for f in node.columns}
+        listed_keys = [compile_key(ex.Column(types[name], name), columns) for _, name in node.keys]
         self._listed: dict[Values, list[Values]] = {}
         written = [(f.name.removeprefix(f"{node.watch_alias}."), f.type) for f in node.columns]
         for entry in watchlists.read_watchlist(node.file, written):
-            self._listed.setdefault(tuple([entry[at] for at in places]), []).append(entry)
+            self._listed.setdefault(evaluate(listed_keys, entry), []).append(entry)
 
     def row(self, port: int, row: Row) -> None:
         """Emits the row once for each matching entry of the list."""

@@ -155,6 +155,8 @@ CASES = {
     "watch_name": "SELECT p.len WATCHLIST_JOIN FROM main1.TCP p, w x WHERE p.srcIP = x.a",
     "watch_key": W + "WATCHLIST FIELDS { IP a (key); };\n"
     "Query q: SELECT p.len WATCHLIST_JOIN FROM main1.TCP p, w x WHERE p.len = 5",
+    "watch_key_type": W + "WATCHLIST FIELDS { uint a (key); };\n"
+    "Query q: SELECT p.len WATCHLIST_JOIN FROM main1.TCP p, w x WHERE p.len*0.5 = x.a",
     "merge_temporal": "MERGE a.len : b.len FROM main1.TCP a, main2.TCP b",
     "merge_position": "Query x: SELECT time, len FROM main1.TCP;\nQuery y: SELECT len, time FROM main2.TCP;\n"
     "Query z: MERGE a.time : b.time FROM x a, y b",

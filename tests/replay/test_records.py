@@ -271,6 +271,53 @@ def test_the_process_makes_the_same_progress(interval: int | None, tmp_path: Pat
         same(got[name], theirs[name])
 
 
+KEYED = """PROTOCOL LOG {
+    llong t get_csv_llong_pos1 (increasing, unit s, clock);
+    llong i get_csv_llong_pos2;
+    float f get_csv_float_pos3;
+}
+DEFINE { query_name 'known'; filename 'LIST'; refresh_interval '60'; } WATCHLIST FIELDS { float k (key); uint n; };
+PARAM { nan float = 'nan'; } DEFINE { query_name 'odd'; visibility 'internal'; }
+SELECT t, i, CASE WHEN i = 4 THEN $nan ELSE f END AS f FROM a.LOG;
+"""
+LOOKED_UP: dict[str, tuple[str, list[tuple[Any, ...]]]] = {
+    "mixed": (
+        "SELECT x.i FILTER_JOIN(t, 9) FROM a.LOG x, a.LOG y WHERE x.i = y.f",
+        [(1,), (1 << 53,), ((1 << 53) + 1,)],
+    ),
+    "null": (
+        "SELECT x.t - BEGIN AS s FILTER_JOIN(t, 9) FROM a.LOG x, a.LOG y WHERE x.f = y.f AND x.i IS NULL",
+        [(2,), (3,)],
+    ),
+    "computed": (
+        "SELECT x.t - BEGIN AS s FILTER_JOIN(t, 9) FROM a.LOG x, a.LOG y WHERE x.f = y.f*1.0 AND x.i IS NULL",
+        [(3,)],
+    ),
+    "listed": ("SELECT x.i, w.n WATCHLIST_JOIN FROM a.LOG x, known w WHERE x.i = w.k", [(1, 5), (4, 6)]),
+    "computed_list": (
+        "SELECT x.t - BEGIN AS s, w.n WATCHLIST_JOIN FROM a.LOG x, known w WHERE x.f + 3.0 = w.k",
+        [(0, 6), (3, 6)],
+    ),
+    "nan": ("SELECT x.i, y.i AS j FROM odd x JOIN odd y WHERE x.t = y.t AND x.f = y.f AND x.i = 4", [(4, 4)]),
+}
+"""Joins by keys: an integer beside a float is a float, NULL equals NULL between columns only, NaN equals NaN (V1)."""
+
+
+def test_keys_of_joins_are_equal_as_their_values_are(tmp_path: Path, runner: Runner) -> None:
+    lines = ("0,1,1.0", "1,4,9007199254740992.0", "2,,", "3,,1.0", f"4,{1 << 53},", f"5,{(1 << 53) + 1},")
+    records = "".join(f"{BEGIN + int(line[0])}{line[1:]}\n" for line in lines)
+    files = {"a": write(tmp_path / "a.csv", records.encode())}
+    listed = write(tmp_path / "list.csv", b"1.0,5\n4.0,6\n,7\n")
+    texts = [f"DEFINE {{ query_name '{name}'; }} {text}" for name, (text, _) in LOOKED_UP.items()]
+    text = (KEYED + ";\n".join(texts)).replace("LIST'", f"{listed}'").replace("BEGIN", str(BEGIN))
+    known = Links(("a",), kinds={"a": "csv"})
+    plan = plan_texts([("test.gsql", text)], known, None, Context(folders=(tmp_path,)))
+    for engine in (None, runner):
+        got = ran(plan, files, {"a": Link(kind="csv")}, tmp_path / ("out" if engine else "reference"), engine)
+        for name, (_, expected) in LOOKED_UP.items():
+            same(got[name], expected)
+
+
 @pytest.mark.parametrize(
     ("protocol", "reason"),
     [

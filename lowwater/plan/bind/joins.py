@@ -15,7 +15,7 @@ from lowwater.gsql import nodes as syntax
 from lowwater.gsql.printer import print_source
 from lowwater.plan import operators as ops
 from lowwater.plan.bind import durations, grouping
-from lowwater.plan.bind.expressions import Scope, negate
+from lowwater.plan.bind.expressions import Scope, fitted, negate
 from lowwater.plan.bind.names import Names, type_of
 from lowwater.plan.bind.sources import BoundSource, bind_attribute, expand_stars, length, name_items, timeless
 from lowwater.plan.temporal import Step, Temporal, infer
@@ -429,12 +429,21 @@ def _equalities(parts: list[ex.Expr], left_alias: str) -> tuple[list[tuple[ex.Ex
         sides = _across(part, left_alias)
         if sides is not None and sides[0].type is sides[1].type:
             equalities.append(sides)
-            # NULL equals NULL between columns only (V1), so a computed operand must not be NULL.
-            computed = [operand for operand in part.children() if not isinstance(operand, ex.Column)]
-            residual += [negate(ex.Unary(ex.Type.BOOL, "IS NULL", operand), True) for operand in computed[:1]]
+            residual += _present(part.children())
         else:
             residual.append(part)
     return equalities, ex.conjunction(residual)
+
+
+def _present(sides: Sequence[ex.Expr]) -> list[ex.Expr]:
+    """The condition that an equality adds: NULL equals NULL between columns only (V1), so no computed side is NULL."""
+    computed = [side for side in sides if not isinstance(side, ex.Column)]
+    return [negate(ex.Unary(ex.Type.BOOL, "IS NULL", side), True) for side in computed[:1]]
+
+
+def _alike(left: ex.Expr, right: ex.Expr) -> tuple[ex.Expr, ex.Expr]:
+    """Returns the sides of an equality in one type, which a look-up by hash needs: an integer beside a float is one."""
+    return fitted(left, right.type, False) or left, fitted(right, left.type, False) or right
 
 
 # Binds lookup joins: FILTER_JOIN and WATCHLIST_JOIN. Called by `queries`. Both joins run at the low level of
@@ -590,7 +599,9 @@ def _keys(
     for part in parts:
         aliases = {name.split(".", 1)[0] for name in ex.columns_of(part)}
         if sides := _across(part, left.alias):
-            keys.append(sides)
+            keys.append(_alike(*sides))
+            for side, conditions in zip(keys[-1], filters.values(), strict=True):
+                conditions += _present([side])
         elif len(aliases) < 2:
             filters[min(aliases, default=left.alias)].append(part)
         else:
@@ -617,7 +628,11 @@ def bind_watch_join(
             mine, theirs = sides
             name = theirs.name.removeprefix(f"{alias}.") if isinstance(theirs, ex.Column) else ""
             if name in watch.keys and name not in keys:
-                keys[name] = mine
+                keys[name], listed = _alike(mine, theirs)
+                if listed is not theirs:
+                    message = f"the key {name} of watch list {watch.name} is {theirs.type}, and not {mine.type}"
+                    raise text.error(place_of(statement.where), message, f"declare {name} as {mine.type} in FIELDS")
+                filters += _present([keys[name]])
                 continue
         left_only = {name.split(".", 1)[0] for name in ex.columns_of(part)} <= {source.alias}
         (filters if left_only else residual).append(part)
