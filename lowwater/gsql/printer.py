@@ -90,6 +90,16 @@ def print_expression(expression: syntax.Expression, outer: int = 0) -> str:
     raise TypeError(type(expression).__name__)
 
 
+def print_operand(expression: syntax.Expression) -> str:
+    """Returns an expression as canonical text that may stand beside any operator.
+
+    Example:
+        >>> print_operand(syntax.BinaryOp("+", syntax.Name("len"), syntax.Literal("int", 1)))
+        '(len + 1)'
+    """
+    return print_expression(expression, _SIGN_POWER)
+
+
 def _comparison(expression: syntax.InList | syntax.Between | syntax.Like | syntax.IsNull) -> str:
     operand = print_expression(expression.operand, _COMPARISON_POWER)
     no = "NOT " if expression.negated else ""

@@ -76,6 +76,7 @@ CASES = {
     "group_all_wrong": "SELECT tb, cont(*) AS n, lenn FROM TCP WHERE tiem > 4"
     " GROUP BY time/60 AS tb, srcIp HAVING n > x",
     "having_alias": "SELECT tb, count(*) AS n FROM TCP GROUP BY time/60 AS tb HAVING n > 5",
+    "having_alias_sum": "SELECT tb, count(*) + 1 AS n FROM TCP GROUP BY time/60 AS tb HAVING n*2 > 5",
     "where_alias": "SELECT len*2 AS d FROM TCP WHERE d > 5",
     "where_all": "SELECT foo FROM TCP WHERE dport = 80 AND proto IN [6, x] AND len BETWEEN low AND sqrt(hihg)",
     "epoch_zero": "SELECT tb, count(*) FROM TCP GROUP BY time/0 AS tb",

@@ -17,7 +17,7 @@ from lowwater.catalog import functions
 from lowwater.catalog.expr import Column, Const, Expr, Param, Type
 from lowwater.errors import QueryError, raise_all
 from lowwater.gsql import nodes as syntax
-from lowwater.gsql.printer import print_expression
+from lowwater.gsql.printer import print_expression, print_operand
 from lowwater.limits import GROUPING_SETS
 from lowwater.plan import operators as ops
 from lowwater.plan.bind import durations, sources
@@ -62,9 +62,14 @@ def bind_group(query: str, statement: syntax.Select, rows: Scope, source: source
     close. `source`: the stream and its window, if FROM gives one."""
     text = rows.text
     parts = _Parts(set())
-    written = {item.alias: print_expression(item.expression) for item in statement.items if item.alias}
-    named = {name: f"name it where it is grouped: GROUP BY {text} AS {name}" for name, text in written.items()}
-    computed = {name: f"{name} is the name of a select item: write {text}" for name, text in written.items()}
+    written = {item.alias: item.expression for item in statement.items if item.alias}
+    named = {
+        name: f"name it where it is grouped: GROUP BY {print_expression(item)} AS {name}"
+        for name, item in written.items()
+    }
+    computed = {
+        name: f"{name} is the name of a select item: write {print_operand(item)}" for name, item in written.items()
+    }
     rows = replace(rows, where="WHERE or GROUP BY", on_state=parts.state, aliases=computed)
     try:
         (node, keys, visible), predicate = _over_rows(query, statement, rows, replace(rows, aliases=named), source)

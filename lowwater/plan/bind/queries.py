@@ -17,7 +17,7 @@ from lowwater.catalog import expr as ex, functions, native
 from lowwater.catalog.protocols import LOG_KINDS, READY
 from lowwater.errors import QueryError, nearest, raise_all, sort_errors
 from lowwater.gsql import nodes as syntax, parser
-from lowwater.gsql.printer import print_expression
+from lowwater.gsql.printer import print_operand
 from lowwater.plan import operators as ops, properties, temporal
 from lowwater.plan.bind import durations, expressions, grouping, joins
 from lowwater.plan.bind.names import Declared, Names, declare
@@ -464,7 +464,7 @@ def _merged(times: Sequence[temporal.Temporal | None]) -> temporal.Temporal | No
 
 def _selection(query: str, statement: syntax.Select, scope: expressions.Scope, source: BoundSource) -> ops.Node:
     written = expand_stars(statement.items, [source], scope.text)
-    aliases = {item.alias: print_expression(item.expression) for item in written if item.alias}
+    aliases = {item.alias: print_operand(item.expression) for item in written if item.alias}
     hints = {name: f"{name} is the name of a select item: write {text}" for name, text in aliases.items()}
     scope = replace(scope, aliases=hints)
 
