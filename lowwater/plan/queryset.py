@@ -281,7 +281,15 @@ def _extra_inputs(
     old = {name for name in names if options(statements[name][0]).get("dialect", context.dialect) == "gigascope"}
     if any(node.query in old and isinstance(node, _WRAPPED_LATER) for node in ops.walk(plan)):
         extra.append(("the dialect in all clauses", "every clause wraps"))
+    if any(_looks_up_computed(node) for node in ops.walk(plan)):
+        extra.append(("a key that is looked up", "a computed NULL equals nothing"))
     return extra
+
+
+def _looks_up_computed(node: ops.Node) -> bool:
+    """Whether a look-up has a computed key, whose NULL once equalled NULL: what was published then is stale."""
+    keys = node.keys if isinstance(node, ops.FilterJoin | ops.WatchJoin) else ()
+    return any(isinstance(side, ex.Expr) and not isinstance(side, ex.Column) for pair in keys for side in pair)
 
 
 def source_links(plan: ops.Node) -> dict[str, tuple[str, ...]]:

@@ -312,6 +312,8 @@ def test_keys_of_joins_are_equal_as_their_values_are(tmp_path: Path, runner: Run
     text = (KEYED + ";\n".join(texts)).replace("LIST'", f"{listed}'").replace("BEGIN", str(BEGIN))
     known = Links(("a",), kinds={"a": "csv"})
     plan = plan_texts([("test.gsql", text)], known, None, Context(folders=(tmp_path,)))
+    marked = {query.name for query in plan.queries if dict(query.parts).keys() & {"a key that is looked up"}}
+    assert marked == {"mixed", "computed", "listed", "computed_list"}, "what they published before is stale"
     for engine in (None, runner):
         got = ran(plan, files, {"a": Link(kind="csv")}, tmp_path / ("out" if engine else "reference"), engine)
         for name, (_, expected) in LOOKED_UP.items():
