@@ -198,3 +198,40 @@ def test_what_a_name_declares(pattern: str, name: str, covered: str) -> None:
     link = Link(captures=f"/x/{pattern}", rotation="1h", timezone=zone)  # type: ignore[arg-type]
     found = declared_coverage(link, Path(f"/x/{name}"))
     assert " ".join(map(format_instant, found or ())) == covered
+
+
+@pytest.mark.parametrize(
+    ("name", "covered"),
+    [
+        ("2025-10-26/01:30-02:30", "2025-10-25T23:30:00Z 2025-10-26T00:30:00Z"),
+        ("2025-10-26/02:00-02:00", "2025-10-26T00:00:00Z 2025-10-26T01:00:00Z"),
+        ("2025-10-26/02:00-03:00", "2025-10-26T01:00:00Z 2025-10-26T02:00:00Z"),
+        ("2025-10-26/02:30-02:00", "2025-10-26T00:30:00Z 2025-10-26T01:00:00Z"),
+        ("2025-10-26/02:30-02:30", "2025-10-26T00:30:00Z 2025-10-26T01:30:00Z"),
+        ("2025-10-26/02:30-03:00", "2025-10-26T01:30:00Z 2025-10-26T02:00:00Z"),
+        ("2025-10-26/02:00-02:30", "2025-10-26T00:00:00Z 2025-10-26T00:30:00Z"),
+        ("2025-10-26/02:00-06:00", "2025-10-26T00:00:00Z 2025-10-26T05:00:00Z"),
+        ("2025-10-26/00:00-00:00", "2025-10-25T22:00:00Z 2025-10-26T23:00:00Z"),
+        ("2025-03-30/01:00-03:00", "2025-03-30T00:00:00Z 2025-03-30T01:00:00Z"),
+        ("2025-03-30/01:30-03:30", "2025-03-30T00:30:00Z 2025-03-30T01:30:00Z"),
+        ("2025-03-30/03:00-04:00", "2025-03-30T01:00:00Z 2025-03-30T02:00:00Z"),
+    ],
+)
+def test_what_a_name_with_an_end_declares_where_clocks_change(name: str, covered: str) -> None:
+    link = Link(captures="/x/%F/%R-%ER", timezone="Europe/Berlin")  # type: ignore[arg-type]
+    found = declared_coverage(link, Path(f"/x/{name}"))
+    assert " ".join(map(format_instant, found or ())) == covered
+
+
+@pytest.mark.parametrize(
+    ("pattern", "name", "covered"),
+    [
+        ("%F/%R%Z-%ER", "2025-10-26/02:00CEST-02:00", "2025-10-26T00:00:00Z 2025-10-26T01:00:00Z"),
+        ("%F/%R%Z-%ER", "2025-10-26/02:00CET-02:30", "2025-10-26T01:00:00Z 2025-10-26T01:30:00Z"),
+        ("%F/%R%Z-%ER%EZ", "2025-10-26/02:00CEST-02:30CET", "2025-10-26T00:00:00Z 2025-10-26T01:30:00Z"),
+    ],
+)
+def test_a_name_with_an_end_and_a_zone_covers_what_it_says(pattern: str, name: str, covered: str) -> None:
+    link = Link(captures=f"/x/{pattern}", timezone="Europe/Berlin")  # type: ignore[arg-type]
+    found = declared_coverage(link, Path(f"/x/{name}"))
+    assert " ".join(map(format_instant, found or ())) == covered

@@ -174,20 +174,29 @@ def named_time(match: re.Match[str], zone: str) -> NamedTime | None:
         return None
     if begin is None or (ends and end is None):
         return None
+    if end is not None and "Z" not in begins:
+        begin = _last_begin(begin, end)
     return NamedTime(begin, end, any(int(count or 0) for count in counts), _fraction(begins))
 
 
 def _end(begins: Mapping[str, str], ends: Mapping[str, str], begin: datetime, zone: ZoneInfo) -> datetime | None:
-    """The end of a file, whose date is that of its begin, or the next day, where the name says none."""
+    """The end of a file, whose date is that of its begin, or the next day, where the name says none. Of an hour that
+    occurs twice, it is the first one behind the begin."""
     dated = ends.keys() & {"s", "Y", "y", "m", "d", "j", "b", "B"}
     kept = "YymdjbBzZ" if not ends.keys() & {"s"} else ""
     end = _moment({**{key: text for key, text in begins.items() if key in kept}, **ends}, zone)
     if end is None:
         return None
-    end += timedelta(microseconds=_fraction(ends) // 1000)
-    if end <= begin and not dated:
-        end += timedelta(days=1)
-    return end if end > begin else None
+    end = (end + timedelta(microseconds=_fraction(ends) // 1000)).replace(fold=end.fold)  # a sum forgets it
+    choices = [end, end.replace(fold=1), *([] if dated else [end + timedelta(days=1)])]
+    return next((each for each in choices if _nanoseconds(each) > _nanoseconds(begin)), None)
+
+
+def _last_begin(begin: datetime, end: datetime) -> datetime:
+    """The begin of a file; of one in an hour that occurs twice, the second, where the file is then at most so long."""
+    second = begin.replace(fold=1)
+    repeated = _nanoseconds(second) - _nanoseconds(begin)
+    return second if 0 < _nanoseconds(end) - _nanoseconds(second) <= repeated else begin
 
 
 def _moment(values: Mapping[str, str], zone: ZoneInfo) -> datetime | None:
@@ -235,7 +244,7 @@ def _fraction(values: Mapping[str, str]) -> int:
 
 
 def _nanoseconds(moment: datetime) -> int:
-    """Converts a moment to ns since the epoch; of an hour that occurs twice in its time zone, the first counts."""
+    """Converts a moment to ns since the epoch; of an hour that occurs twice in its time zone, its fold says which."""
     since = moment.astimezone(UTC) - _EPOCH
     return (since.days * 86400 + since.seconds) * instants.SECOND + since.microseconds * 1000
 
