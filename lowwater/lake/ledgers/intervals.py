@@ -398,13 +398,10 @@ def _published_over(rows: Sequence[ReplayRow]) -> Iterator[tuple[Range, str]]:
         near = pieces[bisect_right(begins, start) - 1 : bisect_left(begins, end)]
         first, last = published[next(piece.number for piece in near if piece.number > newest[start, end])]
         which = f"{format_instant(first)} to {format_instant(last)}"
-        inside = first <= start and end <= last
-        yield (
-            (start, end),
-            f"it was published since as a part of {which}"
-            if inside
-            else (f"a part of it was published since, in {which}"),
-        )
+        if first <= start and end <= last:
+            yield (start, end), f"it was published since as a part of {which}"
+        else:
+            yield (start, end), f"a part of it was published since, in {which}"
 
 
 def _replaced(

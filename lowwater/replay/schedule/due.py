@@ -23,7 +23,7 @@ from lowwater.lake.run_inputs import changes
 from lowwater.plan import properties, queryset, temporal
 from lowwater.quality.suites import suite_digest
 from lowwater.replay.job import IntervalInputs, Job, TrialChanges, query_files
-from lowwater.replay.schedule.links import retired_sets, set_names
+from lowwater.replay.schedule.links import known_sets, set_names
 from lowwater.replay.stages.inputs import last_instant
 
 # The state of every interval.
@@ -324,8 +324,7 @@ def open_jobs(
     planned over the lake."""
     if names:
         return [Job.open(root, name, queries, changes) for name in dict.fromkeys(names)]
-    config, lake = load_config(root), layout.lake_to_read(root)
-    configured = {*config.query_sets, *runs.replayed_sets(lake)} - retired_sets(root, queries).keys()
+    configured, _ = known_sets(root, queries)
     jobs: list[Job] = []
     errors: dict[str, LowwaterError] = {}
     for name in sorted(configured or (path.stem for path in queries.glob("*.gsql"))):
@@ -339,6 +338,7 @@ def open_jobs(
         causes = "\n".join(f"query set {name}: {cause}" for name, cause in errors.items())
         hint = f"write [query_sets.NAME] with files = [...] in {documents.FILE_NAME}, or name a folder: --queries"
         if errors:
+            config = load_config(root)
             wrong = (name for name, cause in errors.items() if isinstance(cause, QueryError))
             files = " ".join(shlex.quote(str(file)) for name in wrong for file in query_files(config, name, queries))
             hint = f"`lowwater check {files} --lake {shlex.quote(str(root))}` checks them again" if files else ""

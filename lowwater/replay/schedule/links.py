@@ -19,21 +19,26 @@ from lowwater.replay.job import Job
 # The skew review shows the cost of a bound by what waits for the link.
 
 
+def known_sets(root: PurePath, queries: Path) -> tuple[set[str], set[str]]:
+    """The names of the query sets that are configured, or were ever run and not retired; and of the retired ones, which
+    ran, and are no more in the settings, which name others, nor in the folder. Without sets in the settings none is
+    retired: another folder may have been meant."""
+    named, ran = set(config.load_config(root).query_sets), replayed_sets(lake_to_read(root))
+    retired = {name for name in ran - named if named and not (queries / f"{name}.gsql").is_file()}
+    return (named | ran) - retired, retired
+
+
 def set_names(root: PurePath, queries: Path) -> list[str]:
     """The names of the query sets that are configured, or were ever run and not retired; without any, of those in a
     folder."""
-    lake = lake_to_read(root)
-    names = {*config.load_config(root).query_sets, *replayed_sets(lake)} - retired_sets(root, queries).keys()
-    return sorted(names or {path.stem for path in queries.glob("*.gsql")})
+    known, _ = known_sets(root, queries)
+    return sorted(known or {path.stem for path in queries.glob("*.gsql")})
 
 
 def retired_sets(root: PurePath, queries: Path) -> dict[str, str]:
-    """The query sets that ran, and are no more in the settings, which name others, nor in the folder; with what is said
-    of them. Without sets in the settings none is retired: another folder may have been meant."""
-    named = config.load_config(root).query_sets
-    gone = replayed_sets(lake_to_read(root)) - named.keys() if named else set()
+    """The query sets that are retired, with what is said of them."""
     why = f"neither the settings nor {queries} (--queries) has it: nothing of it is due, and its tables stay"
-    return {name: why for name in sorted(gone) if not (queries / f"{name}.gsql").is_file()}
+    return dict.fromkeys(sorted(known_sets(root, queries)[1]), why)
 
 
 def jobs(root: PurePath, queries: Path, tell: Callable[[str, errors.LowwaterError], object] | None = None) -> list[Job]:
