@@ -204,6 +204,9 @@ until they were last written, as far as anybody knows, and the next look reads m
 UNCLAIMED_FILES = 100_000
 """Most files of a folder that no pattern claims and that are looked at."""
 
+LINKS_AT_ONCE = 8
+"""Most links that are ingested at a time where the tasks are of Spark."""
+
 INGEST_WAIT = 3600.0
 """Seconds to wait for another ingest of the same link, which may have to decode gigabytes first."""
 

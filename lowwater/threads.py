@@ -12,13 +12,34 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeGuard, TypeVar
 
 from lowwater.limits import THREAD_BYTES
 
 T = TypeVar("T")
 TaskMap = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
 """Applies a picklable function to each argument; yields results in the order of the arguments, as soon as possible."""
+
+
+class Elsewhere(Protocol):
+    """A `TaskMap` of other processes: it begins when all arguments are known.
+
+    Attributes:
+        far: whether they may be on other machines.
+    """
+
+    far: bool
+
+    def __call__(self, function: Callable[[Any], Any], arguments: Iterable[Any], /) -> Iterable[Any]: ...
+
+    def give_up(self) -> None:
+        """Ends the tasks that other threads wait for, and lets them begin no others: they raise an error."""
+
+
+def elsewhere(tasks: TaskMap) -> TypeGuard[Elsewhere]:
+    """Whether tasks run in other processes."""
+    return hasattr(tasks, "far")
+
 
 CGROUP = Path("/sys/fs/cgroup")
 """The limits of a container."""

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Generator, Mapping
+import os
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import suppress
 from uuid import uuid4
 
 from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
 
 from lowwater import errors, limits
 from lowwater.high import runner, streams
 from lowwater.spark.punctuation import Punctuation
-from lowwater.spark.session import Sessions
+from lowwater.spark.session import Sessions, build_session
 from lowwater.spark.tasks import SparkTasks, lost, translate
 
 LOOK = 5
@@ -47,21 +49,40 @@ class OnSpark:
         files = [(number, file) for number, source in enumerate(sources) for file in feeds[source].files]
         if not files:
             return
-        session, table = self._sessions.spark, f"punctuation_{uuid4().hex}"
-        query, seen, ended = None, 0, False
-        try:
-            session.dataSource.register(Punctuation)
-            stream = session.readStream.format(Punctuation.name()).option("files", json.dumps(files)).load()
-            query = stream.writeStream.format("memory").queryName(table).trigger(availableNow=True).start()
-            while not ended:
-                ended = bool(query.awaitTermination(LOOK))
-                rows = session.table(table).toArrow().to_pylist()
-                yield [(sources[row["source"]], row["promise"]) for row in rows[seen:]]
-                seen = len(rows)
-        except PySparkException as error:
-            raise translate("punctuation", error, session) from error
-        finally:
-            with suppress(PySparkException):
-                if query is not None and not lost(session):
-                    query.stop()
-                    session.catalog.dropTempView(table)
+        for rows in _punctuation(self._sessions.spark, files):
+            yield [(sources[source], promise) for source, promise in rows]
+
+
+def warm(address: str) -> None:
+    """Has a server start its Python workers, and load what it needs for tasks and streams, ahead of the first command.
+    Raises LowwaterError."""
+    session = build_session(master=address)
+    SparkTasks(lambda: session, "warm-up")(len, [""])
+    for _ in _punctuation(session, []):
+        pass
+    session.stop()
+
+
+def _punctuation(session: SparkSession, files: Sequence[tuple[int, str]]) -> Iterator[list[tuple[int, int]]]:
+    """Yields what a stream over files of numbered sources reads: number of the source and promise, ns."""
+    query, seen, ended, table = None, 0, False, f"punctuation_{uuid4().hex}"
+    try:
+        session.dataSource.register(Punctuation)
+        stream = session.readStream.format(Punctuation.name()).option("files", json.dumps(files)).load()
+        query = stream.writeStream.format("memory").queryName(table).trigger(availableNow=True).start()
+        while not ended:
+            ended = bool(query.awaitTermination(LOOK))
+            rows = session.table(table).toArrow().to_pylist()
+            yield [(row["source"], row["promise"]) for row in rows[seen:]]
+            seen = len(rows)
+    except PySparkException as error:
+        raise translate("punctuation", error, session) from error
+    finally:
+        with suppress(PySparkException):
+            if query is not None and not lost(session):
+                query.stop()
+                session.catalog.dropTempView(table)
+
+
+if __name__ == "__main__":
+    warm(os.environ["LOWWATER_SPARK_MASTER"])

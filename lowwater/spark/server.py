@@ -13,12 +13,14 @@ import re
 import shlex
 import signal
 import socket
+import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
 from random import SystemRandom
 from threading import Event
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 import lowwater
 from lowwater import caches, processes, terminal
@@ -69,8 +71,10 @@ def options(master: str, app: str, home: Path, port: int, memory: str, level: st
         # Python starts slowly on a busy machine; 15 s are the default.
         "spark.python.authenticate.socketTimeout": "120s",
         "spark.driver.memory": memory,
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{log} -Dderby.system.home={home} "
-        f"-Djava.io.tmpdir={home}",
+        # Values are Arrow in Python, so that the JVM runs little code more than once: what its second compiler does for
+        # the first hour takes more processor time than the tasks of that hour.
+        "spark.driver.extraJavaOptions": f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Djava.io.tmpdir={home} "
+        f"-Dlog4j2.configurationFile=file:{log} -Dderby.system.home={home}",
         "spark.driver.bindAddress": host(),
         "spark.driver.host": host(),
         "spark.executorEnv.PYTHONSAFEPATH": "1",
@@ -143,6 +147,17 @@ def _start(home: Path, settings: dict[str, str]) -> SparkSession:
     return SparkSession.builder.getOrCreate()
 
 
+def _warming(address: str, port: int) -> subprocess.Popen[bytes]:
+    """Starts a client that has the server load what the first command would wait for, and says nothing."""
+    environment = dict(os.environ)
+    token = environment.pop(TOKEN, "")  # with it the client would ask for TLS
+    client = f"sc://{address}:{port}/;use_ssl=false" + (f";token={quote(token, safe='')}" if token else "")
+    return subprocess.Popen(
+        [sys.executable, "-P", "-m", "lowwater.spark.runner"],
+        env={**environment, "LOWWATER_SPARK_MASTER": client}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+
+
 def main() -> None:
     """Entry of `python -m lowwater.spark.server`."""
     parser = argparse.ArgumentParser(prog="python -m lowwater.spark.server", description="A resident Spark of Lowwater")
@@ -157,7 +172,7 @@ def main() -> None:
     if given.address not in (LOOPBACK, "localhost") and not os.environ.get(TOKEN):
         parser.error(f"--address {given.address}: who reaches it runs any code: set {TOKEN}, the token of its clients")
     home = caches.make_folder(HOME)
-    ended = Event()
+    ended, warming = Event(), None
     signal.signal(signal.SIGTERM, lambda *_: ended.set())
     try:
         session = _start(
@@ -167,12 +182,18 @@ def main() -> None:
         sys.stdout.flush()
         if given.attached:
             sys.stdin.read()
-        else:  # it ends with its Spark, such as one whose master went away: whoever keeps it up starts it again
+        else:
+            warming = _warming(given.address, given.port)
+            # It ends with its Spark, such as one whose master went away: whoever keeps it up starts it again
             while not ended.wait(LOOK):
+                warming.poll()  # else a zombie stays of it
                 if not answers(given.address, given.port):
                     sys.exit(f"the Spark on {given.master} has ended")
             session.stop()  # its executors go before this process does
     finally:
+        if warming is not None:
+            warming.kill()
+            warming.wait()
         caches.remove_folder(home)
 
 

@@ -92,6 +92,15 @@ class SparkTasks:
         self.far = far
         self._session, self._what = session, what
         self.runs: list[TaskRun] = []
+        self._used: SparkSession | None = None
+        self._given_up = False
+
+    def give_up(self) -> None:
+        """Ends the tasks that other threads wait for, and lets them begin no others: they raise an error."""
+        self._given_up = True
+        if self._used is not None:
+            with suppress(PySparkException):  # it may be gone
+                self._used.interruptAll()
 
     def __call__(self, function: Callable[[Any], Any], arguments: Iterable[Any]) -> list[Any]:
         """Runs the tasks.
@@ -123,6 +132,9 @@ class SparkTasks:
                     yield pa.record_batch([pa.array([number]), pa.array([made], pa.binary())], ["task", "outcome"])
 
         tag, spark, count = uuid4().hex, self._session(), len(order)
+        self._used = spark
+        if self._given_up:
+            raise LowwaterError(f"{self._what}: was interrupted", "run the command again")
         spark.addTag(tag)
         try:
             spark.conf.set(_DESCRIPTION, f"lowwater {self._what}: {count} task{'s' if count > 1 else ''}")

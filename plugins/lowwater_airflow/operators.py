@@ -91,7 +91,7 @@ class IngestCaptures(Lineage, Patient):
         from lowwater.lake.layout import open_lake
         from lowwater.lake.ledgers.files import GROWING, NEW, unread_lines
         from lowwater.replay.progress import Progress
-        from lowwater.replay.schedule.ingesting import ingest_readable
+        from lowwater.replay.schedule.ingesting import each_link, ingest_readable
         from lowwater.replay.stages.runners import ingest_tasks
 
         start, end = interval_of(context)
@@ -108,12 +108,14 @@ class IngestCaptures(Lineage, Patient):
             elif not files[name]:
                 patterns = ", ".join(link.captures or ())
                 self.log.warning("link %s: no file of %s for %s", name, patterns, format_instant(start))
-            else:
-                ingested, refused, hindered = ingest_readable(lake, name, files[name], config, tasks)
-                if hindered is not None:
-                    raise hindered
-                results += ingested
-                refusals += refused.values()
+        present = [name for name in sorted(config.links) if files.get(name)]
+        for ingested, refused, hindered in each_link(
+            lambda name: ingest_readable(lake, name, files[name], config, tasks), present, tasks
+        ):
+            if hindered is not None:
+                raise hindered
+            results += ingested
+            refusals += refused.values()
         look(lake, config)
         for line in unread_lines(lake, config, hint=False, but=(NEW, GROWING)):
             self.log.warning("%s", line)

@@ -95,7 +95,7 @@ def test_ingest_takes_what_is_new_by_the_patterns(tmp_path: Path) -> None:
     said = lowwater("ingest", "--lake", lake, "--from", "2026-03-01T01:00Z")
     assert said.code == 0 and "a_20260301T01.pcap" in said.out and "T00.pcap" not in said.out
     said = lowwater("ingest", "--lake", lake, "--link", "a")
-    assert "of a, 1 new, 1 known" in said.err and "b_" not in said.out
+    assert "a: 1 new, 1 known" in said.err and "b_" not in said.out
     said = lowwater("ingest", "--lake", lake)
     assert "a: no new file, 2 known" in said.err and said.out.count("added") == 1
     (folder / "a_20260301T02.pcap").write_bytes(b"no capture")

@@ -59,6 +59,24 @@ def test_workers_have_loaded_what_tasks_call(spark: SparkSession) -> None:
 
 
 @pytest.mark.spark
+def test_a_resident_server_has_its_workers_before_a_client_asks(tmp_path: Path) -> None:
+    """With a token that an address cannot have as it is."""
+    port, said = server.free_port(), tmp_path / "said"
+    command = [sys.executable, "-P", "-m", "lowwater.spark.server", "--master", "local[1]", "--port", str(port)]
+    with said.open("w") as sink:
+        resident = psutil.Popen(command, env={**os.environ, server.TOKEN: "a/b=%2F"}, stdout=sink, stderr=sink)
+    try:
+        jvm = None
+        while jvm is None or not any("lowwater.spark.workers" in each.cmdline() for each in jvm.children()):
+            assert resident.poll() is None, said.read_text()
+            jvm = next((each for each in resident.children() if each.name() == "java"), None)
+            time.sleep(0.1)
+    finally:
+        resident.terminate()
+        resident.wait()
+
+
+@pytest.mark.spark
 def test_a_server_asks_for_its_token(spark_address: str) -> None:
     place, _, token = spark_address.partition("/;token=")
     with pytest.raises(LowwaterError, match=f"the Spark at {place} gives no answer"):

@@ -215,13 +215,13 @@ def _ingest_files(
 
 
 def _ingest_patterns(lake: PurePath, link: str | None, start: int | None, end: int | None, spark: str | None) -> bool:
-    """Ingests new and changed files of the patterns of a link, or of all, link by link. Returns whether all succeeded.
+    """Ingests new and changed files of the patterns of a link, or of all. Returns whether all succeeded.
     Raises ConfigError if no link has a pattern."""
     from lowwater.config import load_config
     from lowwater.lake.ingestion import arrivals, ingest as ingestion
     from lowwater.lake.layout import open_lake
     from lowwater.replay.progress import Progress
-    from lowwater.replay.schedule.ingesting import of_every_link
+    from lowwater.replay.schedule.ingesting import each_link, of_every_link
     from lowwater.replay.stages.runners import ingest_tasks
 
     config = load_config(lake)
@@ -231,6 +231,7 @@ def _ingest_patterns(lake: PurePath, link: str | None, start: int | None, end: i
     sound = True
     results: list[IngestResult] = []
     said: set[str] = set()
+    new: dict[str, tuple[Path, ...]] = {}
     for name, files in arrivals.arrivals(opened, config, link, start, end).items():
         for missing in files.missing:
             sound = False
@@ -238,20 +239,31 @@ def _ingest_patterns(lake: PurePath, link: str | None, start: int | None, end: i
             terminal.say(f"error: {missing.error(name)}", err=True)
         counts = (len(files.unchanged), "known"), (files.aside, "set aside")
         ingested = ", ".join(f"{count:,} {what}" for count, what in counts if count)
-        if not files.new and files.missing and not ingested:
-            continue
-        if not files.new:
+        if files.new:
+            new[name] = files.new
+            progress.say(f"{name}: {len(files.new):,} new" + (f", {ingested}" if ingested else ""))
+        elif ingested or not files.missing:
             progress.say(f"{name}: no new file" + (f", {ingested}" if ingested else f" of {files.pattern}"))
-            continue
-        try:
-            known = f", {ingested}" if ingested else ""
-            with progress.stage("ingest", f"of {name}, {len(files.new):,} new{known}") as tell:
-                results += ingestion.ingest(opened, name, files.new, config, None, tasks, tell=tell)
-        except LowwaterError as error:
-            sound = False
-            terminal.say(f"error: {error}", err=True)
-            if of_every_link(error):
-                break
+    if new:
+        count = sum(map(len, new.values()))
+        with progress.stage("ingest", f"of {count:,} file{'s' if count > 1 else ''}") as tell:
+
+            def ingest_link(name: str) -> list[IngestResult] | LowwaterError:
+                try:
+                    return ingestion.ingest(
+                        opened, name, new[name], config, None, tasks, tell=lambda done: tell(f"{name} {done}")
+                    )
+                except LowwaterError as error:
+                    return error
+
+            for outcome in each_link(ingest_link, new, tasks):
+                if isinstance(outcome, list):
+                    results += outcome
+                    continue
+                sound = False
+                terminal.say(f"error: {outcome}", err=True)
+                if of_every_link(outcome):
+                    break
     if results:
         _show(results, opened, config, whole=False)
     tell_unread(opened, config, said)

@@ -128,8 +128,7 @@ class Batch:
         """Yields the tasks of all files to pack, as their surveys become complete."""
         in_chunks = isinstance(self._content, ContentOptions)
         # Spark begins when all tasks are known: there a survey beside them gains nothing, and is a task of its own.
-        lazy = not hasattr(runner, "far")
-        if in_chunks and lazy and self._are_of_new_lengths():
+        if in_chunks and not threads.elsewhere(runner) and self._are_of_new_lengths():
             for number in range(len(self._paths)):
                 yield from self._pack_while_surveying(number)
             return

@@ -139,8 +139,8 @@ def ingest(
     family = link_names.family_of(link)
     # The lock is held while decoding: a file that the ledger does not name is then the leftover of a dead attempt.
     name = f"ingest of {family}"
-    home = folder_of(lake, name)
-    with hold(lake, name, INGEST_WAIT) as fence, handed_over(lake, home, getattr(runner, "far", False)) as shared:
+    home, far = folder_of(lake, name), threads.elsewhere(runner) and runner.far
+    with hold(lake, name, INGEST_WAIT) as fence, handed_over(lake, home, far) as shared:
         lake = replace(lake, fence=fence)
         fence_off([lake.packets, lake.records(link), lake.captures, lake.malformed], fence)
         ledger = replacement.LedgerFiles(lake, link, settings)

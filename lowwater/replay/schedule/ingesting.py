@@ -6,9 +6,14 @@ Nothing is kept but the lake, so it may be killed and started again at any time.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
+from threading import Lock
+from typing import TypeVar
 
 from lowwater import errors, instants, threads
 from lowwater.catalog.protocols import RECORD_KINDS
@@ -18,9 +23,13 @@ from lowwater.lake.ingestion.batch import IngestResult
 from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.captures import left_out_words
+from lowwater.limits import LINKS_AT_ONCE
+from lowwater.link_names import family_of
 from lowwater.replay.progress import Progress
 from lowwater.replay.stages.runners import ingest_tasks
 from lowwater.storage.failures import away
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -37,6 +46,11 @@ def of_every_link(error: errors.LowwaterError) -> bool:
     return away(error) or isinstance(error, errors.SparkError)
 
 
+Ingested = tuple[list[IngestResult], dict[Path, Refusal], errors.LowwaterError | None]
+"""Results of the files of a link; those that are refused; and an error that is no fault of a file: a full disk, an
+absent store or Spark, or another process."""
+
+
 def ingest_readable(
     lake: Lake,
     link: str,
@@ -45,9 +59,8 @@ def ingest_readable(
     tasks: threads.TaskMap,
     growing: bool = False,
     clock: Callable[[], int] = time.time_ns,
-) -> tuple[list[IngestResult], dict[Path, Refusal], errors.LowwaterError | None]:
-    """Ingests files of a link, but those that are refused. Arguments as of `ingest`. The error, if there is one, is no
-    fault of a file: a full disk, an absent store or Spark, or another process; what was refused before it is."""
+) -> Ingested:
+    """Ingests files of a link, but those that are refused, also before an error. Arguments as of `ingest`."""
     refused: dict[Path, errors.LowwaterError] = {}
     results: list[IngestResult] = []
     hindered: errors.LowwaterError | None = None
@@ -58,6 +71,34 @@ def ingest_readable(
     except errors.LowwaterError as fault:  # of the link
         refused = {files[0]: fault}
     return results, {path: Refusal(link, path.name, str(why)) for path, why in refused.items()}, hindered
+
+
+def each_link(ingested: Callable[[str], T], links: Iterable[str], tasks: threads.TaskMap) -> Iterator[T]:
+    """Yields what the ingest of each link gives, in order. On Spark several links are at work: one task surveys a file
+    before others pack it, so a link alone leaves the rest idle. In this process it is one after the other: each has all
+    threads, and all memory."""
+    if not threads.elsewhere(tasks):
+        yield from map(ingested, links)
+        return
+    turns: defaultdict[str, Lock] = defaultdict(Lock)  # the interfaces of a link have one lock of the lake
+
+    def in_turn(link: str) -> T:
+        with turns[family_of(link)]:
+            return ingested(link)
+
+    with ThreadPoolExecutor(LINKS_AT_ONCE) as pool:
+        futures = [pool.submit(in_turn, link) for link in links]
+        try:
+            for future in futures:
+                yield future.result()
+        except GeneratorExit:  # whoever asks wants no more: what is at work is finished
+            raise
+        except BaseException:  # an interruption does not wait for gigabytes
+            tasks.give_up()
+            raise
+        finally:
+            for future in futures:
+                future.cancel()
 
 
 class Ingesting:
@@ -104,29 +145,47 @@ class Ingesting:
                 self._waiting[arrival.link] = arrival.waiting
                 if arrival.waiting:
                     self._tell(f"{arrival.link}: {arrival.waiting:,} still being written", True)
-            for files, growing in ((arrival.complete, False), (arrival.growing, True)):
-                for portion in portions(files):
-                    if self._stopped():
-                        return busy
-                    busy |= self._ingest(arrival.link, portion, config, growing)
-                    if self.hindered is not None and of_every_link(self.hindered):
-                        return busy
+        for turn in zip_longest(*map(_portions, arrivals)):
+            ingested = self._ingested({portion.link: portion for portion in turn if portion is not None}, config)
+            for portion, outcome in ingested:
+                if outcome is None:
+                    return busy
+                busy |= self._took(portion, *outcome)
+                if self.hindered is not None and of_every_link(self.hindered):
+                    return busy
         return busy
 
-    def _ingest(self, link: str, portion: Sequence[tuple[Path, FileState]], config: Config, growing: bool) -> bool:
-        files = [path for path, _ in portion]
-        self._tasks = self._tasks or ingest_tasks(config, Progress(), self._spark)
-        asked = self._lake, link, files, config, self._tasks, growing, self._clock
-        results, refused, hindered = ingest_readable(*asked)
+    def _ingested(self, turn: Mapping[str, _Portion], config: Config) -> Iterator[tuple[_Portion, Ingested | None]]:
+        """Ingests a portion of each link; yields None for one that was not begun, since it was stopped."""
+        tasks = self._tasks = self._tasks or ingest_tasks(config, Progress(), self._spark)
+
+        def ingested(link: str) -> tuple[_Portion, Ingested | None]:
+            portion = turn[link]
+            if self._stopped():
+                return portion, None
+            files = [path for path, _ in portion.files]
+            return portion, ingest_readable(self._lake, link, files, config, tasks, portion.growing, self._clock)
+
+        return each_link(ingested, turn, tasks)
+
+    def _took(
+        self,
+        portion: _Portion,
+        results: list[IngestResult],
+        refused: dict[Path, Refusal],
+        hindered: errors.LowwaterError | None,
+    ) -> bool:
+        """Tells what became of a portion. Returns whether a file was ingested."""
+        tried = portion.files
         if hindered is not None:  # the next look tries the others again
             self.hindered = hindered
             self.complain(hindered)
-            portion = [each for each in portion if each[0] in refused]
+            tried = [each for each in tried if each[0] in refused]
         for refusal in refused.values():
             self.refused += 1
             self.refusals.append(refusal)
             self._tell(f"error: {refusal.why}", True)
-        self.watch.tried(portion)
+        self.watch.tried(tried)
         if not results:
             return False
         self._complained = ""
@@ -136,6 +195,21 @@ class Ingesting:
             for line in _lines(result):
                 self._tell(line, False)
         return True
+
+
+@dataclass(frozen=True)
+class _Portion:
+    """Files of a link that are ingested together, complete ones or growing ones."""
+
+    link: str
+    files: Sequence[tuple[Path, FileState]]
+    growing: bool
+
+
+def _portions(arrival: Found) -> Iterator[_Portion]:
+    for files, growing in ((arrival.complete, False), (arrival.growing, True)):
+        for portion in portions(files):
+            yield _Portion(arrival.link, portion, growing)
 
 
 def _lines(result: IngestResult) -> Iterator[str]:
