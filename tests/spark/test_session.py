@@ -66,11 +66,13 @@ def test_a_resident_server_has_its_workers_before_a_client_asks(tmp_path: Path) 
     with said.open("w") as sink:
         resident = psutil.Popen(command, env={**os.environ, server.TOKEN: "a/b=%2F"}, stdout=sink, stderr=sink)
     try:
-        jvm = None
-        while jvm is None or not any("lowwater.spark.workers" in each.cmdline() for each in jvm.children()):
+        found = False
+        while not found:
             assert resident.poll() is None, said.read_text()
-            jvm = next((each for each in resident.children() if each.name() == "java"), None)
             time.sleep(0.1)
+            with suppress(psutil.Error):  # one that has just ended
+                below = resident.children(recursive=True)
+                found = any("lowwater.spark.workers" in each.cmdline() for each in below)
     finally:
         resident.terminate()
         resident.wait()
