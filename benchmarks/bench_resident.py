@@ -1,8 +1,8 @@
 """Seconds of the same intervals in a process and on a resident Spark, and whose the processor time is.
 
-`python -m benchmarks.bench_resident [--packets 10000000] [--hours 2] [--master 'local[2]']` generates hours of three
-links, and ingests and replays them as they arrive: an `ingest` of all links and a `backfill` for each, in its process
-and as clients of a server of Spark Connect, whose start is reported apart. It prints the ratio of each interval.
+`python -m benchmarks.bench_resident [--packets 10000000] [--hours 3] [--master 'local[2]']` generates hours of three
+links, and ingests and replays them as they arrive: an `ingest` of all links and a `backfill` for each, in turns in its
+process and as clients of a server of Spark Connect, whose start is reported apart. It prints the ratio of each.
 
 Processor seconds of Spark's tasks are those of its Python workers; those of a client are what its commands took more
 than the same commands over hours of few packets. The event log of the server has the names and times of the tasks.
@@ -24,6 +24,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import median
 
 import psutil
 from lowwater_generator import generate
@@ -115,8 +116,8 @@ def command(server: Server, *words: str) -> Taken:
     return Taken(clock, client, server.workers() - before)
 
 
-def intervals(server: Server, lake: Path, captures: Path, hours: int) -> list[Taken]:
-    """Ingests and replays each hour into a new lake as its captures arrive; returns what it took."""
+def intervals(server: Server, lake: Path, captures: Path, hours: int) -> Iterator[Taken]:
+    """Ingests and replays each hour into a new lake as its captures arrive; yields what it took."""
     shutil.rmtree(lake, ignore_errors=True)
     arrived = lake / "arrived"
     arrived.mkdir(parents=True)
@@ -128,7 +129,6 @@ def intervals(server: Server, lake: Path, captures: Path, hours: int) -> list[Ta
     )
     sets = f'\n[query_sets.flows]\nfiles = ["{ROOT / "queries" / "flows.gsql"}"]\n'
     (lake / "lowwater.toml").write_text(SETTINGS + links + sets)
-    found = []
     for number in range(hours):
         taken, start = Taken(), START + number * HOUR
         for link in LINKS:
@@ -139,8 +139,7 @@ def intervals(server: Server, lake: Path, captures: Path, hours: int) -> list[Ta
             one = command(server, *words)
             taken.clock, taken.client = taken.clock + one.clock, taken.client + one.client
             taken.workers += one.workers
-        found.append(taken)
-    return found
+        yield taken
 
 
 def tasks(log: Path) -> tuple[int, float, Counter[str]]:
@@ -163,7 +162,7 @@ def main() -> None:
     """Measures and prints."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--packets", type=int, default=10_000_000, help="of an hour, all links together")
-    parser.add_argument("--hours", type=int, default=2)
+    parser.add_argument("--hours", type=int, default=3)
     parser.add_argument("--master", default="local[2]")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="lowwater-resident-") as name:
@@ -173,16 +172,21 @@ def main() -> None:
         with resident(options.master, folder) as server:
             print(f"start of the server: {server.started:.1f} s")
             alone = Server()
-            intervals(alone, folder / "lake", folder / "few", 1)  # compiles what is not compiled yet
-            process = intervals(alone, folder / "lake", folder / "many", options.hours)
-            spark = intervals(server, folder / "lake", folder / "many", options.hours)
-            few = intervals(server, folder / "lake", folder / "few", options.hours)
-        for number, (ours, its) in enumerate(zip(process, spark, strict=True), 1):
+            next(intervals(alone, folder / "few-lake", folder / "few", 1))  # compiles what is not compiled yet
+            runs = ((alone, "lake"), (server, "spark-lake"))
+            turns = [intervals(one, folder / lake, folder / "many", options.hours) for one, lake in runs]
+            pairs = list(zip(*turns, strict=True))
+            few = list(intervals(server, folder / "few-lake", folder / "few", options.hours))
+        for number, (ours, its) in enumerate(pairs, 1):
             less = 3.0 if number == 1 else 0.0
             print(
                 f"interval {number}: process {ours.clock:.1f} s, Spark {its.clock:.1f} s, "
                 f"{(its.clock - less) / ours.clock:.2f} times{' without its first 3 s' if less else ''}"
             )
+        ratios = [its.clock / ours.clock for ours, its in pairs[1:]]
+        if ratios:
+            print(f"median of the further intervals: {median(ratios):.2f} times")
+        spark = [its for _, its in pairs]
         workers = sum(each.workers for each in spark)
         client = sum(max(0.0, each.client - least.client) for each, least in zip(spark, few, strict=True))
         print(
