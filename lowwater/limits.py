@@ -207,6 +207,9 @@ UNCLAIMED_FILES = 100_000
 LINKS_AT_ONCE = 8
 """Most links that are ingested at a time where the tasks are of Spark."""
 
+GIVEN_UP_WAIT = 5.0
+"""Seconds in which links that are given up free their locks; one may wait for a lock itself, or for a store."""
+
 INGEST_WAIT = 3600.0
 """Seconds to wait for another ingest of the same link, which may have to decode gigabytes first."""
 

@@ -27,8 +27,11 @@ _NOISE = re.compile(r"^\s*(at |\.\.\. \d+ more|=== Streaming|Traceback|File \")"
 _CAUSE = re.compile(r"^(?:Caused by: )?(?:[\w.$]+(?:Exception|Error)): ?(.*)$")
 _DETAILS = re.compile(r'^\s*details = "(.*)"$', re.MULTILINE)
 """The cause in what a client says of a failed request."""
-_FORGOTTEN = re.compile(r"\[(INVALID_HANDLE|NO_ACTIVE_SESSION|RESPONSE_ALREADY_RECEIVED|SESSION_NOT_SAME)")
-"""What a server says of sessions of the one before it, and a client of one that it has given up."""
+_FORGOTTEN = re.compile(
+    r"\[(INVALID_HANDLE|NO_ACTIVE_SESSION|RESPONSE_ALREADY_RECEIVED|SESSION_NOT_SAME)"
+    r"|stopped SparkContext|SparkContext was shut down"
+)
+"""What a server says of sessions of the one before it and while it ends, and a client of one that it has given up."""
 _UNPREPARED = re.compile(r"^No module named|PYTHON_VERSION_MISMATCH")
 """What Spark says of Python workers that lack a package, or are of another Python than the client."""
 WORKERS = "its Python workers need the client's minor version of Python, with lowwater[spark] of the client's version"
@@ -59,7 +62,8 @@ def translate(what: str, error: PySparkException, session: SparkSession) -> Loww
 
 def _gone(error: PySparkException) -> bool:
     status = getattr(error, "getGrpcStatusCode", lambda: None)()  # of the client's own exceptions
-    return getattr(status, "name", "") == "UNAVAILABLE" or _FORGOTTEN.search(str(error)) is not None
+    # A server that ends in order cancels what its clients wait for.
+    return getattr(status, "name", "") in ("UNAVAILABLE", "CANCELLED") or _FORGOTTEN.search(str(error)) is not None
 
 
 def cause_of(text: str) -> str:

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 import pytest
+from lowwater_generator import generate
 
-from lowwater.errors import LowwaterError
+from lowwater.cli.main import main
+from lowwater.config import load_config
+from lowwater.errors import AwayError, LowwaterError
+from lowwater.lake.ingestion.arrivals import Watch
+from lowwater.lake.layout import open_lake
+from lowwater.replay.schedule import ingesting
 from lowwater.replay.schedule.ingesting import each_link
+from lowwater.replay.stages import runners
 from lowwater.spark.tasks import SparkTasks
+from tests.replay.support import START
 
 LINKS = ["main1", "main2/eth0", "control", "main2/eth1", "main2"]
 
@@ -66,18 +76,91 @@ def test_an_interruption_gives_up_what_is_at_work() -> None:
         list(each_link(ingested, LINKS[:2], tasks))
 
 
-def test_whoever_wants_no_more_links_waits_for_those_at_work() -> None:
-    tasks, done = Elsewhere(), list[str]()
+def test_an_interruption_does_not_wait_for_a_lock_or_a_store(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ingesting, "GIVEN_UP_WAIT", 0.1)
+    freed, waits = threading.Event(), threading.Event()
 
     def ingested(link: str) -> None:
-        if link != LINKS[0]:
-            time.sleep(0.05)
-        done.append(link)
+        if link == LINKS[0]:
+            assert waits.wait(30)
+            raise KeyboardInterrupt
+        waits.set()
+        freed.wait(60)
+
+    begin = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        list(each_link(ingested, LINKS[:2], Elsewhere()))
+    assert time.monotonic() - begin < 30
+    freed.set()
+
+
+def test_whoever_wants_no_more_links_gives_up_those_at_work() -> None:
+    tasks, begun = Elsewhere(), threading.Event()
+
+    def ingested(link: str) -> None:
+        if link == LINKS[0]:
+            assert begun.wait(30)
+        else:
+            begun.set()
+            assert tasks.given_up.wait(30)
 
     results = each_link(ingested, LINKS[:2], tasks)
     next(results)
     results.close()  # type: ignore[attr-defined]
-    assert not tasks.given_up.is_set() and done in (LINKS[:1], LINKS[:2])
+    assert tasks.given_up.is_set()
+
+
+class OneIsGone(Elsewhere):
+    """Fails for the first link as where a Spark is gone, while the second one is at work, which succeeds."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.second, self.gone = threading.Event(), threading.Event()
+
+    def __call__(self, function: Callable[[Any], Any], arguments: Iterable[Any]) -> list[Any]:
+        chosen = list(arguments)
+        if chosen and "/a/" in str(chosen[0]):
+            assert self.second.wait(30)
+            self.gone.set()
+            raise AwayError("ingest: Spark has ended, or was started again", "start it again")
+        self.second.set()
+        assert self.gone.wait(30)
+        return super().__call__(function, chosen)
+
+
+def two_links(folder: Path) -> None:
+    for link in ("a", "b"):
+        (made,) = generate(folder, START, 1, (link,), 0.02, seed=1)[:1]
+        os.utime(made.path.rename(folder / link / "1.pcap"), (1, 1))
+    lines = [f'[links.{link}]\ncaptures = "{folder}/{link}/*.pcap"' for link in ("a", "b")]
+    (folder / "lowwater.toml").write_text("\n".join(lines))
+
+
+@pytest.mark.slow
+def test_an_ingest_tells_of_links_that_were_at_work_when_spark_went(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    two_links(tmp_path)
+    monkeypatch.setattr(runners, "ingest_tasks", lambda *_: OneIsGone())
+    with pytest.raises(SystemExit) as ended:
+        main(["ingest", "--lake", str(tmp_path)])
+    told = capsys.readouterr()
+    assert ended.value.code == 1 and told.err.count("error: ") == 1 and "Spark has ended" in told.err
+    assert " b     added" in told.out
+
+
+@pytest.mark.slow
+def test_a_watch_tells_of_links_that_were_at_work_when_spark_went(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    two_links(tmp_path)
+    config, lake, said = load_config(tmp_path), open_lake(tmp_path), list[str]()
+    monkeypatch.setattr(ingesting, "ingest_tasks", lambda *_: OneIsGone())
+    watching = ingesting.Ingesting(lake, Watch(lake, 0), lambda line, _: said.append(line))
+    assert watching.take(watching.watch.look(config), config)
+    assert isinstance(watching.hindered, AwayError) and watching.files == 1
+    told = [line.partition(" ")[0] for line in said if "still being written" not in line]
+    assert told == ["error:", "b:"]
 
 
 @pytest.mark.spark

@@ -69,6 +69,9 @@ def test_workers_that_lack_what_a_client_needs_are_told(cause: str) -> None:
         SparkConnectGrpcException("failed to connect to all addresses", grpc_status_code=StatusCode.UNAVAILABLE),
         PySparkException("[INVALID_HANDLE.SESSION_NOT_FOUND] The handle is invalid. Session not found."),
         PySparkException("[NO_ACTIVE_SESSION] No active Spark session found."),
+        SparkConnectGrpcException("Stream removed (RST_STREAM)", grpc_status_code=StatusCode.CANCELLED),
+        PySparkException("(java.lang.IllegalStateException) Cannot call methods on a stopped SparkContext."),
+        PySparkException("Job 3 cancelled because SparkContext was shut down"),
     ],
 )
 def test_a_server_that_went_away_is_named_with_what_to_do(error: PySparkException) -> None:

@@ -247,13 +247,18 @@ def _ingest_patterns(lake: PurePath, link: str | None, start: int | None, end: i
     if new:
         count = sum(map(len, new.values()))
         with progress.stage("ingest", f"of {count:,} file{'s' if count > 1 else ''}") as tell:
+            gone: list[LowwaterError] = []  # what hinders all links: the others do not begin
 
             def ingest_link(name: str) -> list[IngestResult] | LowwaterError:
+                if gone:
+                    return []
                 try:
                     return ingestion.ingest(
                         opened, name, new[name], config, None, tasks, tell=lambda done: tell(f"{name} {done}")
                     )
                 except LowwaterError as error:
+                    if of_every_link(error):
+                        gone.append(error)
                     return error
 
             for outcome in each_link(ingest_link, new, tasks):
@@ -261,9 +266,8 @@ def _ingest_patterns(lake: PurePath, link: str | None, start: int | None, end: i
                     results += outcome
                     continue
                 sound = False
-                terminal.say(f"error: {outcome}", err=True)
-                if of_every_link(outcome):
-                    break
+                if outcome not in gone[1:]:
+                    terminal.say(f"error: {outcome}", err=True)
     if results:
         _show(results, opened, config, whole=False)
     tell_unread(opened, config, said)

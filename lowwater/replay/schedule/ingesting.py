@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
@@ -23,7 +23,7 @@ from lowwater.lake.ingestion.batch import IngestResult
 from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.captures import left_out_words
-from lowwater.limits import LINKS_AT_ONCE
+from lowwater.limits import GIVEN_UP_WAIT, LINKS_AT_ONCE
 from lowwater.link_names import family_of
 from lowwater.replay.progress import Progress
 from lowwater.replay.stages.runners import ingest_tasks
@@ -76,7 +76,7 @@ def ingest_readable(
 def each_link(ingested: Callable[[str], T], links: Iterable[str], tasks: threads.TaskMap) -> Iterator[T]:
     """Yields what the ingest of each link gives, in order. On Spark several links are at work: one task surveys a file
     before others pack it, so a link alone leaves the rest idle. In this process it is one after the other: each has all
-    threads, and all memory."""
+    threads, and all memory. Whoever takes not all of them gives up those that are at work."""
     if not threads.elsewhere(tasks):
         yield from map(ingested, links)
         return
@@ -86,19 +86,17 @@ def each_link(ingested: Callable[[str], T], links: Iterable[str], tasks: threads
         with turns[family_of(link)]:
             return ingested(link)
 
-    with ThreadPoolExecutor(LINKS_AT_ONCE) as pool:
-        futures = [pool.submit(in_turn, link) for link in links]
-        try:
-            for future in futures:
-                yield future.result()
-        except GeneratorExit:  # whoever asks wants no more: what is at work is finished
-            raise
-        except BaseException:  # an interruption does not wait for gigabytes
-            tasks.give_up()
-            raise
-        finally:
-            for future in futures:
-                future.cancel()
+    pool = ThreadPoolExecutor(LINKS_AT_ONCE)
+    futures = [pool.submit(in_turn, link) for link in links]
+    try:
+        for future in futures:
+            yield future.result()
+    except BaseException:  # an interruption does not wait for gigabytes, for a store, or for another ingest
+        pool.shutdown(wait=False, cancel_futures=True)
+        tasks.give_up()
+        wait([future for future in futures if future.running()], GIVEN_UP_WAIT)
+        raise
+    pool.shutdown()
 
 
 class Ingesting:
@@ -123,6 +121,7 @@ class Ingesting:
         self.faults: dict[str, str] = {}  # link -> what is wrong with its settings, so that its files wait
         self._lake, self._tell, self._stopped, self._clock, self._spark = lake, tell, stopped, clock, spark
         self._complained = ""
+        self._gone = False  # whether a link met what hinders all of them
         self._waiting: dict[str, int] = {}
         self._tasks: threads.TaskMap | None = None
 
@@ -134,7 +133,7 @@ class Ingesting:
 
     def take(self, arrivals: Sequence[Found], config: Config) -> bool:
         """Ingests files, a portion after the other, until it is stopped. Returns whether a file was ingested."""
-        self.results, self.refusals, self.hindered = [], [], None
+        self.results, self.refusals, self.hindered, self._gone = [], [], None, False
         busy, faults = False, {each.link: str(each.fault) for each in arrivals if each.fault is not None}
         for link, fault in faults.items():
             if self.faults.get(link) != fault:
@@ -148,23 +147,25 @@ class Ingesting:
         for turn in zip_longest(*map(_portions, arrivals)):
             ingested = self._ingested({portion.link: portion for portion in turn if portion is not None}, config)
             for portion, outcome in ingested:
-                if outcome is None:
-                    return busy
-                busy |= self._took(portion, *outcome)
-                if self.hindered is not None and of_every_link(self.hindered):
-                    return busy
+                if outcome is not None:
+                    busy |= self._took(portion, *outcome)
+            if self._gone or self._stopped():
+                return busy
         return busy
 
     def _ingested(self, turn: Mapping[str, _Portion], config: Config) -> Iterator[tuple[_Portion, Ingested | None]]:
-        """Ingests a portion of each link; yields None for one that was not begun, since it was stopped."""
+        """Ingests a portion of each link; yields None for one that was not begun, since it was stopped, or
+        something hinders all links."""
         tasks = self._tasks = self._tasks or ingest_tasks(config, Progress(), self._spark)
 
         def ingested(link: str) -> tuple[_Portion, Ingested | None]:
             portion = turn[link]
-            if self._stopped():
+            if self._stopped() or self._gone:
                 return portion, None
             files = [path for path, _ in portion.files]
-            return portion, ingest_readable(self._lake, link, files, config, tasks, portion.growing, self._clock)
+            outcome = ingest_readable(self._lake, link, files, config, tasks, portion.growing, self._clock)
+            self._gone |= outcome[2] is not None and of_every_link(outcome[2])
+            return portion, outcome
 
         return each_link(ingested, turn, tasks)
 
@@ -178,8 +179,9 @@ class Ingesting:
         """Tells what became of a portion. Returns whether a file was ingested."""
         tried = portion.files
         if hindered is not None:  # the next look tries the others again
-            self.hindered = hindered
-            self.complain(hindered)
+            if self.hindered is None or not of_every_link(self.hindered):
+                self.hindered = hindered
+                self.complain(hindered)
             tried = [each for each in tried if each[0] in refused]
         for refusal in refused.values():
             self.refused += 1
