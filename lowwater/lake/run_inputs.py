@@ -34,18 +34,26 @@ SEMANTICS_VERSION = 2
 
 
 def link_inputs(
-    link: str, captures: Sequence[Capture], settings: Link, read_from: int, end: int, older: int = 0
+    link: str,
+    captures: Sequence[Capture],
+    settings: Link,
+    read_from: int,
+    end: int,
+    older: int = 0,
+    start: int | None = None,
 ) -> dict[str, Any]:
-    """Collects the inputs of one link for a run that reads [read_from, end), ns, in the form of now or an OLDER one.
+    """Collects the inputs of one link for a run of [start, end) that reads [read_from, end), ns, in the form of now or
+    an OLDER one; without `start` it is the begin of what is read.
 
-    A capture counts if its records meet the read range: its file, decoder and records, and the clock at its first
-    record. So a capture added before it counts only if it moves that clock. Coverage counts by its gaps: over covered
-    time, it does not matter how captures declare it, nor what the policy says of gaps. max_jump counts by the records
-    that it flags. The life of the link counts by its bounds within what is read.
+    A capture counts if its records meet the read range, or count in the interval: its file, decoder and records, and
+    the clock at its first record. So a capture added before it counts only if it moves that clock. Coverage counts by
+    its gaps: over covered time, it does not matter how captures declare it, nor what the policy says of gaps. max_jump
+    counts by the records that it flags. The life of the link counts by its bounds within what is read.
     """
     ordered, dropped = Captures.of(captures), dropped_duplicates(settings)
     missing = gaps(link, captures, settings, read_from, end)
     reads, life = (read_from - _reach(settings) if dropped else read_from, end), (settings.since, settings.until)
+    begin, skew = read_from if start is None else start, settings.skew
     used = [
         {
             "capture": (capture := ordered[index]).capture,
@@ -56,7 +64,7 @@ def link_inputs(
             "kept": retention.kept_for_rows(capture.kept),
             "key": capture.key or "",
         }
-        for index in ordered.meeting(*reads)
+        for index in sorted({*ordered.meeting(*reads), *ordered.charged(begin, end, skew)})
     ]
     return {
         "link": link,

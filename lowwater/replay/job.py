@@ -393,8 +393,10 @@ class IntervalInputs(LowInputs):
         """The inputs of the links of a query. An interface without records in the read range adds nothing, so that one
         that some capture declares later leaves the intervals before as they are."""
         inputs = [
-            run_inputs.link_inputs(link, self.captures.get(link, ()), self.config.link(link), start, self.end, older)
-            for link, start in self.link_starts([query]).items()
+            run_inputs.link_inputs(
+                link, self.captures.get(link, ()), self.config.link(link), read_from, self.end, older, self.start
+            )
+            for link, read_from in self.link_starts([query]).items()
         ]
         told = [entry for entry in inputs if entry["captures"]]
         heard = {link_names.family_of(entry["link"]) for entry in told}

@@ -174,6 +174,34 @@ def test_covers_stands_when_the_file_is_ingested_again(tmp_path: Path) -> None:
     assert row.declared == (at(3600), at(7200))
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("late", [[1800, 1805], [-3000, -2000], [3000, 4000]], ids=["older", "before all", "of both"])
+def test_an_interval_whose_accounts_change_is_stale(tmp_path: Path, late: list[float]) -> None:
+    """A file of a recorder whose clock is behind: its records are late where they arrive, and in no row (A1, S1)."""
+    root = tmp_path / "lake"
+    settings(root, {"gap_tolerance": "1h"})
+    files = [capture(tmp_path / f"{hour}.pcap", [hour * 3600 + each for each in (0, 1800, 3599)]) for hour in range(3)]
+    for hour, path in enumerate(files):
+        take(root, path, covers=(at(hour * 3600), at(hour * 3600 + (3000 if hour == 1 else 3600))))
+    before = [counted(root, hour) for hour in range(3)]
+    take(root, capture(tmp_path / "late.pcap", late), covers=(at(7000), at(7010)))
+    after = [counted(root, hour) for hour in range(3)]
+    assert after[1][1] != before[1][1], "they arrive in hour 1"
+    for (was, accounts), (now, accounts_now) in zip(before, after, strict=True):
+        assert was != now or accounts == accounts_now
+
+
+def counted(root: Path, hour: int) -> tuple[str, tuple[int, int, int]]:
+    """The digest of the inputs of an hour, and its accounts: records in rows, late ones, malformed ones."""
+    job = Job.open(root, "n", root)
+    start, end = at(hour * 3600), at(hour * 3600 + 3600)
+    inputs = job.inputs(start, end, job.captures())
+    scan = inputs.scan("a")
+    malformed = malformed_between(job.lake, "a", job.captures()["a"], start, end).num_rows
+    (query,) = job.plan.queries
+    return inputs.digest(query), (scan.sane, scan.violations.num_rows, malformed)
+
+
 CASES = int(os.environ.get("LOWWATER_ACCOUNTS", "16"))
 """`make fuzz` has more."""
 
