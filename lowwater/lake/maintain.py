@@ -10,13 +10,14 @@ import json
 import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from lowwater.config import Retention
-from lowwater.errors import BusyError, LakeError
+from lowwater.errors import AwayError, BusyError, LakeError
 from lowwater.instants import HOUR, SECOND, format_duration
 from lowwater.lake import layout, open_tables, tables, upkeep
 from lowwater.lake.ledgers.runs import DONE, FAILED, INCOMPLETE, PROVISIONAL, PUBLISH, ReplayRow, read_replays
@@ -32,17 +33,47 @@ if TYPE_CHECKING:
 
 CLOCKS = 120 * SECOND  # difference between the clock of this machine and that of the lake's store that is said
 DOUBLED = "doubled"  # what is said of a table that has rows twice; it is left alone until it is mended
+LEFT = "left alone"  # what is said of a table that cannot be read or written
 
 
 @dataclass(frozen=True)
 class UpkeepStep:
     """A step of the maintenance: done, or with `dry_run` due."""
 
-    what: str  # joined, summed, removed streams, removed files, removed staging, mended; or `DOUBLED`
+    what: str  # joined, summed, removed streams, removed files, removed staging, mended; or `DOUBLED`, `LEFT`
     where: str  # path relative to the lake
     files: int
     bytes: int
     why: str = ""
+    hint: str = ""  # what mends a table that is left alone
+
+
+class Apart:
+    """Does the work on each table apart from that on the others, so that one that cannot be read stops none of them."""
+
+    def __init__(self, lake: layout.Lake) -> None:
+        self._lake = lake
+        self.left: dict[PurePath, UpkeepStep] = {}  # tables that cannot be read or written
+
+    @contextmanager
+    def of(self, path: PurePath) -> Iterator[None]:
+        """Notes an error of the block, which works on a table, unless it passes without another input."""
+        try:
+            yield
+        except (BusyError, AwayError):
+            raise
+        except LakeError as error:
+            where = _relative(self._lake, path)
+            self.left.setdefault(path, UpkeepStep(LEFT, where, 0, 0, error.message, error.hint))
+
+
+def require_sound(steps: Collection[UpkeepStep]) -> None:
+    """Raises LakeError if a table was left alone, or has rows twice."""
+    for what in (LEFT, DOUBLED):
+        if found := [each for each in steps if each.what == what]:
+            hint = found[0].hint if what == LEFT else upkeep.MEND
+            texts = [each.why if what == LEFT else f"{each.where} {each.why}" for each in found]
+            raise LakeError("; ".join(dict.fromkeys(texts)), hint)
 
 
 def maintain(
@@ -53,41 +84,50 @@ def maintain(
     mend: bool = False,
 ) -> list[UpkeepStep]:
     """Maintains a lake. It may run beside everything else and be killed at any moment. `clock` returns the current
-    time, ns; without one it is that of the store.
-    Raises BusyError if another process maintains the lake, and LakeError if the lake cannot be read or written, or
-    doubled rows cannot be mended."""
+    time, ns; without one it is that of the store. A table that cannot be read or written is left alone, as a step says.
+    Raises BusyError if another process maintains the lake, AwayError if its disk has no room or its store does not
+    answer, and LakeError if neither tables nor locks of it can be written."""
     with hold(lake, "maintenance") as fence:
-        lake = replace(lake, fence=fence)
+        lake, apart = replace(lake, fence=fence), Apart(lake)
         now = store_clock(lake, dry_run) if clock is None else clock()
-        replays = read_replays(lake)
         steps = [*_clear_staging(lake, dry_run), *_clear_old(lake, dry_run)]
         sound: dict[PurePath, _Unused] = {}
+        versions: Mapping[PurePath, Mapping[int, str]] | None = None
         ingested = {lake.packets, *lake.record_tables()}  # whose files may be hours old before their commit
         for path in lake.all_tables():
-            unused = _look(lake, path, now - retention.versions)
-            if unused is None:
-                continue
-            if (found := unused.doubled) is not None:
-                what, why = DOUBLED, found.words()
-                if mend and not dry_run:
-                    upkeep.mend(lake, path, found)
-                    what, why = "mended", f"it {found.words('held')}"
-                steps.append(UpkeepStep(what, _relative(lake, path), len(found.void), 0, why))
-            elif path not in ingested:
-                sound[path] = unused
-        if retention.streams is not None:
-            steps += _remove_streams(lake, replays, now - retention.streams, dry_run)
-        steps += _join_tables(lake, replays, sound, dry_run)
+            with apart.of(path):
+                unused = _look(lake, path, now - retention.versions)
+                if unused is None:
+                    continue
+                if (found := unused.doubled) is not None:
+                    what, why = DOUBLED, found.words()
+                    if mend and not dry_run:
+                        upkeep.mend(lake, path, found)
+                        what, why = "mended", f"it {found.words('held')}"
+                    steps.append(UpkeepStep(what, _relative(lake, path), len(found.void), 0, why))
+                elif path not in ingested:
+                    sound[path] = unused
+        with apart.of(lake.replays):  # it says which intervals are published
+            replays = read_replays(lake)
+            if retention.streams is not None:
+                steps += _remove_streams(lake, replays, now - retention.streams, dry_run, apart)
+            steps += _join_tables(lake, replays, sound, dry_run, apart)
         for path in paths.folders(lake.root / "tables"):  # what was published since the last maintenance
-            files, size = exploring.make_sums(path, dry_run, fence)
-            if files:
-                steps.append(UpkeepStep("summed", _relative(lake, path), files, size))
-        if not dry_run:
-            for path in paths.folders(lake.root / "tables"):
-                _tell_lost(path, fence)
-        versions = _pinned_versions(lake, dry_run)
+            with apart.of(path):
+                files, size = exploring.make_sums(path, dry_run, fence)
+                if files:
+                    steps.append(UpkeepStep("summed", _relative(lake, path), files, size))
+                if not dry_run:
+                    _tell_lost(path, fence)
+        with apart.of(lake.root / "pins"):
+            versions = _pinned_versions(lake, dry_run)
         for path, unused in sound.items():
-            steps += _remove_unused(lake, path, unused, versions[path], retention.versions, dry_run)
+            if versions is None and path.parent == lake.root / "tables":
+                continue  # a reader may be at any version
+            with apart.of(path):
+                pinned = (versions or {}).get(path, {})
+                steps += _remove_unused(lake, path, unused, pinned, retention.versions, dry_run)
+        steps += apart.left.values()
         open_tables.pack_logs(lake.root)
         return steps
 
@@ -205,7 +245,9 @@ def _removed(lake: layout.Lake, folder: PurePath, why: str, dry_run: bool) -> Up
     return step
 
 
-def _remove_streams(lake: layout.Lake, replays: list[ReplayRow], before: int, dry_run: bool) -> Iterator[UpkeepStep]:
+def _remove_streams(
+    lake: layout.Lake, replays: list[ReplayRow], before: int, dry_run: bool, apart: Apart
+) -> Iterator[UpkeepStep]:
     """Removes the `lfta/` and `streams/` partitions of intervals whose queries were all published before an instant."""
     newest: dict[tuple[str, int, int], dict[str, ReplayRow]] = defaultdict(dict)
     for row in replays:
@@ -228,10 +270,12 @@ def _remove_streams(lake: layout.Lake, replays: list[ReplayRow], before: int, dr
         try:
             with hold_range(lake, name, start, end) as fence:
                 held = replace(lake, fence=fence)
+                folders = [folder for folder in folders if folder not in apart.left]
                 if not dry_run:
                     tables.fence_off(folders, fence)
                 for folder in folders:
-                    yield from _remove_interval(held, folder, tables.interval_label(start, end), dry_run)
+                    with apart.of(folder):
+                        yield from _remove_interval(held, folder, tables.interval_label(start, end), dry_run)
         except BusyError:
             continue
 
@@ -251,7 +295,7 @@ def _remove_interval(lake: layout.Lake, path: PurePath, label: str, dry_run: boo
 
 
 def _join_tables(
-    lake: layout.Lake, replays: list[ReplayRow], sound: Collection[PurePath], dry_run: bool
+    lake: layout.Lake, replays: list[ReplayRow], sound: Collection[PurePath], dry_run: bool, apart: Apart
 ) -> Iterator[UpkeepStep]:
     """Joins the files of published hours, once no interval of the hour is open. Ledgers join theirs as they grow."""
     unsettled: dict[str, set[int]] = defaultdict(set)
@@ -261,20 +305,26 @@ def _join_tables(
             first, final = tables.hours(*row.interval)
             unsettled[tables.safe_name(row.query)] |= set(range(first, final + 1))
     for path in paths.folders(lake.root / "tables"):
-        state = published.table_state(path) if path in sound else None
-        if state is None:
-            continue
-        unsettled[path.name] |= set(state.lost())
-        files: dict[int, list[int]] = defaultdict(list)
-        for live in state.listed.to_pylist():
-            files[live["partition._hour"]].append(live["size_bytes"])
-        closed = {hour: sizes for hour, sizes in files.items() if len(sizes) > 1 and hour not in unsettled[path.name]}
-        if not closed:
-            continue
-        if not dry_run and not join_files(path, "_hour", {str(hour) for hour in closed}):
-            continue  # a run has just replaced some of the files; the next maintenance joins them
-        sizes = [size for file_sizes in closed.values() for size in file_sizes]
-        yield UpkeepStep("joined", _relative(lake, path), len(sizes), sum(sizes))
+        if path in sound:
+            with apart.of(path):
+                yield from _join_table(lake, path, unsettled[path.name], dry_run)
+
+
+def _join_table(lake: layout.Lake, path: PurePath, unsettled: set[int], dry_run: bool) -> Iterator[UpkeepStep]:
+    state = published.table_state(path)
+    if state is None:
+        return
+    unsettled = unsettled | set(state.lost())
+    files: dict[int, list[int]] = defaultdict(list)
+    for live in state.listed.to_pylist():
+        files[live["partition._hour"]].append(live["size_bytes"])
+    closed = {hour: sizes for hour, sizes in files.items() if len(sizes) > 1 and hour not in unsettled}
+    if not closed:
+        return
+    if not dry_run and not join_files(path, "_hour", {str(hour) for hour in closed}):
+        return  # a run has just replaced some of the files; the next maintenance joins them
+    sizes = [size for file_sizes in closed.values() for size in file_sizes]
+    yield UpkeepStep("joined", _relative(lake, path), len(sizes), sum(sizes))
 
 
 def _remove_unused(

@@ -314,16 +314,19 @@ def take_over(
     root: PurePath, queries: Path, dry_run: bool = False, tell: Callable[[str, LowwaterError], None] | None = None
 ) -> list[maintain.UpkeepStep]:
     """Gives published tables of older versions the columns of instants that new tables have. `tell`: called with each
-    query set that cannot be planned and the error; its tables stay as they are.
-    Raises LakeError if the lake cannot be read or written."""
-    steps = []
+    query set that cannot be planned and the error; its tables stay as they are. A table that cannot be read or written
+    is left alone, as a step says.
+    Raises AwayError if the disk has no room, or the store does not answer."""
+    steps, left = list[maintain.UpkeepStep](), dict[PurePath, maintain.UpkeepStep]()
     for job in jobs(root, queries, tell):
+        apart = maintain.Apart(job.lake)
         for query in job.plan.queries:
-            path = job.lake.table(query.name)
-            tables.check_owner(path, job.query_set)
-            files, size = publish.fill_instants(job.lake, query.name, query.high.fields, dry_run)
-            if files:
-                steps.append(
-                    maintain.UpkeepStep("filled instants", path.relative_to(job.lake.root).as_posix(), files, size)
-                )
-    return steps
+            with apart.of(path := job.lake.table(query.name)):
+                tables.check_owner(path, job.query_set)
+                files, size = publish.fill_instants(job.lake, query.name, query.high.fields, dry_run)
+                if files:
+                    steps.append(
+                        maintain.UpkeepStep("filled instants", path.relative_to(job.lake.root).as_posix(), files, size)
+                    )
+        left |= apart.left
+    return [*steps, *left.values()]

@@ -278,16 +278,18 @@ class MaintainLake(Patient):
 
     def _maintain(self) -> dict[str, int]:
         from lowwater.lake.layout import open_lake
-        from lowwater.lake.maintain import maintain
+        from lowwater.lake.maintain import maintain, require_sound
         from lowwater.replay.versions import take_over
 
         lake = lake_path(self.lake)
         totals: dict[str, int] = {}
         opened, retention = open_lake(lake, make=False), load_config(lake).retention
         steps = take_over(lake, Path(self.queries), tell=lambda name, error: self.log.warning("%s: %s", name, error))
-        for removal in [*steps, *maintain(opened, retention)]:
+        steps += maintain(opened, retention)
+        for removal in steps:
             self.log.info("%s: %s, %s files, %s bytes", removal.what, removal.where, removal.files, removal.bytes)
             totals[removal.what] = totals.get(removal.what, 0) + removal.bytes
+        require_sound(steps)
         return totals
 
 

@@ -76,8 +76,8 @@ def maintain(lake: PurePath, dry_run: bool, mend: bool, verify: bool, queries: P
     from rich.table import Table
 
     from lowwater.config import load_config
-    from lowwater.lake import layout, upkeep
-    from lowwater.lake.maintain import DOUBLED, clock_words, maintain as maintain_lake
+    from lowwater.lake import layout
+    from lowwater.lake.maintain import LEFT, clock_words, maintain as maintain_lake, require_sound
     from lowwater.replay.versions import take_over
 
     if verify:
@@ -89,11 +89,11 @@ def maintain(lake: PurePath, dry_run: bool, mend: bool, verify: bool, queries: P
     if words := clock_words(opened):
         say(words, err=True)
     table = Table("what", "where", "files", "bytes", "why", box=None)
-    for action in actions:
+    done = [action for action in actions if action.what != LEFT]
+    for action in done:
         table.add_row(action.what, action.where, f"{action.files:,}", f"{action.bytes:,}", action.why)
-    open_console().print(table if actions else "nothing to do")
-    if twice := [action for action in actions if action.what == DOUBLED]:
-        raise errors.LakeError("; ".join(f"{each.where} {each.why}" for each in twice), upkeep.MEND)
+    open_console().print(table if done else "nothing to do")
+    require_sound(actions)
 
 
 def _verify(lake: layout.Lake) -> None:
