@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 
 from lowwater.catalog import expr as ex, schemas
 from lowwater.catalog.records import RecordField, RecordLayout
-from lowwater.catalog.values import pack_ip, parse_mac, words_from_ip
+from lowwater.catalog.values import pack_ip, parse_mac, parse_whole, words_from_ip
 from lowwater.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -230,7 +230,7 @@ def _of_field(where: str, of: RecordField, text: str) -> Value:
     try:
         if of.type == ex.Type.IP:
             return pack_ip(text)
-        return text if of.type == ex.Type.STRING else _whole(int(text))
+        return text if of.type == ex.Type.STRING else _whole(parse_whole(text))
     except (ValueError, OverflowError):
         message = f"{where}: {text!r:.80} is no {of.type} that {of.name} can have"
         raise ConfigError(message, f"write one as '{_RECORD_EXAMPLES[of.type]}'") from None
@@ -245,6 +245,6 @@ def _value(column: str, text: str) -> Value:
     if column in schemas.ADDRESSES:
         return pack_ip(text)
     kind = schemas.TYPES[column]
-    value: Value = parse_mac(text) if kind is ex.Type.MAC else text if kind is ex.Type.STRING else int(text)
+    value: Value = parse_mac(text) if kind is ex.Type.MAC else text if kind is ex.Type.STRING else parse_whole(text)
     pa.scalar(value, schemas.READABLE.field(column).type)
     return value

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 from enum import StrEnum
 
 # The types of values. Below expressions and functions, which both use them.
@@ -31,12 +32,14 @@ def pack_ip(text: str) -> bytes:
     """Returns the value of an IP address text.
 
     Raises:
-        ValueError: the text is not an IPv4 or IPv6 address.
+        ValueError: the text is not an IPv4 or IPv6 address, or has a zone (`fe80::1%eth0`), which a value cannot keep.
 
     Example:
         >>> pack_ip("10.0.0.1").hex()
         '040a000001'
     """
+    if "%" in text:
+        raise ValueError(f"{text!r} has a zone")
     address = ipaddress.ip_address(text)
     return bytes([address.version]) + address.packed
 
@@ -81,7 +84,20 @@ def format_mac(value: int) -> str:
 
 def parse_mac(text: str) -> int:
     """Returns the value of an Ethernet address text. Raises ValueError if the text is not an Ethernet address."""
-    parts = text.split(":")
-    if len(parts) != 6:
+    if not _MAC.fullmatch(text):
         raise ValueError(f"{text!r} is no Ethernet address")
-    return int.from_bytes(bytes(int(part, 16) for part in parts), "big")
+    return int.from_bytes(bytes(int(part, 16) for part in text.split(":")), "big")
+
+
+_MAC = re.compile(r"[0-9A-Fa-f]{1,2}(:[0-9A-Fa-f]{1,2}){5}")
+
+
+def parse_whole(text: str) -> int:
+    """Returns the whole number of a text, decimal or as 0x1f. Raises ValueError for anything else, also for what only
+    Python reads: underscores, spaces, digits of other scripts."""
+    if not _WHOLE.fullmatch(text):
+        raise ValueError(f"{text!r} is no whole number")
+    return int(text, 0 if text[:2].lower() == "0x" else 10)
+
+
+_WHOLE = re.compile(r"[+-]?[0-9]+|0[xX][0-9A-Fa-f]+")

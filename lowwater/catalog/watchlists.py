@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from lowwater.catalog.builtin.numbers import in_range
-from lowwater.catalog.values import Type, pack_ip, parse_mac
+from lowwater.catalog.values import Type, pack_ip, parse_mac, parse_whole
 from lowwater.errors import ConfigError
 from lowwater.limits import LOOKUP_FILE_BYTES
 
@@ -97,10 +97,16 @@ def _value(path: str, line: int, text: str, column: tuple[str, Type]) -> Any:
 
 
 def _integer(text: str) -> int:
-    value = in_range(int(text, 0) if text[:2].lower() == "0x" else int(text))
+    value = in_range(parse_whole(text))
     if value is None:
         raise ValueError(text)
     return value
+
+
+def _float(text: str) -> float:
+    if "_" in text or not text.isascii():  # which only Python reads
+        raise ValueError(text)
+    return float(text)
 
 
 def _flag(text: str) -> bool:
@@ -120,7 +126,7 @@ _EXAMPLES = {
 _PARSE: dict[Type, Callable[[str], Any]] = {
     Type.BOOL: _flag,
     Type.INT: _integer,
-    Type.FLOAT: float,
+    Type.FLOAT: _float,
     Type.IP: pack_ip,
     Type.MAC: parse_mac,
     Type.STRING: str,
