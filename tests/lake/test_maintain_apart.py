@@ -11,6 +11,7 @@ from lowwater.config import Retention
 from lowwater.errors import AwayError, LakeError
 from lowwater.instants import HOUR
 from lowwater.lake.layout import Lake, open_lake
+from lowwater.lake.ledgers.runs import ReplayRow, record_replays
 from lowwater.lake.maintain import LEFT, Apart, maintain, require_sound
 from lowwater.lake.tables import interval_label
 from tests.lake.support import BASE, publish_rows, stream
@@ -56,3 +57,15 @@ def test_a_store_that_is_away_ends_it_at_once(tmp_path: Path) -> None:
     apart = Apart(open_lake(tmp_path / "lake"))
     with pytest.raises(AwayError), apart.of(tmp_path / "lake" / "tables" / "a"):
         raise AwayError("no answer", "wait")
+
+
+@pytest.mark.parametrize(("digest", "kept"), [("2", False), ("3", True)], ids=["the same inputs", "others"])
+def test_an_audit_by_hand_of_what_is_published_keeps_no_streams(tmp_path: Path, digest: str, kept: bool) -> None:
+    """`replay --stage audit` of an hour that is done: nothing is due, and its streams stayed for ever."""
+    lake = made(tmp_path / "lake")
+    for stage in ("high", "audit"):
+        again = ReplayRow("set", "a", BASE, BASE + HOUR, stage, "done", time.time_ns(), digest=digest, rows=1)
+        record_replays(lake, [again])
+    steps = maintain(lake, Retention(streams="1d"), clock=lambda: time.time_ns() + 2 * DAY)
+    gone = {each.where.partition("/interval")[0] for each in steps if each.what == "removed streams"}
+    assert gone == (set() if kept else {"streams/a", "streams/z"})

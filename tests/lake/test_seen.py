@@ -156,6 +156,18 @@ def test_a_file_that_went_unread_is_missed_until_it_is_found(lake: Lake, tmp_pat
     assert states(lake) == {} and lacking(lake, config, 0) == []
 
 
+def test_the_hint_of_a_file_that_waits_for_ingest_names_ingest(lake: Lake, tmp_path: Path) -> None:
+    """Ingest failed for another reason, such as a Spark that was away: nothing is wrong with the file."""
+    config = settings(tmp_path / "in")
+    hourly(tmp_path / "in", 0)
+    look(lake, config)
+    waits = unread_lines(lake, config)[-1]
+    assert f"`lowwater ingest --lake {lake.root}` reads those that are not ingested" in waits and "pattern" not in waits
+    hourly(tmp_path / "in", 1, ending=".pcap1")
+    look(lake, config)
+    assert "reads those that are not ingested, let a pattern" in unread_lines(lake, config)[-1]
+
+
 def test_a_folder_that_cannot_be_read_is_said_and_forgets_nothing(
     lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

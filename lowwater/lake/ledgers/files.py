@@ -415,10 +415,11 @@ def unread_lines(
             lines.append(
                 f"not read: {_of(of)}: {len(members):,} {words}, {count_words(members)}: {_named(members)}{why}"
             )
-    if hint and any(row.unread for row in rows):
-        lines.append(
-            "hint: an interval that such files fall into is not done; let a pattern of captures claim them, ingest "
-            "them by name, or set them aside: "
-            f"lowwater set-aside --lake {shlex.quote(str(lake.root))} FILE --reason WHY"
-        )
+    if hint and (states := {row.state for row in rows if row.unread}):
+        folder = shlex.quote(str(lake.root))
+        advice = [f"`lowwater ingest --lake {folder}` reads those that are not ingested"] if NEW in states else []
+        if states - {NEW}:
+            advice.append("let a pattern of captures claim them, ingest them by name")
+        advice.append(f"or set them aside: lowwater set-aside --lake {folder} FILE --reason WHY")
+        lines.append(f"hint: an interval that such files fall into is not done; {', '.join(advice)}")
     return lines
