@@ -300,7 +300,8 @@ def check_owner(path: PurePath, owner: str) -> None:
     if holder != owner:
         raise OwnerError(
             f"table {path.name!r} belongs to query set {holder!r}, and {owner!r} claims it too",
-            f"rename the query {path.name!r} in {owner!r}, or remove {path} if {holder!r} no longer makes it",
+            f"rename the query {path.name!r} in {owner!r}, or call the query set {holder!r} again; or remove {path} if "
+            f"{holder!r} no longer makes it",
         )
 
 

@@ -27,12 +27,12 @@ from lowwater.lake.results import pins, streams
 from lowwater.lake.results.publish import check_unchanged, publish
 from lowwater.lake.results.published import damage_of
 from lowwater.lake.results.streams import fingerprint
-from lowwater.lake.tables import check_owner, fence_off
+from lowwater.lake.tables import fence_off
 from lowwater.plan import operators as ops, properties, queryset
 from lowwater.quality import judge, suites
 from lowwater.quality.streams import WrittenStream
 from lowwater.replay.accounts import Accounts, heartbeat_rows
-from lowwater.replay.job import IntervalInputs, Job
+from lowwater.replay.job import IntervalInputs, Job, require_owned
 from lowwater.replay.progress import Progress
 from lowwater.replay.stages.audit import LinkScans, audit
 from lowwater.replay.stages.engines import high_stage, low_stage
@@ -303,9 +303,7 @@ def _plan(attempt: _Attempt, stages: tuple[str, ...], ask: bool) -> _Plan:
     # A run whose lease was taken over, and is only slow and not dead, writes nothing more.
     fence_off(_written(job), job.lake.fence)
     runs.tell_untold(job.lake)
-    for query in job.plan.queries:  # before any work: another set's table is no matter of inputs
-        check_owner(job.lake.stream(query.name), job.query_set)
-        check_owner(job.lake.table(query.name), job.query_set)
+    require_owned(job)  # before any work: another set's table is no matter of inputs
     inputs = job.inputs(attempt.start, attempt.end, job.captures())
     digests = {query.name: inputs.digest(query) for query in job.plan.queries}
     journal.tried = digests

@@ -27,6 +27,7 @@ from lowwater.lake.ledgers.coverage import Gap, at_edge, check, gap_error, gap_t
 from lowwater.lake.ledgers.missing import ABSENT, KnownMissing, Missing, absent_texts, fields_read, missing_texts
 from lowwater.lake.results.streams import FORM, state_folder
 from lowwater.lake.run_inputs import outdated
+from lowwater.lake.tables import check_owner
 from lowwater.low import Policy
 from lowwater.low.settings import Flush, LowSettings
 from lowwater.plan import operators as ops, queryset, temporal
@@ -270,6 +271,14 @@ def _require_protocols(config: Config, plan: queryset.Plan) -> None:
                 "the settings, by which the lake keeps its records",
                 f"leave it out of the query file: queries know the protocols of schemas in {section_of(link)}",
             )
+
+
+def require_owned(job: Job) -> None:
+    """Checks that no table of a query set belongs to another one (S3), as after a set has got another name: each of its
+    runs would fail. Raises OwnerError if one does."""
+    for query in job.plan.queries:
+        check_owner(job.lake.stream(query.name), job.query_set)
+        check_owner(job.lake.table(query.name), job.query_set)
 
 
 def lake_links(config: Config, lake: layout.Lake) -> Links:

@@ -6,12 +6,14 @@ import json
 import shlex
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from lowwater.instants import HOUR, SECOND
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.runs import ReplayRow, record_replays
 from lowwater.lake.run_inputs import changes
+from lowwater.lake.tables import create
 from lowwater.replay.job import Job
 from lowwater.replay.schedule.due import DueSelection, due, outdated_audits
 from lowwater.replay.schedule.links import LinkReadiness, link_readiness
@@ -92,6 +94,21 @@ def test_a_set_that_was_taken_out_of_the_settings_is_no_error(lake: Path, tmp_pa
     assert "retired" in lowwater("plan", *span).out
     (lake / "lowwater.toml").write_text("")
     assert "there is no query set 'retired'" in lowwater("backfill", *span).err
+
+
+def test_a_set_whose_tables_are_those_of_another_is_not_planned(lake: Path, tmp_path: Path) -> None:
+    """Counterexample: a query set got another name. `plan` had all of its intervals to run, and each one failed."""
+    file = tmp_path / "totals.gsql"
+    file.write_text("DEFINE { query_name 'totals'; } SELECT tb, count(*) FROM main1.TCP GROUP BY time/60 AS tb")
+    write_settings(lake, sets={"named": file})
+    create(lake / "tables" / "totals", pa.schema([("n", pa.int64())]), owner="before")
+    for command in ("plan", "backfill"):
+        said = lowwater(command, "--lake", lake)
+        assert said.code == 1 and not said.out
+        assert "query set named: table 'totals' belongs to query set 'before'" in said.err
+        assert "or call the query set 'before' again" in said.err
+    write_settings(lake, sets={"before": file})
+    assert "never run" in lowwater("plan", "--lake", lake).out
 
 
 def test_audits_of_queries_and_lengths_that_the_set_had_before_are_not_outdated(lake: Path) -> None:

@@ -22,7 +22,7 @@ from lowwater.lake.results.published_rows import PublishedRows, state_words
 from lowwater.lake.run_inputs import changes
 from lowwater.plan import properties, queryset, temporal
 from lowwater.quality.suites import suite_digest
-from lowwater.replay.job import IntervalInputs, Job, TrialChanges, query_files
+from lowwater.replay.job import IntervalInputs, Job, TrialChanges, query_files, require_owned
 from lowwater.replay.schedule.links import known_sets, set_names
 from lowwater.replay.stages.inputs import last_instant
 
@@ -322,14 +322,21 @@ def open_jobs(
     `tell`: called with each configured set that cannot be planned and the error; None raises the first error.
     Raises ConfigError if there is no such query set, or none at all, and LowwaterError if a named query set cannot be
     planned over the lake."""
+
+    def opened(name: str) -> Job:
+        job = Job.open(root, name, queries, changes)
+        if changes is None:  # a trial publishes nothing
+            require_owned(job)
+        return job
+
     if names:
-        return [Job.open(root, name, queries, changes) for name in dict.fromkeys(names)]
+        return [opened(name) for name in dict.fromkeys(names)]
     configured, _ = known_sets(root, queries)
     jobs: list[Job] = []
     errors: dict[str, LowwaterError] = {}
     for name in sorted(configured or (path.stem for path in queries.glob("*.gsql"))):
         try:
-            jobs.append(Job.open(root, name, queries, changes))
+            jobs.append(opened(name))
         except LowwaterError as error:
             errors[name] = error
     if configured and tell is None and errors:
