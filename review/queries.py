@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from lowwater.instants import format_duration
 from lowwater.lake.ledgers.coverage import any_covers
 from lowwater.lake.ledgers.runs import FAILED, PUBLISH, ReplayRow
 from lowwater.lake.results.published_rows import rows_between
@@ -91,9 +92,9 @@ def _publications(snapshot: Snapshot, query_set: str, query: str) -> list[Record
 
 def rows_history(snapshot: Snapshot, query_set: str, query: str) -> Plot | None:
     """Plots the number of rows of every published interval."""
-    newest: dict[int, Record] = {}
+    newest: dict[tuple[int, int], Record] = {}
     for record in _publications(snapshot, query_set, query):
-        newest[record.interval_start] = record
+        newest[record.interval_start, record.interval_end] = record
     links = next((plan.links for plan in snapshot.jobs[query_set].plan.queries if plan.name == query), ())
 
     def rows(record: Record) -> float | None:
@@ -102,13 +103,19 @@ def rows_history(snapshot: Snapshot, query_set: str, query: str) -> Plot | None:
             return None
         return float(record.rows or 0)
 
-    return history([(_named(at), rows(newest[at]), newest[at].state) for at in sorted(newest)], "rows")
+    length = snapshot.jobs[query_set].length
+    bars = [(_named(interval, length), rows(newest[interval]), newest[interval].state) for interval in sorted(newest)]
+    return history(bars, "rows")
 
 
 def cost_history(snapshot: Snapshot, query_set: str) -> Plot | None:
     """Plots the duration (s) of the last run of every interval, all stages together."""
-    return history([(_named(at), spent, "run") for at, spent in sorted(run_seconds(snapshot, query_set).items())], "s")
+    length, seconds = snapshot.jobs[query_set].length, run_seconds(snapshot, query_set)
+    return history([(_named(interval, length), spent, "run") for interval, spent in sorted(seconds.items())], "s")
 
 
-def _named(at: int) -> str:
-    return f"{moment(at):%-d %b %H:%M}"
+def _named(interval: tuple[int, int], length: int) -> str:
+    """Names an interval of a set by its begin, and one of another length than it has now by that, too."""
+    start, end = interval
+    named = f"{moment(start):%-d %b %H:%M}"
+    return named if end - start == length else f"{named}, {format_duration(end - start)}"

@@ -175,8 +175,8 @@ def _judged(snapshot: Snapshot, past: IntervalHistory, kind: str, name: str, que
             values["coverage"] = max(0.0, 1 - values.get("gap", 0) / length)
         if "volume" not in values:
             found.absent.append(start)
-        if start in seconds:
-            values["seconds"] = seconds[start]
+        if (start, start + length) in seconds:
+            values["seconds"] = seconds[start, start + length]
         for measure, value in values.items():
             names = tuple(drift for drift, of in marks.items() if of == measure)
             found.points[measure].append(Point(start, start + length, value, names))
@@ -193,13 +193,13 @@ def _strange(row: Mapping[str, float], drift: str) -> bool:
     return f"{drift}_drift" in row and row[f"{drift}_drift"] > row[f"{drift}_drift_warning"]
 
 
-def run_seconds(snapshot: Snapshot, query_set: str) -> dict[int, float]:
-    """First instant of the interval -> duration of its last run, all queries of the set and all stages, s."""
-    seconds: dict[int, dict[str, float]] = defaultdict(dict)
+def run_seconds(snapshot: Snapshot, query_set: str) -> dict[tuple[int, int], float]:
+    """Interval -> duration of its last run, all queries of the set and all stages, s."""
+    seconds: dict[tuple[int, int], dict[str, float]] = defaultdict(dict)
     for record in snapshot.records:
         if record.query_set == query_set and record.timings != "{}":
-            seconds[record.interval_start] |= stored_object(record.timings)
-    return {start: sum(each.values()) for start, each in seconds.items()}
+            seconds[record.interval_start, record.interval_end] |= stored_object(record.timings)
+    return {interval: sum(each.values()) for interval, each in seconds.items()}
 
 
 def _series(measure: Measure, points: Sequence[Point], last: int) -> Series:

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import duckdb
 import pytest
 from lowwater_review import Ledgers, render
-from lowwater_review.trends import subjects, summaries, trend
+from lowwater_review.queries import cost_history, rows_history
+from lowwater_review.trends import run_seconds, subjects, summaries, trend
 
 from lowwater.instants import HOUR
+from lowwater.lake.layout import open_lake
+from lowwater.lake.ledgers.runs import ReplayRow, record_replays
 from lowwater.lake.open_tables import existing
 from tests.review.ledgers import LINKS, SPIKE, START, make, volume
 
@@ -65,3 +71,20 @@ def test_the_index_has_what_is_unusual_first_and_pages_say_it_in_words(ledgers: 
     query = render(snapshot, "trends/query/q/flows.html")
     assert query is not None and "Rows. " in query and "Cost of the query set. " in query
     assert render(snapshot, "trends/link/q/nobody.html") is None
+
+
+def test_an_hour_and_a_day_of_one_begin_are_two(tmp_path: Path) -> None:
+    """Counterexample: a set had hours, then days. The first hour of a day had the rows and the seconds of that day."""
+    root, queries = make(tmp_path, 30)
+    seconds = json.dumps({"low": 99.0})
+    day = ReplayRow("q", "flows", START, START + 24 * HOUR, "publish", "done", START, rows=5000, timings=seconds)
+    record_replays(open_lake(root), [day])
+    snapshot = Ledgers(root, queries).now()
+    spent = run_seconds(snapshot, "q")
+    assert (spent[START, START + HOUR], spent[START, START + 24 * HOUR]) == (6.75, 99.0)
+    for plot, own in ((rows_history(snapshot, "q", "flows"), "5,000"), (cost_history(snapshot, "q"), "99")):
+        assert plot is not None
+        first = [bar.text for bar in plot.bars if bar.text.startswith("1 Jan 00:00")]
+        assert len(first) == 2 and own in first[1] and "24h" in first[1] and own not in first[0], first
+    points = next(each for each in trend(snapshot, "query", "flows", "q").series if each.measure.name == "seconds").days
+    assert points[0].value == 6.75
