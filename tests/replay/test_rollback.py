@@ -181,6 +181,29 @@ def test_intervals_of_another_length_do_not_publish_what_was_refused(
 
 
 @pytest.mark.slow
+def test_a_trial_of_another_length_is_not_promoted_over_a_roll_back(
+    lake: Path, changed: tuple[Path, int], tmp_path: Path
+) -> None:
+    """What a person refused stays away, also as a part of a longer interval that was tried (S7)."""
+    assert lowwater("rollback", "talkers", "--lake", lake, *AT, "--to", changed[1], "--because", "no").code == 0
+    right, at = hour(lake, FIRST), version(lake)
+    settings = (lake / "lowwater.toml").read_text()
+    (lake / "lowwater.toml").write_text(settings.replace('length = "1h"', 'length = "2h"'))
+    file = tmp_path / "talkers.gsql"
+    file.write_text(CHANGED, encoding="utf-8")
+    tried = ("try", "longer", "--lake", lake, "--with", file)
+    said = lowwater(*tried, "--from", "2026-01-01T00:00Z", "--to", "2026-01-01T02:00Z")
+    assert said.code == 3, said
+    said = lowwater(*tried, "--promote")
+    assert said.code == 1 and "not promoted" in said.err, said
+    assert "talkers is rolled back from 2026-01-01T00:00:00Z to 2026-01-01T01:00:00Z" in said.err
+    assert (hour(lake, FIRST), version(lake)) == (right, at)
+    lift = ("rollback", "talkers", "--lake", lake, *AT, "--lift", "--because", "it was right")
+    assert lowwater(*lift).code == 0 and lowwater(*tried, "--promote").code == 0
+    assert hour(lake, FIRST) != right
+
+
+@pytest.mark.slow
 def test_what_cannot_be_rolled_back_is_refused(lake: Path, changed: tuple[Path, int]) -> None:
     because = ("--because", "no")
     newest = version(lake)
