@@ -165,7 +165,20 @@ def test_the_hint_of_a_file_that_waits_for_ingest_names_ingest(lake: Lake, tmp_p
     assert f"`lowwater ingest --lake {lake.root}` reads those that are not ingested" in waits and "pattern" not in waits
     hourly(tmp_path / "in", 1, ending=".pcap1")
     look(lake, config)
-    assert "reads those that are not ingested, let a pattern" in unread_lines(lake, config)[-1]
+    assert "reads those that are not ingested, once they are whole, let a pattern" in unread_lines(lake, config)[-1]
+
+
+def test_a_name_with_a_line_break_is_refused_in_one_line(lake: Lake, tmp_path: Path) -> None:
+    """It tore the lines that name the file, so that the name could say anything as a line of its own."""
+    config = settings(tmp_path / "in", "a_*.pcap")
+    torn = capture(tmp_path / "in" / "a_1\nhint: do this.pcap", [1, 2])
+    (error,) = take(lake, config)
+    assert "a_1\\nhint: do this.pcap': the file name has a line break" in error and "rename it" in error
+    lines = unread_lines(lake, config, hint=False)
+    assert len(lines) == 1 and "\n" not in lines[0] and "a_1\\nhint: do this.pcap" in lines[0]
+    assert not any("\n" in text for text in lacking(lake, config, 0))
+    torn.rename(tmp_path / "in" / "a_1.pcap")
+    assert take(lake, config) == [] and unread_lines(lake, config, hint=False) == []
 
 
 def test_a_folder_that_cannot_be_read_is_said_and_forgets_nothing(

@@ -373,7 +373,7 @@ def set_aside(files: tuple[str, ...], lake: PurePath, reason: str | None, by: st
     else:
         rows = put_aside(opened, config, files, str(reason).strip(), by or getpass.getuser())
     for row in rows:
-        terminal.say(f"{row.name}: {'counts again' if undo else 'set aside'}")
+        terminal.say(f"{row.shown}: {'counts again' if undo else 'set aside'}")
     terminal.say("`lowwater plan` says which intervals are due now")
 
 

@@ -791,7 +791,7 @@ def _chosen(
     for name in names:
         found = _found(lake, name)
         if not found:
-            known = sorted(row.name for row in rows.values() if row.unread)[:SHOWN]
+            known = sorted(row.shown for row in rows.values() if row.unread)[:SHOWN]
             raise ConfigError(
                 f"{name}: no file of this name was seen in the folders of the links",
                 f"not read are {', '.join(known)}" if known else "`lowwater status` names the files that are not read",

@@ -131,6 +131,10 @@ def _size(path: Path) -> int:
         raise errors.CaptureError(
             f"{str(path)!a}: the file name is not UTF-8 text, which the ledger requires", "rename it"
         ) from None
+    if "\n" in str(path):  # other characters that a terminal obeys are shown as escapes
+        raise errors.CaptureError(
+            f"{str(path)!a}: the file name has a line break, which would tear each line that names it", "rename it"
+        )
     status = path.stat()
     if not stat.S_ISREG(status.st_mode):
         raise errors.CaptureError(

@@ -41,8 +41,18 @@ SHOWN = 3
 
 
 def few(names: Sequence[str], most: int = SHOWN) -> str:
-    """Names the first of some things, and says how many more there are."""
-    return ", ".join(names[:most]) + (f" and {len(names) - most:,} more" if len(names) > most else "")
+    """Names the first of some things, in one line, and says how many more there are."""
+    return ", ".join(map(in_line, names[:most])) + (f" and {len(names) - most:,} more" if len(names) > most else "")
+
+
+def in_line(name: str) -> str:
+    """A name whose line breaks tear no line.
+
+    Example:
+        >>> print(in_line("a" + chr(10) + "b"))
+        a\\nb
+    """
+    return name.replace("\n", "\\n")
 
 
 def left_out_words(counts: Mapping[str, int]) -> str:

@@ -21,7 +21,7 @@ from lowwater.config import Config, Link
 from lowwater.instants import SECOND, format_instant
 from lowwater.lake import layout, locks, tables
 from lowwater.lake.files.patterns import dated_parts, regex_of, wildcard
-from lowwater.lake.ledgers.captures import Capture, few
+from lowwater.lake.ledgers.captures import Capture, few, in_line
 from lowwater.lake.open_tables import cached_value
 from lowwater.link_names import family_of
 from lowwater.storage.captures import capture_path, is_address
@@ -222,6 +222,11 @@ class SeenFile:
         return self.path.rpartition("/")[2]
 
     @property
+    def shown(self) -> str:
+        """Its name in one line."""
+        return in_line(self.name)
+
+    @property
     def span(self) -> tuple[int, int] | None:
         """The time [from, to), ns, in which its records may lie; None where nothing tells.
 
@@ -417,8 +422,10 @@ def unread_lines(
             )
     if hint and (states := {row.state for row in rows if row.unread}):
         folder = shlex.quote(str(lake.root))
-        advice = [f"`lowwater ingest --lake {folder}` reads those that are not ingested"] if NEW in states else []
-        if states - {NEW}:
+        later, advice = {NEW, GROWING}, list[str]()
+        if states & later:
+            advice.append(f"`lowwater ingest --lake {folder}` reads those that are not ingested, once they are whole")
+        if states - later:
             advice.append("let a pattern of captures claim them, ingest them by name")
         advice.append(f"or set them aside: lowwater set-aside --lake {folder} FILE --reason WHY")
         lines.append(f"hint: an interval that such files fall into is not done; {', '.join(advice)}")

@@ -392,7 +392,7 @@ def unread_files(lake: layout.Lake, config: Config, captures: Mapping[str, Seque
         named = [name for name in dict.fromkeys(seen_links(link)) if name in spans]
         rows = [row for name in named for row in spans[name].meeting(max(read_from, since), min(end, until))]
         if rows:
-            words = [(row.name, file_words(row).partition("\n")[0][:LONGEST]) for row in rows[:SHOWN]]
+            words = [(row.shown, file_words(row).partition("\n")[0][:LONGEST]) for row in rows[:SHOWN]]
             more = f", and {len(rows) - SHOWN:,} more" if len(rows) > SHOWN else ""
             text = f"link {link!r}: not read: {', '.join(f'{name} ({cause})' for name, cause in words)}{more}"
             yield Missing(link, FILE, text.replace("; ", ", "), len(rows))  # it parts the reasons of an interval
