@@ -141,7 +141,8 @@ def _connected(address: str, shown: str) -> SparkSession:
 
 
 def _left(session: SparkSession) -> None:
-    if tasks.lost(session):  # it would be asked for half a minute
+    if tasks.lost(session):  # it would be asked for half a minute, by Spark's client at its end too
+        session.client.close()
         return
     with suppress(Exception):  # its server may have ended before
         session.stop()

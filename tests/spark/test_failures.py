@@ -10,6 +10,7 @@ from pyspark.errors import PySparkException
 from pyspark.errors.exceptions.connect import SparkConnectGrpcException
 
 from lowwater.errors import AwayError
+from lowwater.spark.session import _left
 from lowwater.spark.tasks import AGAIN, WORKERS, SparkTasks, lost, name, translate
 
 
@@ -99,3 +100,13 @@ def test_tasks_say_so_where_the_server_goes_before_their_first_request() -> None
     with pytest.raises(AwayError, match=r"^low: Spark has ended, or was started again"):
         SparkTasks(lambda: session, "low")(len, ["a task"])
     assert session.tags == set()
+
+
+def test_the_end_of_a_command_asks_a_server_that_went_away_nothing() -> None:
+    """Else the client of Spark does, for most of a minute."""
+    session: Any = Gone()
+    session.client, closed = session, list[bool]()
+    session.close = lambda: closed.append(True)
+    translate("low", PySparkException("[NO_ACTIVE_SESSION] No active Spark session found."), session)
+    _left(session)
+    assert closed == [True]
