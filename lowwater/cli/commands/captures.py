@@ -248,18 +248,23 @@ def _ingest_patterns(lake: PurePath, link: str | None, start: int | None, end: i
         count = sum(map(len, new.values()))
         with progress.stage("ingest", f"of {count:,} file{'s' if count > 1 else ''}") as tell:
             gone: list[LowwaterError] = []  # what hinders all links: the others do not begin
+            at_work: dict[str, str] = {}
 
             def ingest_link(name: str) -> list[IngestResult] | LowwaterError:
+                def show(done: str) -> None:
+                    at_work[name] = f"{name} {done}"
+                    tell(", ".join(list(at_work.values())))
+
                 if gone:
                     return []
                 try:
-                    return ingestion.ingest(
-                        opened, name, new[name], config, None, tasks, tell=lambda done: tell(f"{name} {done}")
-                    )
+                    return ingestion.ingest(opened, name, new[name], config, None, tasks, tell=show)
                 except LowwaterError as error:
                     if of_every_link(error):
                         gone.append(error)
                     return error
+                finally:
+                    at_work.pop(name, None)
 
             for outcome in each_link(ingest_link, new, tasks):
                 if isinstance(outcome, list):
