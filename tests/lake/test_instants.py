@@ -24,6 +24,8 @@ from tests.lake.support import BASE, publish_rows
 
 MINUTES = CLOCK.then(Step("div", 60_000_000_000))
 FIELDS = (Field("tb", Type.INT, MINUTES), Field("n", Type.INT))
+HOURS = 10
+"""More than one commit of COMMIT_FILES of the test takes."""
 
 
 def rows_of(hour: int, count: int = 3) -> pa.Table:
@@ -80,19 +82,20 @@ def test_published_rows_have_their_instants(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("first", each_push(["publication", "maintenance"], 2))
 def test_an_old_table_is_taken_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: str) -> None:
+    monkeypatch.setattr("lowwater.limits.COMMIT_FILES", 8)
     lake = open_lake(tmp_path / "lake")
-    as_of_an_older_version(lake, monkeypatch, 70)
+    as_of_an_older_version(lake, monkeypatch, HOURS)
     assert "tb_start" not in DeltaTable(str(lake.table("q"))).to_pyarrow_dataset().schema.names
     with subscribe(lake.root, "q", after="", history=False) as changes:
         if first == "publication":
-            put(lake, 70)
-            assert wrong(lake) == 70 * 2, "rows of the older version have no instant yet"
+            put(lake, HOURS)
+            assert wrong(lake) == HOURS * 2, "rows of the older version have no instant yet"
             DeltaTable(str(lake.table("q"))).optimize.compact()
         counted = fill_instants(lake, "q", FIELDS, dry_run=True)
-        assert fill_instants(lake, "q", FIELDS) == counted and counted[0] in (70, 71)
+        assert fill_instants(lake, "q", FIELDS) == counted and counted[0] in (HOURS, HOURS + 1)
         assert wrong(lake) == 0
         assert fill_instants(lake, "q", FIELDS) == (0, 0)
         told = [change.start for change in iter(changes.poll, None)]
-        assert told == ([BASE + 70 * HOUR] if first == "publication" else []), "no row changed"
+        assert told == ([BASE + HOURS * HOUR] if first == "publication" else []), "no row changed"
     put(lake, 3, "another digest")
     assert wrong(lake) == 0
