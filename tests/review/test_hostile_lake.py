@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator
-from functools import cache
+from functools import cache, partial
 from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
@@ -29,6 +29,8 @@ from tests.review.hostile_lake import CLOSES, SCRIPT, START, as_it_is, harmless,
 pytestmark = pytest.mark.slow
 Pair = tuple[Ledgers, Ledgers]
 """The hostile lake, and the harmless one."""
+Lazy = list[tuple[str, Callable[[], Answer]]]
+Found = tuple[list[tuple[str, Answer]], Lazy]
 SPAN = {"from": format_instant(START), "to": format_instant(START + HOUR)}
 ONE = f"start={SPAN['from']}&end={SPAN['to']}"
 PER_QUERY = {
@@ -72,14 +74,21 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Pair:
 
 
 @pytest.fixture(scope="module")
-def found(both: Pair) -> tuple[list[tuple[str, Answer]], list[tuple[str, Answer]]]:
-    """What both lakes answer to every address, in the same order."""
-    with pytest.MonkeyPatch.context() as patch:  # the machine may be busy
+def patient() -> Iterator[None]:
+    """The machine may be busy."""
+    with pytest.MonkeyPatch.context() as patch:
         patch.setattr(write_page, "Checker", lambda: Checker(Limits(300)))
         patch.setattr(results_answers, "PATIENT", 300.0)
-        hostile, plain = (answers(ledgers) for ledgers in both)
+        yield
+
+
+@pytest.fixture(scope="module")
+def found(both: Pair, patient: None) -> Found:
+    """Every address of the hostile lake with its answer; and of the harmless one, in the same order, what gives it: a
+    test that looks at some addresses waits for no other."""
+    hostile, plain = (answers(ledgers) for ledgers in both)
     assert len(hostile) == len(plain)
-    return hostile, plain
+    return [(address, get()) for address, get in hostile], plain
 
 
 def asked(ledgers: Ledgers, app: Any, get: Callable[[str], Answer]) -> Iterator[str]:
@@ -122,8 +131,8 @@ def _rows(get: Callable[[str], Answer], query: str) -> list[str]:
     return [unescape(part.partition('"')[0]) for part in page.split("/packets?")[1:]][:2]
 
 
-def answers(ledgers: Ledgers) -> list[tuple[str, Answer]]:
-    """The answer to each address."""
+def answers(ledgers: Ledgers) -> Lazy:
+    """Each address, and what asks for its answer."""
     app = create(ledgers)
 
     @cache
@@ -133,15 +142,15 @@ def answers(ledgers: Ledgers) -> list[tuple[str, Answer]]:
         assert answer.status < 500, (address, answer.text)
         return answer
 
-    found = [(address, get(address)) for address in asked(ledgers, app, get)]
-    return found
+    return [(address, partial(get, address)) for address in asked(ledgers, app, get)]
 
 
 @pytest.mark.nightly
-def test_the_pages_have_the_elements_of_harmless_names(found: Any) -> None:
+def test_the_pages_have_the_elements_of_harmless_names(found: Found) -> None:
     hostile, plain = found
     shown: set[str] = set()
-    for (address, answer), (beside, other) in zip(hostile, plain, strict=True):
+    for (address, answer), (beside, get) in zip(hostile, plain, strict=True):
+        other = get()
         assert answer.status == other.status, (address, beside, answer.text[-500:], other.text[-500:])
         if answer.headers.get("content-type", "").startswith("text/html"):
             assert Skeleton(answer.text).found == Skeleton(other.text).found, address
@@ -151,7 +160,7 @@ def test_the_pages_have_the_elements_of_harmless_names(found: Any) -> None:
     assert wanted <= shown, "the names are on the pages"
 
 
-def test_files_say_what_they_are(found: Any) -> None:
+def test_files_say_what_they_are(found: Found) -> None:
     """No browser takes them for a page, and no name of theirs is anybody's."""
     for address, answer in found[0]:
         kind = answer.headers.get("content-type", "")
@@ -186,8 +195,9 @@ def test_ledgers_of_somebody_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.hypothesis
-def test_a_browser_runs_nothing_of_them(both: Pair, found: Any) -> None:
+def test_a_browser_runs_nothing_of_them(both: Pair, found: Found) -> None:
     """Chromium parses each page as with harmless names, and loads it: no dialog, no request elsewhere, no violation."""
+    pages = [(*one, get()) for one, (_, get) in some(zip(*found, strict=True), 8)]
     with served(create(both[0])) as at, chromium() as browser:
         said: list[str] = []
         page = browser.new_page()
@@ -196,7 +206,7 @@ def test_a_browser_runs_nothing_of_them(both: Pair, found: Any) -> None:
         page.on("console", lambda each: said.append(each.text) if "Content Security Policy" in each.text else None)
         page.on("pageerror", lambda each: said.append(str(each)))
         reader = browser.new_page()
-        for (address, answer), (_, other) in some(zip(*found, strict=True), 8):
+        for address, answer, other in pages:
             if answer.headers.get("content-type", "").startswith("text/html"):
                 one, two = (reader.evaluate(SKELETON, each.text) for each in (answer, other))
                 assert Counter(one) == Counter(two), address
