@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.breadth import each_push
+from tests.breadth import USUAL, each_push, examples
 from tests.law.cases import FAMILIES
 from tests.law.compare import PROCESS, SPARK
 from tests.law.found import FOUND
@@ -17,11 +17,12 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.timeout(1800)
 
-CASES = {PROCESS: 12, SPARK: 2}
-"""`make fuzz` runs more, behind those of its ledger."""
+CASES = {PROCESS: 8 if examples(USUAL) < USUAL else 24, SPARK: 2}
+"""Of the process three times as many in `make fuzz`, which runs more of the other two, behind those of its ledger."""
 
 
 @pytest.mark.slow
+@pytest.mark.hypothesis
 def test_rows_of_the_process_are_those_of_the_oracles(runner: Runner) -> None:
     """Of cases that it runs, so many; `python -m tests.law.fuzz --engine process --seed N` shows one."""
     rows, families = compared(PROCESS, runner)
