@@ -220,6 +220,10 @@ class BusyError(LakeError):
     """Another process holds the lock of a capture or of an overlapping interval."""
 
 
+class TakenOverError(LakeError):
+    """Another process has taken over the work of this one, whose lease has ended."""
+
+
 class BehindError(LakeError):
     """The log of a stream no longer has what comes after the position of a subscriber."""
 

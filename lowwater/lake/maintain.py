@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from lowwater.config import Retention
-from lowwater.errors import AwayError, BusyError, LakeError
+from lowwater.errors import AwayError, BusyError, LakeError, TakenOverError
 from lowwater.instants import HOUR, SECOND, format_duration
 from lowwater.lake import layout, open_tables, tables, upkeep
 from lowwater.lake.ledgers.runs import DONE, FAILED, INCOMPLETE, PROVISIONAL, PUBLISH, ReplayRow, read_replays
@@ -60,7 +60,7 @@ class Apart:
         """Notes an error of the block, which works on a table, unless it passes without another input."""
         try:
             yield
-        except (BusyError, AwayError):
+        except (AwayError, BusyError, TakenOverError):
             raise
         except LakeError as error:
             where = _relative(self._lake, path)
@@ -85,8 +85,8 @@ def maintain(
 ) -> list[UpkeepStep]:
     """Maintains a lake. It may run beside everything else and be killed at any moment. `clock` returns the current
     time, ns; without one it is that of the store. A table that cannot be read or written is left alone, as a step says.
-    Raises BusyError if another process maintains the lake, AwayError if its disk has no room or its store does not
-    answer, and LakeError if neither tables nor locks of it can be written."""
+    Raises BusyError if another process maintains the lake, TakenOverError if one took it over, AwayError if its disk
+    has no room or its store does not answer, and LakeError if neither tables nor locks of it can be written."""
     with hold(lake, "maintenance") as fence:
         lake, apart = replace(lake, fence=fence), Apart(lake)
         now = store_clock(lake, dry_run) if clock is None else clock()

@@ -28,7 +28,7 @@ import pyarrow.parquet as pq
 from pyarrow import fs
 
 from lowwater import instants, limits
-from lowwater.errors import LakeError, OwnerError
+from lowwater.errors import LakeError, OwnerError, TakenOverError
 from lowwater.lake import open_tables
 from lowwater.lake.open_tables import newest
 from lowwater.storage import paths
@@ -406,16 +406,16 @@ def _properties(path: PurePath, table: DeltaTable, token: str, fence: Fence | No
 
 def require_held(path: PurePath, fence: Fence) -> None:
     """Checks that a lease under which a table is changed is still held, as far as its holder knows.
-    Raises LakeError if it is not."""
+    Raises TakenOverError if it is not."""
     try:
         fence.require()
     except LostError as error:
         raise lost(path, str(error)) from None
 
 
-def lost(path: PurePath, reason: str) -> LakeError:
+def lost(path: PurePath, reason: str) -> TakenOverError:
     """Makes the error of a process that may not write any more."""
-    return LakeError(
+    return TakenOverError(
         f"{path}: not written, since this process is no longer the one at work on it: {reason}",
         "nothing is lost: the other run does the work; look at `lowwater status`, and run what is still missing",
     )

@@ -20,7 +20,7 @@ from lowwater.errors import BusyError, LakeError
 from lowwater.instants import HOUR, format_instant
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.runs import ReplayRow, read_replays, record_replays
-from lowwater.lake.maintain import maintain
+from lowwater.lake.maintain import maintain, require_sound
 from lowwater.lake.results import pins as pinning, published as module
 from lowwater.lake.results.pins import pins_file, publishing
 from lowwater.lake.results.publish import publish
@@ -277,7 +277,7 @@ def test_rows_that_changed_on_top_of_doubled_ones_are_made_again(tmp_path: Path)
     assert marks(lake) == {0: [0, 0, 1, 1]} and bad() == [0, half]
     opened(lake).update({"n": "7"})
     with pytest.raises(LakeError, match="does not say any more") as refused:
-        maintain(lake, Retention(versions="7d"), mend=True)
+        require_sound(maintain(lake, Retention(versions="7d"), mend=True))
     assert f"remove {folder(lake)}" in refused.value.hint and "lowwater backfill" in refused.value.hint
     shutil.rmtree(folder(lake))
     assert bad() == [0, half]

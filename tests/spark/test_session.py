@@ -58,6 +58,15 @@ def test_workers_have_loaded_what_tasks_call(spark: SparkSession) -> None:
     assert loaded == [True]
 
 
+def words_of(process: psutil.Process) -> list[str]:
+    """Its command line; none of one that has ended, as Spark's launcher has."""
+    try:
+        words: list[str] = process.cmdline()
+    except psutil.Error:
+        return []
+    return words
+
+
 @pytest.mark.spark
 def test_a_resident_server_has_its_workers_before_a_client_asks(tmp_path: Path) -> None:
     """With a token that an address cannot have as it is."""
@@ -70,9 +79,7 @@ def test_a_resident_server_has_its_workers_before_a_client_asks(tmp_path: Path) 
         while not found:
             assert resident.poll() is None, said.read_text()
             time.sleep(0.1)
-            with suppress(psutil.Error):  # one that has just ended
-                below = resident.children(recursive=True)
-                found = any("lowwater.spark.workers" in each.cmdline() for each in below)
+            found = any("lowwater.spark.workers" in words_of(each) for each in resident.children(recursive=True))
     finally:
         resident.terminate()
         resident.wait()

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from lowwater.config import Retention
-from lowwater.errors import LakeError
+from lowwater.errors import LakeError, TakenOverError
 from lowwater.instants import HOUR
 from lowwater.lake.layout import HEARTBEATS, QUALITY, QUARANTINE, Lake, open_lake
 from lowwater.lake.ledgers.runs import ReplayRow, record_heartbeats, record_quality
@@ -179,7 +179,7 @@ def test_a_maintenance_that_lost_its_lease_removes_nothing_and_says_so(
 
     fence = locks.Fence(("maintenance",), 1, SimpleNamespace(require=silent))  # type: ignore[arg-type]
     monkeypatch.setattr("lowwater.lake.maintain.hold", lambda *_: nullcontext(fence))
-    with pytest.raises(LakeError, match="no longer the one at work on it: the lease was not renewed"):
+    with pytest.raises(TakenOverError, match="no longer the one at work on it: the lease was not renewed"):
         maintain(lake, Retention(versions="1h"))
     assert waiting.exists()
 

@@ -7,6 +7,7 @@ import sys
 import uuid
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path, PurePath
+from threading import Event
 from typing import IO, TYPE_CHECKING
 
 import click
@@ -247,21 +248,22 @@ def _ingest_patterns(lake: PurePath, link: str | None, start: int | None, end: i
     if new:
         count = sum(map(len, new.values()))
         with progress.stage("ingest", f"of {count:,} file{'s' if count > 1 else ''}") as tell:
-            gone: list[LowwaterError] = []  # what hinders all links: the others do not begin
+            gone = Event()  # what hinders all links: the others do not begin
             at_work: dict[str, str] = {}
+            hindered = False
 
             def ingest_link(name: str) -> list[IngestResult] | LowwaterError:
                 def show(done: str) -> None:
                     at_work[name] = f"{name} {done}"
                     tell(", ".join(list(at_work.values())))
 
-                if gone:
+                if gone.is_set():
                     return []
                 try:
                     return ingestion.ingest(opened, name, new[name], config, None, tasks, tell=show)
                 except LowwaterError as error:
                     if of_every_link(error):
-                        gone.append(error)
+                        gone.set()
                     return error
                 finally:
                     at_work.pop(name, None)
@@ -270,9 +272,9 @@ def _ingest_patterns(lake: PurePath, link: str | None, start: int | None, end: i
                 if isinstance(outcome, list):
                     results += outcome
                     continue
-                sound = False
-                if outcome not in gone[1:]:
+                if not (hindered and of_every_link(outcome)):  # which is one error, whichever link met it
                     terminal.say(f"error: {outcome}", err=True)
+                sound, hindered = False, hindered or of_every_link(outcome)
     if results:
         _show(results, opened, config, whole=False)
     tell_unread(opened, config, said)
