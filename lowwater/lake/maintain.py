@@ -286,8 +286,9 @@ def _remove_streams(
 def _settling(row: ReplayRow, visible: ReplayRow | None) -> ReplayRow:
     """The row that says whether a query needs its stream, given its newest one and its publication. A run by hand that
     ended before it would publish what is visible already, from the same inputs, leaves nothing to publish."""
-    again = visible is not None and row.state != FAILED and row.digest == visible.digest != ""
-    return visible if visible is not None and again else row
+    if visible is not None and row.state != FAILED and row.digest == visible.digest != "":
+        return visible
+    return row
 
 
 def _remove_interval(lake: layout.Lake, path: PurePath, label: str, dry_run: bool) -> Iterator[UpkeepStep]:

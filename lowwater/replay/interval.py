@@ -397,8 +397,7 @@ def _low(attempt: _Attempt, plan: _Plan, outcome: Outcome) -> Outcome:
     """Packets to the streams of LFTAs, with late packets and heartbeats."""
     job, journal, start, end = attempt.job, attempt.journal, attempt.start, attempt.end
     tasks, tunings = attempt.runner.tasks("low"), job.tunings()
-    shared = attempt.shared
-    folder = shared or attempt.folder
+    folder = attempt.shared or attempt.folder
     result = low_stage(plan.inputs, job.low_settings(tunings), folder / "low", tasks, tunings, attempt.progress.say)
     accounts = Accounts()
     for each in (outcome.result for outcome in result.outcomes):

@@ -32,7 +32,7 @@ from lowwater_airflow.settings import SPARK, deployment
 from lowwater_airflow.whole import partition_key, whole
 
 if TYPE_CHECKING:
-    from lowwater.replay.schedule.ingesting import Ingested, Refusal
+    from lowwater.replay.schedule.ingesting import Refusal
 
 PACKETS = Asset(name="packets", uri="lowwater://packets", group="lowwater")
 MASTER = "LOWWATER_SPARK_MASTER"
@@ -109,21 +109,18 @@ class IngestCaptures(Lineage, Patient):
                 patterns = ", ".join(link.captures or ())
                 self.log.warning("link %s: no file of %s for %s", name, patterns, format_instant(start))
         present = [name for name in sorted(config.links) if files.get(name)]
-        hindrances: list[LowwaterError] = []
-
-        def ingest_link(name: str) -> Ingested:
-            if hindrances:
-                return [], {}, None
-            outcome = ingest_readable(lake, name, files[name], config, tasks)
-            if outcome[2] is not None:
-                hindrances.append(outcome[2])
-            return outcome
-
-        for ingested, refused, _ in each_link(ingest_link, present, tasks):
+        hindrance: LowwaterError | None = None
+        for ingested, refused, hindered in each_link(
+            lambda name: ingest_readable(lake, name, files[name], config, tasks),
+            present,
+            tasks,
+            lambda each: each[2] is not None,
+        ):
             results += ingested
             refusals += refused.values()
-        if hindrances:
-            raise hindrances[0]
+            hindrance = hindrance or hindered
+        if hindrance is not None:
+            raise hindrance
         look(lake, config)
         for line in unread_lines(lake, config, hint=False, but=(NEW, GROWING)):
             self.log.warning("%s", line)

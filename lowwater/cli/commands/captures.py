@@ -7,7 +7,6 @@ import sys
 import uuid
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path, PurePath
-from threading import Event
 from typing import IO, TYPE_CHECKING
 
 import click
@@ -248,7 +247,6 @@ def _ingest_patterns(lake: PurePath, link: str | None, start: int | None, end: i
     if new:
         count = sum(map(len, new.values()))
         with progress.stage("ingest", f"of {count:,} file{'s' if count > 1 else ''}") as tell:
-            gone = Event()  # what hinders all links: the others do not begin
             at_work: dict[str, str] = {}
             hindered = False
 
@@ -257,24 +255,23 @@ def _ingest_patterns(lake: PurePath, link: str | None, start: int | None, end: i
                     at_work[name] = f"{name} {done}"
                     tell(", ".join(list(at_work.values())))
 
-                if gone.is_set():
-                    return []
                 try:
                     return ingestion.ingest(opened, name, new[name], config, None, tasks, tell=show)
                 except LowwaterError as error:
-                    if of_every_link(error):
-                        gone.set()
                     return error
                 finally:
                     at_work.pop(name, None)
 
-            for outcome in each_link(ingest_link, new, tasks):
+            def hinders(outcome: list[IngestResult] | LowwaterError) -> bool:
+                return isinstance(outcome, LowwaterError) and of_every_link(outcome)
+
+            for outcome in each_link(ingest_link, new, tasks, hinders):
                 if isinstance(outcome, list):
                     results += outcome
                     continue
-                if not (hindered and of_every_link(outcome)):  # which is one error, whichever link met it
+                if not (hindered and hinders(outcome)):  # which is one error, whichever link met it
                     terminal.say(f"error: {outcome}", err=True)
-                sound, hindered = False, hindered or of_every_link(outcome)
+                sound, hindered = False, hindered or hinders(outcome)
     if results:
         _show(results, opened, config, whole=False)
     tell_unread(opened, config, said)

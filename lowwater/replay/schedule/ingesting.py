@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
-from threading import Lock
+from threading import Event, Lock
 from typing import TypeVar
 
 from lowwater import errors, instants, threads
@@ -46,6 +46,10 @@ def of_every_link(error: errors.LowwaterError) -> bool:
     return away(error) or isinstance(error, errors.SparkError)
 
 
+def _over(hindered: errors.LowwaterError | None) -> bool:
+    return hindered is not None and of_every_link(hindered)
+
+
 Ingested = tuple[list[IngestResult], dict[Path, Refusal], errors.LowwaterError | None]
 """Results of the files of a link; those that are refused; and an error that is no fault of a file: a full disk, an
 absent store or Spark, or another process."""
@@ -73,24 +77,37 @@ def ingest_readable(
     return results, {path: Refusal(link, path.name, str(why)) for path, why in refused.items()}, hindered
 
 
-def each_link(ingested: Callable[[str], T], links: Iterable[str], tasks: threads.TaskMap) -> Iterator[T]:
+def each_link(
+    ingested: Callable[[str], T],
+    links: Iterable[str],
+    tasks: threads.TaskMap,
+    hinders: Callable[[T], bool] = lambda _: False,
+) -> Iterator[T]:
     """Yields what the ingest of each link gives, in order. On Spark several links are at work: one task surveys a file
     before others pack it, so a link alone leaves the rest idle. In this process it is one after the other: each has all
-    threads, and all memory. Whoever takes not all of them gives up those that are at work."""
-    if not threads.elsewhere(tasks):
-        yield from map(ingested, links)
-        return
+    threads, and all memory. Once one `hinders` all, those that have not begun are left out. Whoever takes not all of
+    them gives up those that are at work."""
     turns: defaultdict[str, Lock] = defaultdict(Lock)  # the interfaces of a link have one lock of the lake
+    hindered = Event()
 
-    def in_turn(link: str) -> T:
+    def in_turn(link: str) -> list[T]:
         with turns[family_of(link)]:
-            return ingested(link)
+            if hindered.is_set():
+                return []
+            result = ingested(link)
+        if hinders(result):
+            hindered.set()
+        return [result]
 
+    if not threads.elsewhere(tasks):
+        for link in links:
+            yield from in_turn(link)
+        return
     pool = ThreadPoolExecutor(LINKS_AT_ONCE)
     futures = [pool.submit(in_turn, link) for link in links]
     try:
         for future in futures:
-            yield future.result()
+            yield from future.result()
     except BaseException:  # an interruption does not wait for gigabytes, for a store, or for another ingest
         pool.shutdown(wait=False, cancel_futures=True)
         tasks.give_up()
@@ -121,7 +138,6 @@ class Ingesting:
         self.faults: dict[str, str] = {}  # link -> what is wrong with its settings, so that its files wait
         self._lake, self._tell, self._stopped, self._clock, self._spark = lake, tell, stopped, clock, spark
         self._complained = ""
-        self._gone = False  # whether a link met what hinders all of them
         self._waiting: dict[str, int] = {}
         self._tasks: threads.TaskMap | None = None
 
@@ -133,7 +149,7 @@ class Ingesting:
 
     def take(self, arrivals: Sequence[Found], config: Config) -> bool:
         """Ingests files, a portion after the other, until it is stopped. Returns whether a file was ingested."""
-        self.results, self.refusals, self.hindered, self._gone = [], [], None, False
+        self.results, self.refusals, self.hindered = [], [], None
         busy, faults = False, {each.link: str(each.fault) for each in arrivals if each.fault is not None}
         for link, fault in faults.items():
             if self.faults.get(link) != fault:
@@ -149,25 +165,22 @@ class Ingesting:
             for portion, outcome in ingested:
                 if outcome is not None:
                     busy |= self._took(portion, *outcome)
-            if self._gone or self._stopped():
+            if _over(self.hindered) or self._stopped():
                 return busy
         return busy
 
     def _ingested(self, turn: Mapping[str, _Portion], config: Config) -> Iterator[tuple[_Portion, Ingested | None]]:
-        """Ingests a portion of each link; yields None for one that was not begun, since it was stopped, or
-        something hinders all links."""
+        """Ingests a portion of each link; yields None for the first that was not begun, since it was stopped."""
         tasks = self._tasks = self._tasks or ingest_tasks(config, Progress(), self._spark)
 
         def ingested(link: str) -> tuple[_Portion, Ingested | None]:
             portion = turn[link]
-            if self._stopped() or self._gone:
+            if self._stopped():
                 return portion, None
             files = [path for path, _ in portion.files]
-            outcome = ingest_readable(self._lake, link, files, config, tasks, portion.growing, self._clock)
-            self._gone |= outcome[2] is not None and of_every_link(outcome[2])
-            return portion, outcome
+            return portion, ingest_readable(self._lake, link, files, config, tasks, portion.growing, self._clock)
 
-        return each_link(ingested, turn, tasks)
+        return each_link(ingested, turn, tasks, lambda each: each[1] is None or _over(each[1][2]))
 
     def _took(
         self,
@@ -179,7 +192,7 @@ class Ingesting:
         """Tells what became of a portion. Returns whether a file was ingested."""
         tried = portion.files
         if hindered is not None:  # the next look tries the others again
-            if self.hindered is None or not of_every_link(self.hindered):
+            if not _over(self.hindered):
                 self.hindered = hindered
                 self.complain(hindered)
             tried = [each for each in tried if each[0] in refused]
