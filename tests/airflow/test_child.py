@@ -49,7 +49,7 @@ def test_the_kind_of_error_decides_about_the_retry(tmp_path: Path) -> None:
     )
     lines = [line.split() for line in done.stdout.splitlines() if line.startswith("RESULT")]
     found = {name: action for _, name, action in lines}
-    assert {name for name, action in found.items() if action == "retry"} == {"LakeError", "ChildDied"}
+    assert {name for name, action in found.items() if action == "retry"} == {"LakeError", "TakenOverError", "ChildDied"}
     undecided = {name for name, action in found.items() if action == "default"}
     assert undecided == {"LowwaterError", "PartialError", "SparkError", "KeyError"}, done.stderr
     assert {*found.values()} == {"retry", "default", "fail"}, "every other error fails at once"
