@@ -194,6 +194,6 @@ class Sessions:
         except TimeoutError:
             words = f"the Spark session has not started within {STARTS:.0f} s"
             raise errors.SparkError(words, "look at the load of the machine") from None
-        except errors.AwayError:  # whoever asks later may find it back
+        except Exception:  # whoever asks later may find it back, or memory and disk for it: a watch asks for weeks
             self._building = None
             raise

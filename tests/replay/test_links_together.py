@@ -128,6 +128,18 @@ class OneIsGone(Elsewhere):
         return super().__call__(function, chosen)
 
 
+class CrashesOnce(Elsewhere):
+    """The first tasks end as where the kernel kills their Python worker."""
+
+    crashed = False
+
+    def __call__(self, function: Callable[[Any], Any], arguments: Iterable[Any]) -> list[Any]:
+        if not self.crashed:
+            self.crashed = True
+            raise LowwaterError("ingest: Spark failed: Python worker exited unexpectedly (crashed)")
+        return super().__call__(function, arguments)
+
+
 def two_links(folder: Path) -> None:
     for link in ("a", "b"):
         (made,) = generate(folder, START, 1, (link,), 0.02, seed=1)[:1]
@@ -161,6 +173,26 @@ def test_a_watch_tells_of_links_that_were_at_work_when_spark_went(
     assert isinstance(watching.hindered, AwayError) and watching.files == 1
     told = [line.partition(" ")[0] for line in said if "still being written" not in line]
     assert told == ["error:", "b:"]
+
+
+@pytest.mark.slow
+def test_a_watch_tries_all_files_again_whose_task_spark_could_not_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is no fault of a file, nor of the link."""
+    tasks = CrashesOnce()
+    monkeypatch.setattr(ingesting, "ingest_tasks", lambda *_: tasks)
+    paths = [each.path for each in generate(tmp_path, START, 2, ("a",), 0.02, seed=1)]
+    for path in paths:
+        os.utime(path, (1, 1))
+    (tmp_path / "lowwater.toml").write_text(f'[links.a]\ncaptures = "{tmp_path}/a/*.pcap"')
+    config, lake, said = load_config(tmp_path), open_lake(tmp_path), list[str]()
+    watching = ingesting.Ingesting(lake, Watch(lake, 0), lambda line, _: said.append(line))
+    assert not watching.take(watching.watch.look(config), config)
+    assert (watching.hindered is not None, watching.refusals) == (True, [])
+    assert watching.take(watching.watch.look(config), config)
+    assert watching.files == len(paths) > 1
+    assert sum(line.startswith("error: ") for line in said) == 1
 
 
 @pytest.mark.spark

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
@@ -14,7 +15,7 @@ from lowwater_generator import generate
 
 from lowwater.cli.main import main
 from lowwater.config import Config, load_config
-from lowwater.errors import AwayError, ConfigError, SparkError
+from lowwater.errors import AwayError, ConfigError, LowwaterError, SparkError
 from lowwater.instants import HOUR, format_instant
 from lowwater.replay.job import Job
 from lowwater.replay.progress import Progress
@@ -138,22 +139,30 @@ def not_started(*_: object) -> str:
     raise SparkError("Spark did not start: no java")
 
 
-def test_who_asks_later_finds_a_spark_that_is_back(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "error",
+    [
+        AwayError("the Spark at sc://h gives no answer"),
+        SparkError("Spark did not start: There is insufficient memory for the Java Runtime Environment to continue."),
+        OSError(errno.ENOSPC, "No space left on device"),
+    ],
+)
+def test_who_asks_later_finds_a_spark_that_is_back(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
     """A watch has one runner for weeks."""
-    answers = iter([AwayError("the Spark at sc://h gives no answer"), "back"])
+    answers = iter([error, "back"])
 
     def asked(app: str, master: str) -> Any:
         answer = next(answers)
-        if isinstance(answer, AwayError):
+        if isinstance(answer, Exception):
             raise answer
         return answer
 
     monkeypatch.setattr("lowwater.spark.session.build_session", asked)
     sessions = Sessions("test", "sc://h", Progress(quiet=True).stage)
     sessions.begin()
-    with pytest.raises(AwayError) as told:
+    with pytest.raises(type(error)) as told:
         _ = sessions.spark
-    assert sessions.broken(told.value)
+    assert not isinstance(told.value, LowwaterError) or sessions.broken(told.value)
     assert sessions.spark == "back"  # type: ignore[comparison-overlap]
 
 

@@ -52,7 +52,7 @@ def _over(hindered: errors.LowwaterError | None) -> bool:
 
 Ingested = tuple[list[IngestResult], dict[Path, Refusal], errors.LowwaterError | None]
 """Results of the files of a link; those that are refused; and an error that is no fault of a file: a full disk, an
-absent store or Spark, or another process."""
+absent store or Spark, a worker of it that died, or another process."""
 
 
 def ingest_readable(
@@ -70,10 +70,11 @@ def ingest_readable(
     hindered: errors.LowwaterError | None = None
     try:
         results = ingest(lake, link, files, config, None, tasks, growing, clock, refusals=refused)
-    except (errors.LakeError, errors.SparkError) as error:
-        hindered = error
-    except errors.LowwaterError as fault:  # of the link
-        refused = {files[0]: fault}
+    except errors.LowwaterError as error:
+        if error.repeats and not isinstance(error, errors.LakeError):  # of the link
+            refused = {files[0]: error}
+        else:  # also of a task that Spark could not end, such as where its worker ran out of memory
+            hindered = error
     return results, {path: Refusal(link, path.name, str(why)) for path, why in refused.items()}, hindered
 
 
