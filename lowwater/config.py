@@ -419,6 +419,12 @@ class Link(Section):
         return max(self.skew, *group_skews.values()) if group_skews else self.skew
 
     @property
+    def shortest_skew(self) -> int:
+        """Smallest skew of its records, ns: what is older than its clock by more may be late (T8)."""
+        group_skews: dict[str, int] = self.group_skew.values if self.group_skew else {}
+        return min([self.skew, *group_skews.values()])
+
+    @property
     def compared(self) -> str:
         """Bytes of a packet whose hash is stored: `content` or `packet`; empty if copies are not looked for."""
         return "" if self.duplicates == "keep" else self.duplicate_bytes

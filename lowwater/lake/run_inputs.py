@@ -53,7 +53,7 @@ def link_inputs(
     ordered, dropped = Captures.of(captures), dropped_duplicates(settings)
     missing = gaps(link, captures, settings, read_from, end)
     reads, life = (read_from - _reach(settings) if dropped else read_from, end), (settings.since, settings.until)
-    begin, skew = read_from if start is None else start, settings.skew
+    begin, skew = read_from if start is None else start, settings.shortest_skew
     used = [
         {
             "capture": (capture := ordered[index]).capture,

@@ -175,11 +175,22 @@ def test_covers_stands_when_the_file_is_ingested_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("late", [[1800, 1805], [-3000, -2000], [3000, 4000]], ids=["older", "before all", "of both"])
-def test_an_interval_whose_accounts_change_is_stale(tmp_path: Path, late: list[float]) -> None:
+@pytest.mark.parametrize(
+    ("late", "skews"),
+    [
+        ([1800, 1805], {}),
+        ([-3000, -2000], {}),
+        ([3000, 4000], {}),
+        ([3000], {"skew": "90m", "group_skew": {"column": "ether_type"}, "group_skew.values": {"34997": "10m"}}),
+    ],
+    ids=["older", "before all", "of both", "by the skew of a group"],
+)
+def test_an_interval_whose_accounts_change_is_stale(
+    tmp_path: Path, late: list[float], skews: dict[str, object]
+) -> None:
     """A file of a recorder whose clock is behind: its records are late where they arrive, and in no row (A1, S1)."""
     root = tmp_path / "lake"
-    settings(root, {"gap_tolerance": "1h"})
+    settings(root, {"gap_tolerance": "1h", **skews})
     files = [capture(tmp_path / f"{hour}.pcap", [hour * 3600 + each for each in (0, 1800, 3599)]) for hour in range(3)]
     for hour, path in enumerate(files):
         take(root, path, covers=(at(hour * 3600), at(hour * 3600 + (3000 if hour == 1 else 3600))))
