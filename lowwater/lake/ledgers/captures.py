@@ -357,12 +357,12 @@ class Captures(Sequence[Capture]):
 
     def charged(self, start: int, end: int, skew: int) -> list[int]:
         """Returns the indices of captures without records of [start, end), ns, but with such that count there (A1): all
-        are older than the clock at their arrival, some by more than the skew, or all are malformed."""
+        are older than the clock at their arrival, and some are so by more than the skew, or malformed."""
         (smallest, largest), clocks = self._records, np.array(self.clocks, np.int64)
-        late = (largest >= 0) & (largest < start) & (clocks - smallest > skew)
-        damaged = (largest < 0) & (self.numbers("malformed") > 0) & (self.numbers("growing") == 0)
-        arrive = np.where(damaged & (clocks == 0), self._coverage[0], clocks)
-        return _places((late | damaged) & (arrive >= start) & (arrive < end))
+        late = (largest >= 0) & (clocks - smallest > skew)
+        damaged = (self.numbers("malformed") > 0) & (self.numbers("growing") == 0)
+        arrive = np.where((largest < 0) & (clocks == 0), self._coverage[0], clocks)
+        return _places((largest < start) & (late | damaged) & (arrive >= start) & (arrive < end))
 
     def arriving(self, read_from: int, start: int, end: int) -> list[int]:
         """Returns the indices of captures with records of [read_from, end), ns, or that may arrive in [start, end)."""
