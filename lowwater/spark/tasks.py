@@ -27,6 +27,10 @@ _NOISE = re.compile(r"^\s*(at |\.\.\. \d+ more|=== Streaming|Traceback|File \")"
 _CAUSE = re.compile(r"^(?:Caused by: )?(?:[\w.$]+(?:Exception|Error)): ?(.*)$")
 _DETAILS = re.compile(r'^\s*details = "(.*)"$', re.MULTILINE)
 """The cause in what a client says of a failed request."""
+_LOST_TASK = re.compile(
+    r"^Job aborted due to stage failure: .*?: Lost task \S+ in stage \S+ \(TID \d+\) \([^)]*\): (?:[\w.$]+: )?"
+)
+"""What comes before the cause where a task failed too often; its numbers are others at each try."""
 _FORGOTTEN = re.compile(
     r"\[(INVALID_HANDLE|NO_ACTIVE_SESSION|RESPONSE_ALREADY_RECEIVED|SESSION_NOT_SAME)"
     r"|stopped SparkContext|SparkContext was shut down"
@@ -69,12 +73,12 @@ def _gone(error: PySparkException) -> bool:
 def cause_of(text: str) -> str:
     """Returns the innermost cause in the text of an exception, otherwise its message, on one line."""
     if details := _DETAILS.search(text):
-        return details[1][:500]
+        return _LOST_TASK.sub("", details[1])[:500]
     lines = [line.strip() for line in text.splitlines() if line.strip() and not _NOISE.match(line)]
     causes = [match.group(1) for match in map(_CAUSE.match, lines) if match and match.group(1)]
     # Spark prints the plan after its message; the plan is no cause.
     spark_messages = _FAILED.findall(text)
-    return (causes or spark_messages or lines or ["no message"])[-1][:500]
+    return _LOST_TASK.sub("", (causes or spark_messages or lines or ["no message"])[-1])[:500]
 
 
 _SERIALIZER: Any = CPickleSerializer()

@@ -40,6 +40,12 @@ Logical Plan:
             "No space left on device",
         ),
         ("", "no message"),
+        (
+            "Job aborted due to stage failure: Task 0 in stage 1.0 failed 4 times, most recent failure: Lost task 0.3 "
+            "in stage 1.0 (TID 10) (localhost executor driver): org.apache.spark.SparkException: Python worker exited "
+            "unexpectedly (crashed). Consider this.",
+            "Python worker exited unexpectedly (crashed). Consider this.",
+        ),
     ],
 )
 def test_the_cause_is_what_is_said_and_not_the_plan(text: str, cause: str) -> None:
