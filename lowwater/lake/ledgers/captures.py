@@ -215,6 +215,7 @@ class Captures(Sequence[Capture]):
         self._made: dict[int, Capture] = {}
         self._joined: dict[int, list[tuple[int, int]]] = {}
         self._beyond: dict[tuple[int, int], NDArray[np.int64]] = {}
+        self._charged: dict[int, NDArray[np.int64]] = {}
 
     @staticmethod
     def of_ledger(rows: pa.Table) -> Captures:
@@ -358,11 +359,16 @@ class Captures(Sequence[Capture]):
     def charged(self, start: int, end: int, skew: int) -> list[int]:
         """Returns the indices of captures without records of [start, end), ns, but with such that count there (A1): all
         are older than the clock at their arrival, and some are so by more than the skew, or malformed."""
-        (smallest, largest), clocks = self._records, np.array(self.clocks, np.int64)
-        late = (largest >= 0) & (clocks - smallest > skew)
-        damaged = (self.numbers("malformed") > 0) & (self.numbers("growing") == 0)
-        arrive = np.where((largest < 0) & (clocks == 0), self._coverage[0], clocks)
-        return _places((largest < start) & (late | damaged) & (arrive >= start) & (arrive < end))
+        if skew not in self._charged:  # they are few, and each interval of a year asks
+            (smallest, largest), clocks = self._records, np.array(self.clocks, np.int64)
+            late = (largest >= 0) & (clocks - smallest > skew)
+            damaged = (self.numbers("malformed") > 0) & (self.numbers("growing") == 0)
+            arrive = np.where((largest < 0) & (clocks == 0), self._coverage[0], clocks)
+            places = np.flatnonzero((late | damaged) & (largest < arrive))
+            self._charged[skew] = np.vstack([places, largest[places], arrive[places]])
+        places, largest, arrive = self._charged[skew]
+        found: list[int] = places[(largest < start) & (arrive >= start) & (arrive < end)].tolist()
+        return found
 
     def arriving(self, read_from: int, start: int, end: int) -> list[int]:
         """Returns the indices of captures with records of [read_from, end), ns, or that may arrive in [start, end)."""
