@@ -207,6 +207,26 @@ def test_an_interval_whose_accounts_change_is_stale(
         assert was != now or accounts == accounts_now
 
 
+@pytest.mark.slow
+def test_an_interval_is_stale_where_the_file_behind_it_begins_with_damage(tmp_path: Path) -> None:
+    """Its first records count at the clock before it, in an hour that was audited without them (A1, S1)."""
+    root = tmp_path / "lake"
+    settings(root, {"skew": "0s"})
+    for hour in range(2):
+        path = capture(tmp_path / f"{hour}.pcap", [hour * 3600 + each for each in (0, 1800, 3599)])
+        take(root, path, covers=(at(hour * 3600), at(hour * 3600 + 3600)))
+    before = [counted(root, hour) for hour in range(2)]
+    path = capture(tmp_path / "2.pcap", [7200, 7201, 7300])
+    data = bytearray(path.read_bytes())
+    data[28:32] = (3_500_000_000).to_bytes(4, "little")  # a sub-second of more than two seconds
+    path.write_bytes(data)
+    take(root, path, covers=(at(7200), at(10800)))
+    after = [counted(root, hour) for hour in range(3)]
+    assert [row.leading for row in read_captures(open_lake(root), ["a"])["a"]] == [0, 0, 1]
+    assert after[0] == before[0] and after[2][1] == (2, 0, 0)
+    assert after[1][1] == (3, 0, 1) and after[1][0] != before[1][0]
+
+
 def counted(root: Path, hour: int) -> tuple[str, tuple[int, int, int]]:
     """The digest of the inputs of an hour, and its accounts: records in rows, late ones, malformed ones."""
     job = Job.open(root, "n", root)

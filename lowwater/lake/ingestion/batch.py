@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 import uuid
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
@@ -436,6 +437,9 @@ class Batch:
                 damage = pa.concat_tables([damage.filter(pc.invert(marks)), merged])
             count = len({each.interface.name for each in of_link})
             rows.append(_row(link, survey.path, work, facts, part, count, self._content_of(number), self._ledger.link))
+        malformed = malformed_rows(damage, links, identity, work.attempt)
+        leading = Counter(malformed.filter(pc.is_null(malformed.column("arrival"))).column("link").to_pylist())
+        rows = [replace(row, leading=leading[row.link]) for row in rows]
         bare = self._ledger.here(replacement.LedgerFile(tuple(sorted(rows, key=lambda row: row.link))), survey.path)
         rotated = not self._by_hand and patterns.by_rotation(self._settings, self._paths[number])
         file, note_kept = bare.covering(self._coverage[number], work.growing, self._by_hand, rotated), ""
@@ -453,8 +457,8 @@ class Batch:
         portion.files[work.attempt] = [
             replace(file, partition={"link": link_of[name], **file.partition}) for name, file in files
         ]
-        if damage.num_rows:
-            portion.damage[work.attempt] = malformed_rows(damage, links, identity, work.attempt)
+        if malformed.num_rows:
+            portion.damage[work.attempt] = malformed
         portion.bytes += facts.bytes
 
 

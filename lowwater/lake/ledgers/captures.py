@@ -130,6 +130,7 @@ class Capture:
     absent: str | None = None
     place: str | None = None
     name: str | None = None
+    leading: int | None = None
 
     @property
     def file_digest(self) -> str:
@@ -358,16 +359,19 @@ class Captures(Sequence[Capture]):
 
     def charged(self, start: int, end: int, skew: int) -> list[int]:
         """Returns the indices of captures without records of [start, end), ns, but with such that count there (A1): all
-        are older than the clock at their arrival, and some are so by more than the skew, or malformed."""
+        are older than the clock at their arrival, and some are so by more than the skew, or malformed; or malformed
+        ones come before the first sane one."""
         if skew not in self._charged:  # they are few, and each interval of a year asks
             (smallest, largest), clocks = self._records, np.array(self.clocks, np.int64)
-            late = (largest >= 0) & (clocks - smallest > skew)
-            damaged = (self.numbers("malformed") > 0) & (self.numbers("growing") == 0)
+            late, whole = (largest >= 0) & (clocks - smallest > skew), self.numbers("growing") == 0
+            damaged, leading = (whole & (self.numbers(name) > 0) for name in ("malformed", "leading"))
             arrive = np.where((largest < 0) & (clocks == 0), self._coverage[0], clocks)
-            places = np.flatnonzero((late | damaged) & (largest < arrive))
-            self._charged[skew] = np.vstack([places, largest[places], arrive[places]])
-        places, largest, arrive = self._charged[skew]
-        found: list[int] = places[(largest < start) & (arrive >= start) & (arrive < end)].tolist()
+            older, later = (late | damaged) & (largest < arrive), leading & (arrive > 0) & (smallest > arrive)
+            places = np.flatnonzero(older | later)
+            self._charged[skew] = np.vstack([places, *(each[places] for each in (smallest, largest, arrive))])
+        places, smallest, largest, arrive = self._charged[skew]
+        apart = (largest < start) | (smallest >= end)
+        found: list[int] = places[apart & (arrive >= start) & (arrive < end)].tolist()
         return found
 
     def arriving(self, read_from: int, start: int, end: int) -> list[int]:
