@@ -82,7 +82,7 @@ CAPTURES = pa.schema(
         pa.field("name", pa.string()),  # under the folder of the pattern that claimed it; empty where none did
         pa.field(
             "leading", _INT
-        ),  # malformed records before its first sane one, which count at the clock before it (A1)
+        ),  # malformed records before the first sane one: they count at the clock before it (A1)
     ]
 )
 """A row for every capture and link (T5, T7). A capture without rows here is not ingested, whatever files exist.
