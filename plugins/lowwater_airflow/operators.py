@@ -32,6 +32,8 @@ from lowwater_airflow.settings import SPARK, deployment
 from lowwater_airflow.whole import partition_key, whole
 
 if TYPE_CHECKING:
+    from lowwater.lake.layout import Lake
+    from lowwater.lake.ledgers.captures import Capture
     from lowwater.replay.schedule.ingesting import Refusal
 
 PACKETS = Asset(name="packets", uri="lowwater://packets", group="lowwater")
@@ -141,6 +143,8 @@ def told_refusals(refusals: Sequence[Refusal]) -> list[dict[str, str]]:
 def tell_ingested(operator: Any, context: Context, results: Sequence[Any]) -> None:
     """Logs what was ingested, and makes one event of the asset `packets` of what is new, and none if nothing is.
 
+    A try that ended with a hindrance told nobody what it had ingested: the one that succeeds tells it.
+
     Args:
         operator: the operator of the task, whose lineage it sets.
         results: `IngestResult` of each file.
@@ -158,15 +162,28 @@ def tell_ingested(operator: Any, context: Context, results: Sequence[Any]) -> No
         [str(capture_path(result.path).absolute()) for result in results],
         sorted({str(lake.table_of(row.link, row.format in RECORD_KINDS)) for row in rows}),
     )
-    new = [result for result in results if result.state != "known"]
-    if not new:  # Airflow adds an event to each outlet of a task that succeeds, unless the outlet is gone by then
+    new = [row for result in results if result.state != "known" for row in result.captures]
+    if context["ti"].try_number > 1 or operator.pauses:
+        begun = context["dag_run"].start_date
+        assert begun is not None
+        new = _since(lake, int(begun.timestamp() * SECOND))
+    elif not new:  # Airflow adds an event to each outlet of a task that succeeds, unless the outlet is gone by then
         context["ti"].task.outlets = []
         return
     counts = Counter[str]()
-    for row in (row for result in new for row in result.captures):
+    for row in new:
         counts[row.link] += row.packets
-    extra: dict[str, Any] = {"captures": [result.path.name for result in new][:MOST_NAMED], "packets": dict(counts)}
+    names = list(dict.fromkeys(PurePath(row.path).name for row in new))
+    extra: dict[str, Any] = {"captures": names[:MOST_NAMED], "packets": dict(counts)}
     context["outlet_events"][PACKETS].extra = extra
+
+
+def _since(lake: Lake, begin: int) -> list[Capture]:
+    """The captures that came into a lake since an instant, ns."""
+    from lowwater.lake.ledgers.captures import ingested_links, read_captures
+
+    captures = read_captures(lake, ingested_links(lake)).values()
+    return [each[int(at)] for each in captures for at in (each.numbers("ingested_at") >= begin).nonzero()[0]]
 
 
 class ReplayStages(Lineage, Patient):

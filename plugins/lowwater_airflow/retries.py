@@ -75,8 +75,9 @@ TOLD = 3
 class Patient(BaseOperator):
     """Base of operators that begin anew after a pause where the disk or the store of the lake is away."""
 
+    pauses = 0
+    """Pauses of this try."""
     _since = 0.0
-    _pauses = 0
 
     @contextmanager
     def waiting(self, context: Context) -> Iterator[None]:
@@ -90,7 +91,7 @@ class Patient(BaseOperator):
             raise
 
     def again(self, context: Context, event: Any, since: float, pauses: int) -> Any:
-        self._since, self._pauses = since, pauses
+        self._since, self.pauses = since, pauses
         return self.execute(context)
 
     def _pause(self, context: Context, error: LowwaterError) -> None:
@@ -102,12 +103,12 @@ class Patient(BaseOperator):
         since, left = self._since or now, (self._since or now) + schedule.longest_outage / SECOND - now
         if left <= 0:
             return
-        pause = min(FIRST * 2.0 ** min(self._pauses, 40), schedule.longest_pause / SECOND, max(1.0, left))
+        pause = min(FIRST * 2.0 ** min(self.pauses, 40), schedule.longest_pause / SECOND, max(1.0, left))
         said = (
             f"{error.message.partition(chr(10))[0]}; it is tried again after {format_duration(round(pause) * SECOND)}"
         )
         self.log.warning("%s", said)
-        if self._pauses + 1 == TOLD:
+        if self.pauses + 1 == TOLD:
             hindered(context, said)
-        kwargs = {"since": since, "pauses": self._pauses + 1}
+        kwargs = {"since": since, "pauses": self.pauses + 1}
         self.defer(trigger=TimeDeltaTrigger(timedelta(seconds=pause)), method_name="again", kwargs=kwargs)

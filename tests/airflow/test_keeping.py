@@ -13,6 +13,8 @@ import pytest
 
 from lowwater.errors import CaptureError, GapError, LowwaterError
 from lowwater.instants import format_instant
+from lowwater.lake.layout import open_lake
+from lowwater.lake.ledgers.captures import read_captures
 from lowwater.replay.schedule.due import statuses
 from tests.replay.test_looks import CHAINED, at, deliver, lake_of
 
@@ -22,7 +24,9 @@ FAR = '[schedule]\nlook_back = "36500d"'
 class Task:
     """The parts of a context that operators use."""
 
-    def __init__(self) -> None:
+    def __init__(self, tries: int = 1, begin: int = 0) -> None:
+        """The number of its try, and when its run began, ns."""
+        self.try_number, self.begin = tries, datetime.fromtimestamp(begin / 1e9, UTC)
         self.left: dict[str, Any] = {}
         self.task = SimpleNamespace(outlets=[object()])
         self.events: dict[Any, Any] = defaultdict(
@@ -34,7 +38,8 @@ class Task:
 
     @property
     def context(self) -> Any:
-        return {"ti": self, "outlet_events": self.events}
+        run = SimpleNamespace(start_date=self.begin)
+        return {"ti": self, "outlet_events": self.events, "dag_run": run}
 
 
 def _red(look: Any) -> int:
@@ -58,6 +63,12 @@ def test_looks_ingest_what_is_new_and_find_what_can_run(plugins: None, tmp_path:
     assert event.extra["packets"] == {"p": 1} and task.task.outlets
     again = Task()
     assert IngestNew(task_id="ingest", **common).execute(again.context) == [] and not again.task.outlets
+    begun = read_captures(open_lake(lake), ["p"])["p"][1].ingested_at - 10**6
+    for tries, pauses in ((2, 0), (1, 1)):  # a disk was full when a first one had ingested what it told nobody
+        again = Task(tries, begun)
+        IngestNew(task_id="ingest", **common).again(again.context, None, 0.0, pauses)
+        told = [event.extra for event in again.events.values()]
+        assert again.task.outlets and told == [{"captures": ["p_20241004T02.pcap"], "packets": {"p": 1}}]
     with pytest.raises(CaptureError, match="no capture"):
         RefusedFile(task_id="refused", link="p", file="x.pcap", why="no capture").execute(Task().context)
 
