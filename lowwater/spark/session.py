@@ -17,7 +17,7 @@ from contextlib import AbstractContextManager, suppress
 from threading import Lock
 from typing import Any
 from urllib.parse import quote, urlsplit
-from weakref import WeakSet
+from weakref import WeakKeyDictionary, WeakSet
 
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -74,7 +74,19 @@ def build_session(app: str = "lowwater", master: str = "local[*]") -> SparkSessi
     """
     if master.startswith("sc://"):
         return _connected(master, f"the Spark at {master.partition('/;')[0]}")  # the rest may have a token
-    return _connected(started(app, master), f"the command's own Spark on {master}")
+    address = started(app, master)
+    try:
+        session = _connected(address, f"the command's own Spark on {master}")
+    except Exception:
+        _servers[address]()
+        raise
+    _own[session] = address
+    return session
+
+
+_servers: dict[str, Callable[[], None]] = {}
+"""Address of each server that this process has started and not ended -> what ends it. A watch may start many."""
+_own: WeakKeyDictionary[SparkSession, str] = WeakKeyDictionary()
 
 
 def started(app: str, master: str) -> str:
@@ -90,7 +102,11 @@ def started(app: str, master: str) -> str:
     held, said = server.stdin, server.stdout
     assert held is not None and said is not None
 
+    address = f"sc://localhost:{port}/;token={token}"
+
     def end() -> None:
+        _servers.pop(address, None)
+        atexit.unregister(end)
         with suppress(OSError):
             held.close()  # on which it ends
         try:
@@ -98,15 +114,17 @@ def started(app: str, master: str) -> str:
         except subprocess.TimeoutExpired:
             server.kill()
             server.wait()
+        said.close()
         caches.remove_folder(home)
 
     if not said.readline():
         server.wait()
         tail = "\n".join(log.read_text(errors="replace").splitlines()[-12:])
-        caches.remove_folder(home)
+        end()
         raise errors.SparkError(f"Spark did not start: {tail}", "`lowwater doctor` looks for the cause")
     atexit.register(end)
-    return f"sc://localhost:{port}/;token={token}"
+    _servers[address] = end
+    return address
 
 
 class _Done(ProgressHandler):
@@ -176,6 +194,8 @@ class Sessions:
         """The session; waits until it has started. If its server went away, another one, of a server that is back."""
         with self._turn:
             if self._built is not None and tasks.lost(self._built):
+                if end := _servers.get(_own.get(self._built, "")):  # its JVM may be dead, or only not answer
+                    end()
                 self._built = self._building = None
             if self._built is None:
                 with self._stage("session"):

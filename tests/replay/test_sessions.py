@@ -23,7 +23,7 @@ from lowwater.replay.schedule.looks import Looker
 from lowwater.replay.stages.audit import LinkScans
 from lowwater.replay.stages.engines import LowResult, low_stage
 from lowwater.replay.stages.runners import named_spark
-from lowwater.spark.session import NO_ANSWER, Sessions
+from lowwater.spark.session import NO_ANSWER, Sessions, _servers
 from lowwater.spark.tasks import SparkTasks
 from lowwater.threads import each_on_threads
 from tests.replay.support import DEMO, QUERIES, ROOT, START, copy_lake, states
@@ -164,6 +164,36 @@ def test_who_asks_later_finds_a_spark_that_is_back(error: Exception, monkeypatch
         _ = sessions.spark
     assert not isinstance(told.value, LowwaterError) or sessions.broken(told.value)
     assert sessions.spark == "back"  # type: ignore[comparison-overlap]
+
+
+SERVER = "#!/bin/sh\necho $$ >> {0}/started\necho here\ncat > /dev/null\necho $$ >> {0}/ended\n"
+"""A program in the place of Python: a server of Spark at whose port nobody listens, and which ends as one does."""
+
+
+def test_a_server_that_gives_no_answer_or_is_lost_ends_before_another_one_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A watch has one process for weeks, and asks again at each look."""
+    program = tmp_path / "python"
+    program.write_text(SERVER.format(tmp_path))
+    program.chmod(0o700)
+    monkeypatch.setattr(sys, "executable", str(program))
+    sessions = Sessions("test", "local[1]", Progress(quiet=True).stage)
+
+    def lines(name: str) -> int:
+        return len((tmp_path / name).read_text().splitlines())
+
+    for looks in (1, 2):
+        with pytest.raises(AwayError, match=r"^the command's own Spark on local\[1\] gives no answer"):
+            _ = sessions.spark
+        assert (lines("started"), lines("ended")) == (looks, looks)
+    monkeypatch.setattr("lowwater.spark.session._connected", lambda *_: type("Session", (), {})())
+    lost = sessions.spark
+    assert (sessions.spark is lost, lines("started"), lines("ended")) == (True, 3, 2)
+    monkeypatch.setattr("lowwater.spark.tasks.lost", lambda session: session is lost)
+    assert (sessions.spark is lost, lines("started"), lines("ended")) == (False, 4, 3)
+    for end in [*_servers.values()]:
+        end()
 
 
 @pytest.mark.slow
