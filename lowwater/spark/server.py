@@ -175,9 +175,10 @@ def main() -> None:
     ended, warming = Event(), None
     signal.signal(signal.SIGTERM, lambda *_: ended.set())
     try:
-        session = _start(
-            home, options(given.master, given.app, home, given.port, given.memory, given.level, given.address)
-        )
+        settings = options(given.master, given.app, home, given.port, given.memory, given.level, given.address)
+        if given.attached:  # else it forgets its only client after an hour without a request
+            settings["spark.connect.session.manager.defaultSessionTimeout"] = "-1"
+        session = _start(home, settings)
         terminal.say(f"sc://{given.address}:{given.port}")
         sys.stdout.flush()
         if given.attached:

@@ -193,7 +193,7 @@ class Sessions:
     def spark(self) -> SparkSession:
         """The session; waits until it has started. If its server went away, another one, of a server that is back."""
         with self._turn:
-            if self._built is not None and tasks.lost(self._built):
+            if self._built is not None and tasks.asked_in_vain(self._built):
                 if end := _servers.get(_own.get(self._built, "")):  # its JVM may be dead, or only not answer
                     end()
                 self._built = self._building = None

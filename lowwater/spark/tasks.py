@@ -39,6 +39,11 @@ _FORGOTTEN = re.compile(
 _UNPREPARED = re.compile(r"^No module named|PYTHON_VERSION_MISMATCH")
 """What Spark says of Python workers that lack a package, or are of another Python than the client."""
 WORKERS = "its Python workers need the client's minor version of Python, with lowwater[spark] of the client's version"
+_CRASHED = "Python worker exited unexpectedly"
+MEMORY = (
+    "it often had too little memory: each task takes some 512 MiB, or what [replay] memory says, beside the heap of "
+    "its executor, and there are as many at once as cores; with --debug the whole trace is shown"
+)
 _places: WeakKeyDictionary[SparkSession, str] = WeakKeyDictionary()
 _lost: WeakSet[SparkSession] = WeakSet()
 
@@ -53,6 +58,16 @@ def lost(session: SparkSession) -> bool:
     return session in _lost
 
 
+def asked_in_vain(session: SparkSession) -> bool:
+    """Whether the server of a session has gone, or has forgotten it, as servers do after an hour without a request."""
+    if not lost(session):
+        try:
+            session.conf.get("spark.sql.session.timeZone")
+        except PySparkException as error:
+            translate("", error, session)
+    return lost(session)
+
+
 def translate(what: str, error: PySparkException, session: SparkSession) -> LowwaterError:
     """Builds the error for a failed Spark query; notes the session if its server is gone."""
     place = _places.get(session, "Spark")
@@ -60,7 +75,8 @@ def translate(what: str, error: PySparkException, session: SparkSession) -> Loww
         _lost.add(session)
         return AwayError(f"{what}: {place} has ended, or was started again", AGAIN)
     cause = cause_of(str(error))
-    hint = WORKERS if _UNPREPARED.search(cause) else "with --debug the whole trace is shown"
+    hint = MEMORY if cause.startswith(_CRASHED) else "with --debug the whole trace is shown"
+    hint = WORKERS if _UNPREPARED.search(cause) else hint
     return LowwaterError(f"{what}: {place} failed: {cause}", hint)
 
 

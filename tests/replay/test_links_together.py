@@ -195,6 +195,27 @@ def test_a_watch_tries_all_files_again_whose_task_spark_could_not_end(
     assert sum(line.startswith("error: ") for line in said) == 1
 
 
+def test_a_watch_tells_each_of_two_errors_once_while_it_lasts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for link in ("a", "b"):
+        (tmp_path / link).mkdir()
+        (path := tmp_path / link / "1.pcap").touch()
+        os.utime(path, (1, 1))
+    (tmp_path / "lowwater.toml").write_text("".join(f'[links.{name}]\ncaptures = "{name}/*.pcap"\n' for name in "ab"))
+    broken = {"a": LowwaterError("a is broken"), "b": LowwaterError("b is broken")}
+    monkeypatch.setattr(ingesting, "ingest_readable", lambda _, link, *__: ([], {}, broken.get(link)))
+    config, lake, said = load_config(tmp_path), open_lake(tmp_path), list[str]()
+    watching = ingesting.Ingesting(lake, Watch(lake, 0), lambda line, _: said.append(line))
+    found = watching.watch.look(config)
+    for _ in range(3):
+        watching.take(found, config)
+    assert said == ["error: a is broken", "error: b is broken"]
+    error = broken.pop("a")
+    watching.take(found, config)
+    broken["a"] = error
+    watching.take(found, config)
+    assert said[2:] == ["error: a is broken"], "it is another one"
+
+
 @pytest.mark.spark
 def test_tasks_that_are_given_up_end_and_begin_no_others(spark_address: str) -> None:
     from lowwater.spark.session import build_session

@@ -8,10 +8,12 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from unittest.mock import Mock
 
 import pyarrow.parquet as pq
 import pytest
 from lowwater_generator import generate
+from pyspark.errors import PySparkException
 
 from lowwater.cli.main import main
 from lowwater.config import Config, load_config
@@ -187,10 +189,11 @@ def test_a_server_that_gives_no_answer_or_is_lost_ends_before_another_one_starts
         with pytest.raises(AwayError, match=r"^the command's own Spark on local\[1\] gives no answer"):
             _ = sessions.spark
         assert (lines("started"), lines("ended")) == (looks, looks)
-    monkeypatch.setattr("lowwater.spark.session._connected", lambda *_: type("Session", (), {})())
+    conf = Mock()
+    monkeypatch.setattr("lowwater.spark.session._connected", lambda *_: Mock(conf=conf))
     lost = sessions.spark
     assert (sessions.spark is lost, lines("started"), lines("ended")) == (True, 3, 2)
-    monkeypatch.setattr("lowwater.spark.tasks.lost", lambda session: session is lost)
+    conf.get.side_effect = PySparkException("[NO_ACTIVE_SESSION] No active Spark session found.")
     assert (sessions.spark is lost, lines("started"), lines("ended")) == (False, 4, 3)
     for end in [*_servers.values()]:
         end()

@@ -11,7 +11,7 @@ from pyspark.errors.exceptions.connect import SparkConnectGrpcException
 
 from lowwater.errors import AwayError
 from lowwater.spark.session import _left
-from lowwater.spark.tasks import AGAIN, WORKERS, SparkTasks, lost, name, translate
+from lowwater.spark.tasks import AGAIN, MEMORY, WORKERS, SparkTasks, lost, name, translate
 
 
 class Named:
@@ -52,6 +52,9 @@ def test_the_cause_is_what_is_said_and_not_the_plan(text: str, cause: str) -> No
     session: Any = Named()
     error = translate("low", PySparkException(text), session)
     assert error.message == f"low: Spark failed: {cause}"
+    assert (error.hint == MEMORY) == ("crashed" in cause) and (error.hint or "").endswith(
+        "--debug the whole trace is shown"
+    )
     assert not lost(session)
 
 

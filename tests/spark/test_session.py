@@ -188,6 +188,17 @@ def test_a_server_that_dies_in_the_middle_is_named_and_found_when_it_is_back(
 
 
 @pytest.mark.spark
+def test_a_session_that_its_server_has_forgotten_is_another_one(spark_address: str) -> None:
+    """As after an hour in which a watch had nothing to do."""
+    sessions = Sessions("forgotten", spark_address, Progress(quiet=True).stage)
+    first = sessions.spark
+    assert sessions.spark is first
+    first.client.release_session()  # type: ignore[attr-defined]
+    assert SparkTasks(lambda: sessions.spark, "low")(abs, [-1]) == [1]
+    sessions.spark.stop()
+
+
+@pytest.mark.spark
 def test_a_task_whose_worker_dies_runs_again(spark: SparkSession, tmp_path: Path) -> None:
     def once(number: int) -> int:
         mark = tmp_path / str(number)

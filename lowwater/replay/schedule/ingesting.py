@@ -138,19 +138,20 @@ class Ingesting:
         self.hindered: errors.LowwaterError | None = None
         self.faults: dict[str, str] = {}  # link -> what is wrong with its settings, so that its files wait
         self._lake, self._tell, self._stopped, self._clock, self._spark = lake, tell, stopped, clock, spark
-        self._complained = ""
+        self._complained, self._lasting = set[str](), set[str]()  # errors of the look before and of this one
         self._waiting: dict[str, int] = {}
         self._tasks: threads.TaskMap | None = None
 
     def complain(self, error: errors.LowwaterError) -> None:
-        """Tells an error, once for as long as it lasts."""
-        if str(error) != self._complained:
-            self._complained = str(error)
+        """Tells an error, once for as long as each look meets it."""
+        if str(error) not in self._complained | self._lasting:
             self._tell(f"error: {error}", True)
+        self._lasting.add(str(error))
 
     def take(self, arrivals: Sequence[Found], config: Config) -> bool:
         """Ingests files, a portion after the other, until it is stopped. Returns whether a file was ingested."""
         self.results, self.refusals, self.hindered = [], [], None
+        self._complained, self._lasting = self._lasting, set()
         busy, faults = False, {each.link: str(each.fault) for each in arrivals if each.fault is not None}
         for link, fault in faults.items():
             if self.faults.get(link) != fault:
@@ -204,7 +205,6 @@ class Ingesting:
         self.watch.tried(tried)
         if not results:
             return False
-        self._complained = ""
         self.results += results
         for result in results:
             self.files += result.state != "known"
