@@ -107,6 +107,25 @@ def test_a_silence_is_run_once_and_hands_a_state_on(tmp_path: Path, runner: Runn
     assert rows["hours"] == rows["whole"] and len(rows["hours"]["hosts"]) == 2
 
 
+@pytest.mark.slow
+def test_a_part_of_a_longer_silence_leaves_a_state_of_its_own_where_others_continue_from_it(
+    tmp_path: Path, runner: Runner
+) -> None:
+    """Where 3 h become 2 h, the state of the first 3 h is that of no interval. The others could never start."""
+    capture = probe(tmp_path / "p.pcap", [SET + 4 * HOUR + SECOND])
+    lake = lake_of(tmp_path / "lake", SET, SET + 6 * HOUR, "fail", CHAINED.lstrip(";"))
+    settings = lake / "lowwater.toml"
+    covers = f"{format_instant(SET)}/{format_instant(SET + 6 * HOUR)}"
+    assert lowwater("ingest", "--lake", lake, "--link", "probe", "--covers", covers, capture).code == 0
+    for before, length in (("1h", "3h"), ("3h", "2h")):
+        settings.write_text(settings.read_text(encoding="utf-8").replace(f'"{before}"', f'"{length}"'))
+        job = opened(lake)
+        tried = backfill([job], due(job, DueSelection()), runner=runner)
+        assert {each.state for each in tried} == {"done"}, [each.reason for each in tried]
+        assert due(job, DueSelection()) == []
+    assert [(row.start - SET) // HOUR for row in statuses(lake, QUERIES) if row.end <= SET + 6 * HOUR] == [0, 2, 4]
+
+
 @pytest.mark.nightly
 @pytest.mark.slow
 def test_a_capture_in_the_middle_of_a_gap_that_was_published(tmp_path: Path, runner: Runner) -> None:

@@ -442,9 +442,14 @@ def _of_part(
 ) -> Iterator[StatusRow]:
     """Yields the states of a part of a stretch that ran as one interval."""
     if not expected.times.is_superseded(run):
-        count = expected.times.count(start, end)
-        states = _of_interval(expected, *run, rows, damaged, over)
-        yield from (replace(row, start=start, end=end, intervals=count) for row in states)
+        count, length = expected.times.count(start, end), expected.times.length
+        # Others continue from the end of a stretch, and have its state; one of another length ends elsewhere.
+        own = end < run[1] and (run[0] % length or run[1] % length)
+        for row in _of_interval(expected, *run, rows, damaged, over):
+            part = replace(row, start=start, end=end, intervals=count)
+            lost = expected.lost(row.query, start, end) if own and row.state not in INVISIBLE else ""
+            lacking = tuple(expected.lacking(start, end)) if lost else part.lacking
+            yield replace(part, state=STALE, reason=lost, lacking=lacking) if lost else part
         return
     published = {row.query for row in rows if row.is_published}
     why = f"it was published as a part of {format_instant(run[0])} to {format_instant(run[1])}"
