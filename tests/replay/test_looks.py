@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from lowwater.config import load_config
 from lowwater.errors import LakeError
 from lowwater.high.process import InProcess
 from lowwater.instants import HOUR, SECOND, format_instant
@@ -280,6 +281,30 @@ def test_a_link_that_goes_on_after_all_makes_what_ended_with_its_coverage_stale(
     ingested(tmp_path)
     (plain, chained), (plain_now, chained_now) = before, [digests(text) for text in (TEXT, CHAINED)]
     assert plain_now == plain and chained_now[0] == chained[0] and chained_now[1] != chained[1]
+
+
+def test_a_refused_file_is_tried_again_once_its_schema_or_the_settings_are_others(tmp_path: Path) -> None:
+    """Once, for who looks again and again, and for who looks once; an older file that is put in their place has an old
+    last write."""
+    log, schema, settings = (tmp_path / name for name in ("l.csv", "l.schema", "lowwater.toml"))
+    log.write_text("time,bytes\n1,2\n", encoding="utf-8")
+    settings.write_text('[links.l]\nkind = "csv"\nschemas = "l.schema"\ncaptures = "*.csv"\n', encoding="utf-8")
+    text = "PROTOCOL LOG { uint time get_csv_uint (increasing); uint a get_csv_uint; }"
+    schema.write_text(text, encoding="utf-8")
+    for path in (log, schema, settings):
+        os.utime(path, ns=(BEGIN, BEGIN))
+    again = Looker(tmp_path, (), tmp_path, lambda *_: None)
+
+    def refused() -> list[int]:
+        once = Looker(tmp_path, (), tmp_path, lambda *_: None, alone=True)
+        return [len(looker.ingest(load_config(tmp_path)).refusals) for looker in (once, again)]
+
+    assert (refused(), refused()) == ([1, 1], [0, 0])
+    for path, old, new, both in ((schema, " a ", " b ", [1, 1]), (settings, "*.csv", "*.csv", [1, 0])):
+        (other := tmp_path / "other").write_text(path.read_text(encoding="utf-8").replace(old, new), encoding="utf-8")
+        os.utime(other, ns=(BEGIN, BEGIN))
+        other.replace(path)
+        assert (refused(), refused()) == (both, [0, 0])
 
 
 def test_consent_is_for_one_audit(tmp_path: Path) -> None:

@@ -19,7 +19,6 @@ from lowwater.lake.ingestion import record_options, replacement
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers import files as ledger
 from lowwater.plan.temporal import END_OF_TIME
-from lowwater.storage import paths
 from lowwater.storage.captures import is_address
 from lowwater.storage.paths import lake_path, names_in
 
@@ -252,15 +251,16 @@ class Watch:
         self._link = link
         self._span = span
         self._clock = clock
-        self._config: Config | None = None
+        self._settings: tuple[Config, list[int]] | None = None  # and when its schemas changed
         self._seen: dict[Path, tuple[int, int, int]] = {}  # size, last write, and when it was first seen so
         self._tried: dict[Path, FileState] = {}
 
     def look(self, config: Config) -> list[Found]:
         """Looks at the files once, under the current settings; after a change of them every file counts again.
         Raises ConfigError if no link has a pattern, and LakeError if the lake cannot be read."""
-        if config != self._config:
-            self._config, self._tried = config, {}
+        settings = config, [ledger.changed_at(path) for path in config.link_schemas]
+        if settings != self._settings:
+            self._settings, self._tried = settings, {}
         new: dict[str, Arrivals] = {}
         faults: dict[str, errors.ConfigError] = {}
         for name, files in _of_patterns(config, self._link, *self._span).items():
@@ -324,18 +324,18 @@ def lying(lake: Lake, config: Config, links: Iterable[str], now: int) -> list[tu
     families = {link_names.family_of(link) for link in links}
     names = [name for name, link in config.links.items() if link_names.family_of(name) in families and link.captures]
     watches = [Watch(lake, 0, link=name, clock=lambda: now) for name in names]
-    found = not_refused(lake, [each for watch in watches for each in watch.look(config)])
+    found = not_refused(lake, config, [each for watch in watches for each in watch.look(config)])
     return [(each.link, path) for each in found for path, _ in each.complete]
 
 
-def not_refused(lake: Lake, arrivals: Sequence[Found]) -> list[Found]:
-    """Leaves out files that were refused as they are now, under the present settings: who looks now and then, in a
-    process of its own each time, would else read them each time."""
-    settings = paths.written_at(lake.root / FILE_NAME)
+def not_refused(lake: Lake, config: Config, arrivals: Sequence[Found]) -> list[Found]:
+    """Leaves out files that were refused as they are now, under the present settings and schemas: who looks now and
+    then, in a process of its own each time, would else read them each time."""
+    settings = ledger.settings_at(lake, config)
     known = {
         (ledger.location(lake, row.path), row.size, row.written)
         for row in ledger.told_files(lake).values()
-        if row.state in (ledger.REFUSED, ledger.EMPTY) and row.seen_at >= settings * 1e9
+        if row.state in (ledger.REFUSED, ledger.EMPTY) and row.seen_at >= settings
     }
 
     def is_new(path: Path, state: FileState) -> bool:

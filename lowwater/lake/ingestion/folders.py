@@ -283,7 +283,8 @@ def record(
                 continue
             state = ledger.GROWING if result.capture.growing else ledger.READ
             rows.append(ledger.SeenFile(key, state, "", False, (named,), size, written, capture=result.capture.capture))
-        ledger.put_seen(held, rows)
+        # A look tries what was refused before an edit of the settings: that it was refused since ends that.
+        ledger.put_seen(held, rows, ledger.settings_at(lake, config))
 
 
 def _is_news(lake: Lake, told: ledger.SeenFile | None, result: batch.IngestResult) -> bool:

@@ -11,13 +11,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from functools import cache
 from itertools import takewhile
-from pathlib import Path
+from pathlib import Path, PurePath
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lowwater.config import Config, Link
+from lowwater.documents import FILE_NAME
 from lowwater.instants import SECOND, format_instant
 from lowwater.lake import layout, locks, tables
 from lowwater.lake.files.patterns import dated_parts, regex_of, wildcard
@@ -26,6 +27,7 @@ from lowwater.lake.open_tables import cached_value
 from lowwater.link_names import family_of
 from lowwater.storage.captures import capture_path, is_address
 from lowwater.storage.object_paths import ObjectPath
+from lowwater.storage.paths import written_at
 
 # Where the ledgers say that files lie, and by which names the links know them (SEMANTICS T5, T9). Both ledgers of
 # files use it. A file is known by its link and its name under the folder of the pattern that claims it, so that lake
@@ -294,10 +296,33 @@ def changing(lake: layout.Lake) -> Iterator[layout.Lake]:
         yield replace(lake, fence=fence)
 
 
-def put_seen(lake: layout.Lake, rows: Iterable[SeenFile]) -> int:
-    """Writes rows about files that say something new, in one commit; returns their number. Needs `changing`."""
+def changed_at(path: PurePath) -> int:
+    """Returns when a file got its content, ns since the epoch; 0 without one. An older file that was put in its place
+    (`mv`, `cp -p`) has an old last write."""
+    if isinstance(path, ObjectPath):
+        return round(written_at(path) * SECOND)
+    try:
+        status = os.stat(path)
+    except OSError:
+        return 0
+    return max(status.st_mtime_ns, status.st_ctime_ns)
+
+
+def settings_at(lake: layout.Lake, config: Config) -> int:
+    """Returns since when the present settings and schemas hold, by which files are refused, ns since the epoch."""
+    return max(map(changed_at, [lake.root / FILE_NAME, *config.link_schemas]))
+
+
+def put_seen(lake: layout.Lake, rows: Iterable[SeenFile], since: int = 0) -> int:
+    """Writes rows about files that say something new, in one commit; returns their number. Needs `changing`. `since`:
+    instant, ns; that a file is refused as it was refused before then is new, too."""
     before = read_seen(lake)
-    changed = [row for row in rows if (old := before.get(row.path)) is None or replace(row, seen_at=old.seen_at) != old]
+
+    def says_more(row: SeenFile) -> bool:
+        old = before.get(row.path)
+        return old is None or old.seen_at < since or replace(row, seen_at=old.seen_at) != old
+
+    changed = [row for row in rows if says_more(row)]
     if not changed:
         return 0
     tables.create(lake.files, layout.FILES)

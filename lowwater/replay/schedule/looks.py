@@ -332,7 +332,7 @@ class Looker:
         """Ingests every file that is new, or has changed, and is complete, whichever interval it is of."""
         if any(link.captures is not None for link in config.links.values()):
             arrivals = self._ingesting.watch.look(config)
-            busy = self._ingesting.take(not_refused(self._lake, arrivals) if self._alone else arrivals, config)
+            busy = self._ingesting.take(not_refused(self._lake, config, arrivals) if self._alone else arrivals, config)
             look_into_folders(self._lake, config, self._clock)
             lines = files.unread_lines(self._lake, config, hint=False)
             for line in lines if busy or lines != self._unread else ():
