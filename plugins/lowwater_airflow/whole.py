@@ -12,7 +12,6 @@ from typing import Any, Literal
 
 from airflow.sdk import (
     Asset,
-    BaseOperator,
     Context,
     PartitionedAssetTimetable,
     StartOfDayMapper,
@@ -23,6 +22,7 @@ from airflow.sdk.exceptions import AirflowSkipException
 
 from lowwater.errors import ConfigError
 from lowwater.instants import SECOND, spoken_instant
+from lowwater_airflow.retries import Patient
 
 Period = Literal["day", "week", "month"]
 KEY_FORMAT = "%Y-%m-%dT%H:%M:%S"
@@ -68,11 +68,11 @@ def bounds(begin: datetime, period: Period) -> tuple[int, int]:
     return round(day.timestamp()) * SECOND, round(end.timestamp()) * SECOND
 
 
-class WholePeriod(BaseOperator):
+class WholePeriod(Patient):
     """Skips the tasks behind it unless every interval of the run's period is published whole.
 
     It asks the ledgers of the lake, not the events: an interval that became stale or was published incomplete since its
-    event does not count.
+    event does not count. It waits for a store that is away: no other event may come for the period.
 
     Args:
         period: length of the run's partition, as given to `each`.
@@ -85,6 +85,10 @@ class WholePeriod(BaseOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Returns the bounds of the period, and the versions of the tables, with which readers see one state of it."""
+        with self.waiting(context):
+            return self._found(context)
+
+    def _found(self, context: Context) -> dict[str, Any]:
         # Imported only here: DAG files of others are parsed often.
         from lowwater.replay.job import Job
         from lowwater.replay.schedule.days import whole_range

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from lowwater.errors import ConfigError
+from lowwater.errors import AwayError, ConfigError
 from lowwater.instants import HOUR
 from lowwater.replay.job import Job
 from lowwater.replay.schedule.days import whole_range
@@ -41,6 +42,25 @@ def test_keys_of_24_hours_are_those_that_airflow_waits_for(plugins: None) -> Non
     assert bounds(datetime(2024, 2, 1, tzinfo=UTC), "month")[1] - bounds(datetime(2024, 2, 1, tzinfo=UTC), "month")[
         0
     ] == (29 * 24 * HOUR)
+
+
+def test_a_day_is_waited_for_where_its_store_is_away(
+    plugins: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No other event may come for it."""
+    from airflow.sdk.exceptions import TaskDeferred
+
+    from lowwater_airflow.whole import WholePeriod
+
+    def away(*_: object) -> None:
+        raise AwayError("the store gives no answer")
+
+    monkeypatch.setenv("LOWWATER_LAKE", str(tmp_path))
+    monkeypatch.setattr(Job, "open", away)
+    context: Any = {"partition_date": datetime(2026, 1, 1, tzinfo=UTC)}
+    with pytest.raises(TaskDeferred) as waits:
+        WholePeriod(task_id="whole", query_set="q").execute(context)
+    assert waits.value.kwargs["pauses"] == 1
 
 
 def test_what_is_not_done_is_named(tmp_path: Path) -> None:
