@@ -144,7 +144,27 @@ def _start(home: Path, settings: dict[str, str]) -> SparkSession:
     os.environ["PYTHONSAFEPATH"] = "1"  # they import nothing of the folder in which they, or this process, were started
     for name in ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED"):  # of a client that started this process
         os.environ.pop(name, None)
+    if settings["spark.master"].startswith("local") and "SPARK_HOME" not in os.environ:
+        _without_archives(home / "spark")
     return SparkSession.builder.getOrCreate()
+
+
+def _without_archives(home: Path) -> None:
+    """Has Spark's Python processes import the PySpark that is installed, of which Python has kept the bytecode.
+
+    Spark puts an archive of its sources in front, `python/lib/pyspark.zip` of its folder, which each process compiles
+    anew: a second for each stream. Here that folder is one of links, without this part; only processes on other
+    machines may need it."""
+    import pyspark
+
+    package = Path(pyspark.__file__).parent
+    if not (package / "jars").is_dir():  # it is a part of another folder of Spark
+        return
+    home.mkdir()
+    for folder in package.iterdir():
+        if folder.is_dir() and folder.name != "python":
+            (home / folder.name).symlink_to(folder, target_is_directory=True)
+    os.environ["SPARK_HOME"] = str(home)
 
 
 def _warming(address: str, port: int) -> subprocess.Popen[bytes]:

@@ -53,6 +53,22 @@ def test_workers_import_nothing_of_the_folder_in_which_they_are_started(spark: S
 
 
 @pytest.mark.spark
+def test_processes_of_spark_import_what_is_installed_with_its_bytecode(spark: SparkSession) -> None:
+    """Not the archive of sources that Spark puts in front, which each process would compile."""
+
+    def origins(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            files = [sys.modules[name].__cached__ for name in ("pyspark", "pyspark.sql.types", "pyspark.worker")]
+            yield pa.record_batch({"files": pa.array([files] * len(batch))})
+
+    (files,) = spark.range(1).mapInArrow(origins, "files array<string>").toArrow().column("files").to_pylist()
+    assert [Path(each).suffix for each in files] == [".pyc"] * 3 and all(Path(each).is_file() for each in files), files
+    streaming = [each for each in psutil.Process().children(recursive=True) if "spark" in " ".join(words_of(each))]
+    homes = {each.environ()["SPARK_HOME"] for each in streaming if "pyspark.daemon" in " ".join(words_of(each))}
+    assert all(not (Path(home) / "python").exists() for home in homes)
+
+
+@pytest.mark.spark
 def test_workers_have_loaded_what_tasks_call(spark: SparkSession) -> None:
     loaded = SparkTasks(lambda: spark)(lambda name: name in sys.modules, ["lowwater.replay.stages.engines"])
     assert loaded == [True]
