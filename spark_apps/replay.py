@@ -53,10 +53,10 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _outcomes(chosen: argparse.Namespace) -> list[Outcome]:
-    if chosen.stage in (None, "audit"):
+    if chosen.stage == "audit":
         from lowwater.quality import judge
 
-        judge.begin()  # it loads for seconds, beside the imports of this process
+        judge.begin()  # it loads for seconds, beside the imports of this process; where other stages come first, by then
     from lowwater.replay.interval import replay
     from lowwater.replay.job import Job
     from lowwater.replay.progress import Progress
