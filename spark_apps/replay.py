@@ -56,7 +56,7 @@ def _outcomes(chosen: argparse.Namespace) -> list[Outcome]:
     if chosen.stage == "audit":
         from lowwater.quality import judge
 
-        judge.begin()  # it loads for seconds, beside the imports of this process; where other stages come first, by then
+        judge.begin()  # it loads for seconds, beside imports; with other stages before it, it is there by then
     from lowwater.replay.interval import replay
     from lowwater.replay.job import Job
     from lowwater.replay.progress import Progress

@@ -167,7 +167,7 @@ def tell_ingested(operator: Any, context: Context, results: Sequence[Any]) -> No
         begun = context["dag_run"].start_date
         assert begun is not None
         new = _since(lake, int(begun.timestamp() * SECOND))
-    elif not new:  # Airflow adds an event to each outlet of a task that succeeds, unless the outlet is gone by then
+    if not new:  # Airflow adds an event to each outlet of a task that succeeds, unless the outlet is gone by then
         context["ti"].task.outlets = []
         return
     counts = Counter[str]()
