@@ -261,7 +261,8 @@ def watch_lake(
                     return found.sound
                 if found.more and not stopped():
                     continue
-                config = load_config(root)
+                if found.hindered is None:  # where the lake is away for a moment, so are its settings
+                    config = load_config(root)
             except errors.LowwaterError as error:  # settings that are being edited, or a store that is away
                 if once:
                     raise

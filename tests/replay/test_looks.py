@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from lowwater.cli.backfills import watch_lake
 from lowwater.config import load_config
 from lowwater.errors import LakeError
 from lowwater.high.process import InProcess
@@ -281,6 +282,29 @@ def test_a_link_that_goes_on_after_all_makes_what_ended_with_its_coverage_stale(
     ingested(tmp_path)
     (plain, chained), (plain_now, chained_now) = before, [digests(text) for text in (TEXT, CHAINED)]
     assert plain_now == plain and chained_now[0] == chained[0] and chained_now[1] != chained[1]
+
+
+def test_a_watch_waits_for_settings_that_are_gone_and_looks_as_soon_as_the_lake_is_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By the settings of a lake without any it would publish all hours anew, and look after ten minutes."""
+    lake = lake_of(tmp_path, [], more='[schedule]\nevery = "7s"\nlook_back = "36500d"').lake.root
+    away, settings = tmp_path / "away", tmp_path / "lake" / "lowwater.toml"
+    steps = iter([(settings, away), (away, settings), (lake, away), (away, lake)])
+    pauses: list[float] = []
+
+    def pause(seconds: float, _: object) -> None:
+        pauses.append(seconds)
+        if (step := next(steps, None)) is None:
+            raise KeyboardInterrupt
+        os.rename(*step)
+
+    monkeypatch.setattr("lowwater.processes.pause", pause)
+    with pytest.raises(KeyboardInterrupt):
+        watch_lake(lake, (), tmp_path, 1, False, None)
+    told = capsys.readouterr().err
+    assert told.count("lowwater.toml: was there, and is gone") == told.count("there is no lake") == 1
+    assert pauses == [7, 14, 7, 14, 7]
 
 
 def test_a_refused_file_is_tried_again_once_its_schema_or_the_settings_are_others(tmp_path: Path) -> None:

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
 
 from lowwater.config import Config, load_config
-from lowwater.documents import stored_object
-from lowwater.errors import LakeError, LowwaterError
+from lowwater.documents import FILE_NAME, stored_object
+from lowwater.errors import AwayError, LakeError, LowwaterError
 from lowwater.high.runner import Runner
 from lowwater.instants import SECOND, format_instant
 from lowwater.lake import layout, query_sets
@@ -28,6 +28,7 @@ from lowwater.replay.schedule import ingesting, links
 from lowwater.replay.schedule.backfill import BackfillListener, IntervalResult, Order, backfill
 from lowwater.replay.schedule.due import UNAPPROVED, Due, DueSelection, due, open_jobs, timeless
 from lowwater.replay.stages.runners import runner_of
+from lowwater.storage import paths
 from lowwater.storage.failures import outages
 
 # The clock of a schedule says when to look, not what to look at. Each look reads the ledgers anew and remembers next
@@ -301,6 +302,7 @@ class Looker:
         self._ingesting = ingesting.Ingesting(self._lake, watch, tell, stopped, clock, spark)
         self._runner: tuple[object, Runner] | None = None
         self._unread: list[str] = []
+        self._had_settings = False
 
     def look(self) -> LookResult:
         """Looks once.
@@ -308,10 +310,20 @@ class Looker:
         intervals were finished first."""
         try:
             with outages():
-                return self._look(load_config(self._root))
+                return self._look(self._settings())
         except LakeError as error:  # a full disk, a store that is away, another process
             self._ingesting.complain(error)
             return LookResult(hindered=error)
+
+    def _settings(self) -> Config:
+        """Reads the settings. Raises AwayError where they were there and are gone: by those of a lake without any it
+        would publish everything anew."""
+        config, there = load_config(self._root), paths.has_file(self._root / FILE_NAME)
+        if self._had_settings and not there:
+            layout.lake_to_read(self._root)
+            raise AwayError(f"{self._root / FILE_NAME}: was there, and is gone", "put it back, or start the watch anew")
+        self._had_settings = there
+        return config
 
     def _look(self, config: Config) -> LookResult:
         self.ingest(config)
