@@ -62,10 +62,12 @@ def test_looks_ingest_what_is_new_and_find_what_can_run(plugins: None, tmp_path:
     (event,) = task.events.values()
     assert event.extra["packets"] == {"p": 1} and task.task.outlets
     again = Task()
+    os.utime(growing, (1 << 33, (1 << 33) + 1))
     assert IngestNew(task_id="ingest", **common).execute(again.context) == [] and not again.task.outlets
     begun = read_captures(open_lake(lake), ["p"])["p"][1].ingested_at - 10**6
     for tries, pauses in ((2, 0), (1, 1)):  # a disk was full when a first one had ingested what it told nobody
         again = Task(tries, begun)
+        os.utime(growing, (1 << 33, (1 << 33) + 1 + tries))
         IngestNew(task_id="ingest", **common).again(again.context, None, 0.0, pauses)
         told = [event.extra for event in again.events.values()]
         assert again.task.outlets and told == [{"captures": ["p_20241004T02.pcap"], "packets": {"p": 1}}]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from lowwater.config import Config, Link
 from lowwater.errors import ConfigError
 from lowwater.instants import HOUR, SECOND
+from lowwater.lake.ingestion import folders
 from lowwater.lake.ingestion.arrivals import Watch
 from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import Lake
@@ -86,6 +88,21 @@ def test_a_file_is_complete_once_nobody_writes_and_its_time_is_over(lake: Lake, 
     assert look(Watch(lake, SETTLE, span=span, clock=clock), config)["dated"] == ([], [], 0)
     with pytest.raises(ConfigError, match="does not have a pattern"):
         look(Watch(lake, SETTLE, link="none", clock=clock), config)
+
+
+def test_a_last_write_in_the_future_holds_up_nobody_who_looks_in_a_process_of_its_own(
+    lake: Lake, config: Config, tmp_path: Path
+) -> None:
+    """It counts what the ledger of files saw first."""
+    path = written(capture(tmp_path / "free.pcap", [1, 2]), 1 << 62)
+    first = Watch(lake, SETTLE)
+    assert look(first, config)["free"] == ([], [], 1)
+    folders.look(lake, config)
+    now = time.time_ns()
+    for later, found in ((0, ([], [], 1)), (SETTLE, (["free.pcap"], [], 0))):
+        assert look(Watch(lake, SETTLE, clock=lambda later=later: now + later), config)["free"] == found  # type: ignore[misc]
+    written(capture(path, [1, 2, 3]), 1 << 61)
+    assert look(Watch(lake, SETTLE, clock=lambda: now + SETTLE), config)["free"] == ([], [], 1), "it is another one"
 
 
 @pytest.mark.slow

@@ -298,11 +298,16 @@ class Watch:
         looks = status.st_size, status.st_mtime_ns
         seen = self._seen.get(path)
         if seen is None or seen[:2] != looks:
-            seen = self._seen[path] = *looks, now
+            seen = self._seen[path] = *looks, self._first_seen(path, looks) if looks[1] > now else now
         # A last write that lies in the future, by another machine's clock, says nothing: then it counts what was seen.
         quiet = now - (looks[1] if looks[1] <= now else seen[2])
         declared = declared_coverage(settings, path)
         return FileState(*looks, quiet >= self._settle and (declared is None or declared[1] <= now))
+
+    def _first_seen(self, path: Path, looks: tuple[int, int]) -> int:
+        """When a file was first seen as it is: the ledger knows it for who looks in a process of its own each time."""
+        row, now = ledger.told_files(self._lake).get(ledger.key_of(self._lake, path)), self._clock()
+        return now if row is None or (row.size, row.written) != looks else min(row.seen_at, now)
 
 
 def portions(files: Iterable[tuple[Path, FileState]]) -> Iterator[list[tuple[Path, FileState]]]:
