@@ -137,9 +137,13 @@ LOCAL = "airflow.dag_processing.bundles.local.LocalDagBundle"
 def prepare(home: Any, own: Path) -> None:
     """Prepares an Airflow that reads its DAG files, and those of a folder, once, and sees soon that a wait is over.
 
-    No test changes the files, and each reading takes a process.
+    No test changes the files, and each reading takes a process. The token of a Spark beside it is one that an address
+    cannot have as it is.
     """
     home.prepare()
+    if home.spark:
+        file = home.folder / "spark.json"
+        file.write_text(json.dumps({**json.loads(file.read_text()), "password": "a/b=%2F"}), encoding="utf-8")
     config = configparser.RawConfigParser()
     config.read(home.folder / "airflow.cfg")
     config["dag_processor"] = {"min_file_process_interval": "3600"}
@@ -265,7 +269,7 @@ def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Platform]:
     _ingest(folder / "lake", folder / "captures")
     module = script("home")
     home = module.Home(folder / "airflow", folder / "lake", folder / "queries", spark="local[2]")
-    with _webhook() as (hook, asked), pytest.MonkeyPatch.context() as planted:
+    with webhook() as (hook, asked), pytest.MonkeyPatch.context() as planted:
         for name, value in CANARIES.items():
             planted.setenv(name, value.format(hook=f"{hook}/told"))
         try:
@@ -282,7 +286,7 @@ def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Platform]:
 
 
 @contextmanager
-def _webhook() -> Iterator[tuple[str, Asked]]:
+def webhook() -> Iterator[tuple[str, Asked]]:
     """Its address, and what it is asked; a path of a number is its answer."""
     asked: Asked = []
 
@@ -312,7 +316,7 @@ def _webhook() -> Iterator[tuple[str, Asked]]:
 
 @pytest.fixture
 def hook() -> Iterator[tuple[str, Asked]]:
-    with _webhook() as found:
+    with webhook() as found:
         yield found
 
 

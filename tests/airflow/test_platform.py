@@ -10,11 +10,13 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import duckdb
+import psutil
 import pyarrow.parquet as pq
 import pytest
 
@@ -39,6 +41,18 @@ PAIR = ("flows", "right", "joined")
 BOTH, BOTH_END = 2, START + 2 * HOUR
 """Hours of the backfill that is killed, and their end."""
 NAMES = [f"Interval {format_instant(START + at * HOUR)} to {format_instant(START + (at + 1) * HOUR)}" for at in (0, 1)]
+
+
+def test_the_resident_spark_has_its_workers_before_a_task_asks(platform: Platform) -> None:
+    """Its token is one that an address cannot have as it is. tests/spark has the same of a server by itself."""
+
+    def words() -> Iterator[str]:
+        for each in platform.home._processes():
+            with suppress(psutil.Error):
+                yield from each.cmdline()
+
+    assert wait(lambda: "lowwater.spark.workers" in words(), 300, 0.5)
+    assert platform.home.runs("replay_pair") == []
 
 
 def test_reverse_and_parallel(platform: Platform, runner: Runner, tmp_path: Path) -> None:
@@ -143,8 +157,10 @@ def test_a_broken_audit_is_never_visible(platform: Platform) -> None:
     assert report.code == 0 and "late_flows" in report.out and "failed" in report.out
 
 
+@pytest.mark.nightly
 def test_the_page_of_a_run(platform: Platform) -> None:
-    """The tab of a DAG is made in the same way, and so is that of the navigation (tests/airflow/test_views.py)."""
+    """The tab of a DAG is made in the same way, and so is that of the navigation: what Airflow is told of the three,
+    and what stands behind their addresses, each push sees (tests/airflow/test_views.py)."""
     run = platform.task("replay_late", START, "audit")["dag_run_id"]
     with browser(platform.home) as page:
         page.goto(f"{platform.home.address}/dags/replay_late/runs/{run}/plugin/lowwater_interval")

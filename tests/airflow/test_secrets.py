@@ -6,7 +6,8 @@ import json
 import os
 import subprocess
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from email import message_from_string
 from email.policy import default
 from pathlib import Path
@@ -21,6 +22,7 @@ import pytest
 
 from lowwater.config import load_config
 from lowwater.errors import ConfigError, LakeError
+from tests.airflow.conftest import Asked, webhook
 from tests.replay.support import QUERIES, ROOT, listening, wait
 
 SECRETS = {
@@ -103,8 +105,8 @@ def tell(folder: Path, settings: list[str], connections: dict[str, dict[str, Any
     assert done.returncode == 0, done.stderr
 
 
-@pytest.fixture
-def mailbox() -> Any:
+@contextmanager
+def mailbox() -> Iterator[tuple[int, list[str]]]:
     """A mail server on loopback: its port, and the mails that it took."""
     mails: list[str] = []
 
@@ -127,16 +129,24 @@ def mailbox() -> Any:
         yield server.server_address[1], mails
 
 
-@pytest.mark.slow
-def test_alerts_go_by_mail_and_an_absent_server_stops_nothing(tmp_path: Path, mailbox: Any) -> None:
-    """By Airflow's notifier: a failed run, a missed deadline, a warning; a reason is no template and no markup."""
-    port, mails = mailbox
+@pytest.fixture(scope="module")
+def alerts(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[str], Asked]:
+    """The mails that lakes with a mail server send, and what webhooks are asked: one is of a connection, one is not."""
     extra = {"disable_ssl": True, "disable_tls": True, "from_email": "lowwater@example.org", "retry_limit": 1}
     server = {"conn_type": "smtp", "host": "127.0.0.1", "extra": extra}
     text = '[notify]\nemail = ["desk@example.org"]\nmail_connection = "{}"\n'
-    connections = {"AWAY": server | {"port": 1}, "POST": server | {"port": port}}
-    tell(tmp_path, [text.format("away"), text.format("post")], connections)
-    parsed = [message_from_string(mail, policy=default) for mail in mails]
+    with mailbox() as (port, mails), webhook() as (address, asked):
+        connections = {"AWAY": server | {"port": 1}, "POST": server | {"port": port}}
+        connections["HOOK"] = {"conn_type": "http", "host": f"{address}/there", "password": "token"}
+        hooks = ['[notify]\nconnection = "hook"\n', f'[notify]\nurl = "{address}/plain"\n']
+        tell(tmp_path_factory.mktemp("alerts"), [text.format("away"), text.format("post"), *hooks], connections)
+    return mails, asked
+
+
+@pytest.mark.slow
+def test_alerts_go_by_mail_and_an_absent_server_stops_nothing(alerts: tuple[list[str], Asked]) -> None:
+    """By Airflow's notifier: a failed run, a missed deadline, a warning; a reason is no template and no markup."""
+    parsed = [message_from_string(mail, policy=default) for mail in alerts[0]]
     subjects = [str(mail["subject"]).split()[1].rstrip(":") for mail in parsed]
     assert subjects == ["failed", "deadline", "warning"]
     assert {str(mail["to"]) for mail in parsed} == {"desk@example.org"}
@@ -145,10 +155,8 @@ def test_alerts_go_by_mail_and_an_absent_server_stops_nothing(tmp_path: Path, ma
 
 
 @pytest.mark.slow
-def test_the_token_of_the_webhook_comes_from_a_connection(tmp_path: Path, hook: Any) -> None:
-    address, told = hook
-    settings = ['[notify]\nconnection = "hook"\n', f'[notify]\nurl = "{address}/plain"\n']
-    tell(tmp_path, settings, {"HOOK": {"conn_type": "http", "host": f"{address}/there", "password": "token"}})
+def test_the_token_of_the_webhook_comes_from_a_connection(alerts: tuple[list[str], Asked]) -> None:
+    told = alerts[1]
     assert [each[:2] for each in told] == [("/there", "Bearer token")] * 3 + [("/plain", "")] * 3
     assert [each[2]["kind"] for each in told] == ["failed", "deadline", "warning"] * 2
 

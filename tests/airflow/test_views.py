@@ -235,14 +235,12 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> Any:
     return json.loads(done.stderr.splitlines()[-1])
 
 
-@pytest.mark.nightly
 def test_a_user_of_fewer_rights_sees_the_query_sets_of_the_dags_that_it_may_see(answers: Any) -> None:
     found = {path: answer["statuses"][:2] for path, answer in answers["found"].items()}
     assert found == {path: [code, code] for path, code in WANTED.items()}
     assert [path for path, answer in answers["found"].items() if answer["told"] and "assets/" not in path] == []
 
 
-@pytest.mark.nightly
 def test_airflow_mounts_the_pages_behind_its_login(answers: Any) -> None:
     assert {answer["statuses"][2] for answer in answers["found"].values()} == {401}
     assert answers["found"]["dag?dag_id=replay_q"]["to"] == "set/q.html"

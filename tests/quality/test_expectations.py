@@ -217,6 +217,8 @@ def hook(event, args):
         quiet.append((event, args[:1]))
 sys.dont_write_bytecode = True
 sys.path.insert(0, sys.argv[1])
+from lowwater_expectations import worker
+worker.spare_imports()
 from tests.quality.frames import audited
 from lowwater_expectations import judging, pages as e
 sys.addaudithook(hook)
@@ -228,6 +230,7 @@ print(len(pages), quiet, file=sys.stdout)
 
 @pytest.mark.slow
 def test_nothing_is_written_and_nothing_fetched(tmp_path: Path) -> None:
+    """With what the process that judges loads."""
     environment = {"HOME": str(tmp_path), "PATH": "/usr/bin:/bin"}
     done = subprocess.run(
         [sys.executable, "-c", WATCHED, str(ROOT)], cwd=tmp_path, env=environment, capture_output=True, text=True,

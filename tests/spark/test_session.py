@@ -83,9 +83,11 @@ def words_of(process: psutil.Process) -> list[str]:
     return words
 
 
+@pytest.mark.nightly
 @pytest.mark.spark
 def test_a_resident_server_has_its_workers_before_a_client_asks(tmp_path: Path) -> None:
-    """With a token that an address cannot have as it is."""
+    """With a token that an address cannot have as it is. Each push sees that of an Airflow
+    (tests/airflow/test_platform.py)."""
     port, said = server.free_port(), tmp_path / "said"
     command = [sys.executable, "-P", "-m", "lowwater.spark.server", "--master", "local[1]", "--port", str(port)]
     with said.open("w") as sink:
