@@ -20,6 +20,7 @@ from lowwater.lake.layout import MALFORMED, Lake, open_lake
 from lowwater.lake.ledgers.captures import read_captures
 from lowwater.lake.packets import read_packets
 from lowwater.threads import each_on_threads
+from tests.breadth import each_push
 from tests.capturemaker import pcap_bytes, udp
 from tests.lake.support import BASE, at
 
@@ -65,8 +66,20 @@ def facts(lake: Lake) -> list[Any]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("runner", [one_after_another, each_on_threads])
-@pytest.mark.parametrize(("chunk", "rows"), [(4096, 1), (10_000, 500), (1 << 20, 1)])
+@pytest.mark.parametrize(
+    ("runner", "chunk", "rows"),
+    each_push(
+        [
+            (each_on_threads, 4096, 1),
+            (one_after_another, 4096, 1),
+            (one_after_another, 10_000, 500),
+            (each_on_threads, 10_000, 500),
+            (each_on_threads, 1 << 20, 1),
+            (one_after_another, 1 << 20, 1),
+        ],
+        2,
+    ),
+)
 def test_tasks_make_the_table_that_one_makes(
     lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, runner: Any, chunk: int, rows: int
 ) -> None:

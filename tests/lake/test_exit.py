@@ -19,7 +19,7 @@ from tests.capturemaker import pcap_bytes, udp
 
 FAILS = (
     ("export", "--lake", "{lake}", "--out", "{lake}/x.pcap", "--force"),
-    ("replay", "nothing", "--lake", "{lake}", "--from", "2026-01-01", "--to", "2026-01-02"),
+    ("replay", "nothing", "--lake", "{lake}", "--from", "2026-01-01", "--to", "2026-01-02", "--stage", "low"),
     ("report", "--lake", "{lake}", "--interval", "2026-01-01"),
 )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from pathlib import Path
 
 import duckdb
@@ -13,6 +14,7 @@ import pytest
 from lowwater.capture.interpretation import FEW, FirstRecords
 from lowwater.lake import parquet
 from lowwater.lake.parquet import FileWriter, PageBuffers
+from tests.breadth import each_push
 
 LOW = {"int32": (-(1 << 31), (1 << 31) - 1), "int64": (-(1 << 63), (1 << 63) - 1)}
 CONSTANTS = {"capture": "ab" * 32, "empty": ""}
@@ -50,9 +52,9 @@ def nulls(array: pa.Array, share: float, seed: int) -> pa.Array:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["int32", "int64"])
-@pytest.mark.parametrize("counters", [True, False])
-@pytest.mark.parametrize("share", [0.0, 0.02, 0.6, 1.0])
+@pytest.mark.parametrize(
+    ("kind", "counters", "share"), each_push(product(["int32", "int64"], [True, False], [0.0, 0.02, 0.6, 1.0]), 3)
+)
 def test_numbers_come_back(tmp_path: Path, kind: str, counters: bool, share: float) -> None:
     for seed, rows in enumerate(SIZES):
         given = columns(kind, rows, seed)

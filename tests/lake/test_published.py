@@ -130,9 +130,9 @@ def _restore_old_rows(lake: Lake) -> None:
     "act, said",
     [
         (_delete, "DELETE by delta-rs"),
-        (_update, "UPDATE by delta-rs"),
+        pytest.param(_update, "UPDATE by delta-rs", marks=pytest.mark.nightly),
         (_append, "WRITE by delta-rs"),
-        (_append_to_another_hour, "WRITE by delta-rs"),
+        pytest.param(_append_to_another_hour, "WRITE by delta-rs", marks=pytest.mark.nightly),
         (_remove_file, "is not there: _hour="),
         (_restore_old_rows, "RESTORE by delta-rs"),
     ],
