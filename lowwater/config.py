@@ -413,16 +413,19 @@ class Link(Section):
     properties: dict[str, str] = Setting(default={})
 
     @property
+    def _skews(self) -> list[int]:
+        group_skews: dict[str, int] = self.group_skew.values if self.group_skew else {}
+        return [self.skew, *group_skews.values()]
+
+    @property
     def longest_skew(self) -> int:
         """Largest skew of its records, ns, by which its watermark is behind its clock (T8)."""
-        group_skews: dict[str, int] = self.group_skew.values if self.group_skew else {}
-        return max(self.skew, *group_skews.values()) if group_skews else self.skew
+        return max(self._skews)
 
     @property
     def shortest_skew(self) -> int:
         """Smallest skew of its records, ns: what is older than its clock by more may be late (T8)."""
-        group_skews: dict[str, int] = self.group_skew.values if self.group_skew else {}
-        return min([self.skew, *group_skews.values()])
+        return min(self._skews)
 
     @property
     def compared(self) -> str:

@@ -80,9 +80,7 @@ CAPTURES = pa.schema(
         pa.field("absent", pa.string()),  # [fields that the file lacks, its columns that no field reads], JSON; or NULL
         pa.field("place", pa.string()),  # `path`, from the folder of the lake where both are on this machine
         pa.field("name", pa.string()),  # under the folder of the pattern that claimed it; empty where none did
-        pa.field(
-            "leading", _INT
-        ),  # malformed records before the first sane one: they count at the clock before it (A1)
+        pa.field("leading", _INT),  # malformed records before the first sane one, which count at the clock before it
     ]
 )
 """A row for every capture and link (T5, T7). A capture without rows here is not ingested, whatever files exist.

@@ -80,13 +80,14 @@ def build_session(app: str = "lowwater", master: str = "local[*]") -> SparkSessi
     except Exception:
         _servers[address]()
         raise
-    _own[session] = address
+    _own[session] = _servers[address]
     return session
 
 
 _servers: dict[str, Callable[[], None]] = {}
 """Address of each server that this process has started and not ended -> what ends it. A watch may start many."""
-_own: WeakKeyDictionary[SparkSession, str] = WeakKeyDictionary()
+_own: WeakKeyDictionary[SparkSession, Callable[[], None]] = WeakKeyDictionary()
+"""Session with a server of this process -> what ends the server; it may be called again."""
 
 
 def started(app: str, master: str) -> str:
@@ -194,7 +195,7 @@ class Sessions:
         """The session; waits until it has started. If its server went away, another one, of a server that is back."""
         with self._turn:
             if self._built is not None and tasks.asked_in_vain(self._built):
-                if end := _servers.get(_own.get(self._built, "")):  # its JVM may be dead, or only not answer
+                if end := _own.get(self._built):  # its JVM may be dead, or only not answer
                     end()
                 self._built = self._building = None
             if self._built is None:
