@@ -34,7 +34,7 @@ from lowwater.lake.ledgers.intervals import (
     gravest,
     set_status,
 )
-from lowwater.lake.ledgers.runs import FAILED, ReplayRow, replay_rows
+from lowwater.lake.ledgers.runs import DONE, FAILED, ReplayRow, replay_rows
 from lowwater.lake.locks import at_work
 from lowwater.lake.open_tables import identity
 from lowwater.lake.query_sets import FOLDER
@@ -221,7 +221,8 @@ def _interval(key: Key, rows: Sequence[StatusRow], audit: IntervalAudit | None) 
     by_audit = audit is not None and bool(audit.messages) and audit.says(state, reason)
     if audit is not None and by_audit:
         state = audit.verdict
-        reason = "; ".join(message.replace(f", {audit.interval}", "") for _, message in audit.brief)
+        messages = [message.replace(f", {audit.interval}", "") for _, message in audit.brief]
+        reason = "; ".join([*messages, *filter(None, [reason] if first.shown == DONE else ())])
     visible = [row.rows for row in rows if row.rows is not None]
     return Interval(*key, state, reason, sum(visible) if visible else None, first.intervals, by_audit)
 
@@ -252,7 +253,7 @@ class Ledgers:
             return self._cached[2]
 
     def _versions(self, lake: Lake) -> object:
-        ledgers = (lake.captures, lake.files, lake.replays, lake.quality, lake.lateness)
+        ledgers = (lake.captures, lake.files, lake.statements, lake.replays, lake.quality, lake.lateness)
         tables: list[object] = []
         for path in ledgers:
             with lake_errors(f"{path}: cannot be read"):

@@ -117,6 +117,8 @@ def _show(lake: Lake, audit: IntervalAudit, state: StatusRow | None, detailed: b
     _say_marked(f"{audit.query_set}, {audit.interval}: ", audit.verdict)
     if state is not None and state.shown != runs.DONE and not audit.says(state.shown, state.reason):
         _say_marked("  ", state.shown, f": {state.why}")
+    elif state is not None and state.shown == runs.DONE and state.reason:
+        say(f"  {state.reason}")
     messages = tuple((failure.severity, message) for failure in audit.failures for message in failure.messages)
     for severity, message in messages if detailed else audit.brief:
         say(f"  {severity}: {message}")

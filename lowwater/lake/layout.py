@@ -113,6 +113,22 @@ FILES = pa.schema(
 )
 """Every file that was seen in the folders of the links. The table is made when the first file is seen."""
 
+STATEMENTS = pa.schema(
+    [
+        _required("at", _INT),  # wall clock, ns, later than every row before; the newest row about a defect counts
+        _required("person", _TEXT),
+        _required("act", _TEXT),  # accept or undo
+        _required("why", _TEXT),
+        _required("link", _TEXT),
+        _required("cause", _TEXT),
+        _required("what", _TEXT),  # identity of the file that has the defect
+        _required("start", _INT),
+        _required("end", _INT),
+        _required("amount", _INT),  # as large as it was; a larger one is not accepted
+    ]
+)
+"""What people say of the data: that a known defect of a link is accepted. It is made with the first statement."""
+
 MALFORMED = pa.schema(
     [
         _required("link", _TEXT),
@@ -352,6 +368,7 @@ class Lake:
     packets = _Folder("packets", shared=True)
     captures = _Folder("captures", shared=True)
     files = _Folder("files", shared=True)
+    statements = _Folder("statements", shared=True)
     malformed = _Folder("malformed", shared=True)
     violations = _Folder("skew_violations")
     heartbeats = _Folder("heartbeats")
@@ -389,7 +406,7 @@ class Lake:
         return self.records(link) if records else self.packets
 
     def ledgers(self) -> list[PurePath]:
-        return [self.captures, self.files, self.malformed, *self.run_ledgers()]
+        return [self.captures, self.files, self.statements, self.malformed, *self.run_ledgers()]
 
     def all_tables(self) -> list[PurePath]:
         """Paths of every Delta table that the lake may have."""

@@ -1,5 +1,5 @@
-"""What commands, DAG files and schedules ask of query sets without loading anything slow: names of states, which sets
-are chained, and what the last look at a set has left.
+"""What commands, DAG files and schedules ask of query sets without loading anything slow: names of states and of
+causes, which sets are chained, and what the last look at a set has left.
 
 `replay.schedule.looks` writes the last look. So hours in which no link delivered exist for everybody who asks the lake,
 without a clock of their own: status, plan and pages say the same until the next look. Whoever plans a set marks whether
@@ -22,6 +22,16 @@ from lowwater.storage import objects, paths
 KINDS = ("missing", "failed", "stale", "damaged", "provisional", "incomplete")
 """Reasons for an interval to be due; one that is half published, or audited only, counts as missing. One that is
 provisional or incomplete is due where it would be done, or less would be missing."""
+
+UNREAD, OUTSIDE, ABSENT = "unread", "outside", "columns"
+DAMAGE, DROPS, LATE = "damage", "drops", "late"
+CAUSES = (ABSENT, DAMAGE, DROPS, LATE, OUTSIDE, UNREAD)
+"""Why something is missing, in words of the command line: files that nobody reads; records that `since` or `until`
+leaves out; columns that queries read and a file lacks, which only the plan knows (`replay.job`); damage inside of
+files; records that the recorder itself has dropped; records that were refused as late."""
+
+LOST = (DAMAGE, DROPS, LATE)
+"""Causes that often nothing can mend: a person accepts them, or the interval stays `incomplete`."""
 
 WAITING = "waiting"
 """State of an interval that does not run: its links have not reported, or an earlier interval of its chain failed, or

@@ -21,8 +21,9 @@ from lowwater.instants import HOUR, SECOND, format_instant
 from lowwater.lake import layout, packets
 from lowwater.lake.ledgers.captures import Capture, Captures, malformed_between, shared_words
 from lowwater.lake.ledgers.coverage import Gap, silence_text, silences, uncovered_text, undeclared, undeclared_text
-from lowwater.lake.ledgers.missing import FILE, Missing, OutsideCount, elsewhere, outside, outside_words
+from lowwater.lake.ledgers.missing import Missing, OutsideCount, elsewhere, outside, outside_words
 from lowwater.lake.ledgers.runs import late_share, read_heartbeats, read_violations
+from lowwater.lake.query_sets import UNREAD
 from lowwater.quality import history, lateness, streams
 from lowwater.quality.links import MINUTE, LinkScan
 
@@ -118,7 +119,7 @@ def _link(scope: AuditScope, scan: LinkScan, counts: Counts) -> Row:
     silent = silences(captures, settings, scope.start, scope.end)
     gaps = [gap for gap in scope.gaps if gap.link == link]
     excluded = [gap for gap in scope.excluded if gap.link == link]
-    unread_files = [each for each in scope.missing if each.link == link and each.kind == FILE]
+    unread_files = [each for each in scope.missing if each.link == link and each.cause == UNREAD]
     return {
         "link": link,
         "interval": scope.interval,

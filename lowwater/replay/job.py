@@ -5,6 +5,7 @@ published.
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
@@ -24,7 +25,7 @@ from lowwater.lake.ingestion import record_options, replacement
 from lowwater.lake.ledgers import runs
 from lowwater.lake.ledgers.captures import Capture, Captures, ingested_links, interface_links, read_captures
 from lowwater.lake.ledgers.coverage import Gap, at_edge, check, gap_error, gap_texts, unsettled
-from lowwater.lake.ledgers.missing import ABSENT, KnownMissing, Missing, absent_texts, fields_read, missing_texts
+from lowwater.lake.ledgers.missing import KnownMissing, Missing, fields_read, lacking_fields, missing_texts
 from lowwater.lake.results.streams import FORM, state_folder
 from lowwater.lake.run_inputs import outdated
 from lowwater.lake.tables import check_owner
@@ -449,15 +450,40 @@ class IntervalInputs(LowInputs):
         back, since = format_duration(self.start - starts[name]), format_instant(starts[name])
         return f"query {name} looks back {back}, to {since}"
 
-    def missing(self) -> list[Missing]:
-        """What is known to be missing of the interval, beside gaps (T6)."""
+    def all_missing(self) -> list[Missing]:
+        """What is known to be missing of the interval, beside gaps, accepted or not."""
         begins = self.link_starts(self.plan.queries)
         found = [*self.known.of(begins, self.start, self.end)]
         for link, start in begins.items():  # files that lack columns which queries read, beside those no field reads
             fields = fields_read(self.plan.read_lftas, link)
-            texts = absent_texts(link, self.captures.get(link, ()), fields, start, self.end)
-            found += [Missing(link, ABSENT, text) for text in texts]
+            found += lacking_fields(link, self.captures.get(link, ()), fields, start, self.end)
         return found
+
+    def missing(self) -> list[Missing]:
+        """What is known to be missing of the interval, beside gaps, and nobody has accepted (T6)."""
+        return [found for found in self.all_missing() if not self.known.accepted(found)]
+
+    def missing_texts(self) -> list[str]:
+        """Describes what is missing, and how a person accepts what nothing may mend."""
+        found = self.missing()
+        lost = dict.fromkeys((each.link, each.cause) for each in found if each.cause in query_sets.LOST)
+        commands = [
+            f"to accept that for good: lowwater accept {self.query_set} --lake {shlex.quote(str(self.lake.root))} "
+            f"--interval {format_instant(self.start)} --link {shlex.quote(link)} --cause {cause} --why TEXT"
+            for link, cause in lost
+        ]
+        return [*missing_texts(found), *commands]
+
+    def accepted_texts(self) -> list[str]:
+        """Describes what is missing and accepted, with who accepted it and why."""
+        if not self.known.accepts:
+            return []
+        texts = []
+        for found in self.all_missing():
+            if said := self.known.accepted(found):
+                newest = max(said, key=lambda statement: statement.at)
+                texts.append(f"accepted: {found.reason}, by {newest.person}: {newest.why.replace('; ', ', ')}")
+        return list(dict.fromkeys(texts))
 
     def passes(self, gap: Gap) -> bool:
         """Whether a run accepts this gap of a link and becomes `incomplete` (T6)."""
@@ -548,11 +574,11 @@ class IntervalInputs(LowInputs):
 
     def state(self, excluded: Sequence[Gap]) -> tuple[str, str]:
         """The state of a publication now, and its reason: done, provisional or incomplete (T6)."""
-        if reasons := [*gap_texts(excluded, self.captures, self.why_needed), *missing_texts(self.missing())]:
+        if reasons := [*gap_texts(excluded, self.captures, self.why_needed), *self.missing_texts()]:
             return runs.INCOMPLETE, "; ".join(reasons)
         if reason := self.open():
             return runs.PROVISIONAL, reason
-        return runs.DONE, ""
+        return runs.DONE, "; ".join(self.accepted_texts())
 
     def open(self) -> str:
         """Says which links have not reported to the end of the interval and their skew; empty where all have (T6)."""

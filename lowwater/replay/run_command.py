@@ -30,7 +30,7 @@ from lowwater.lake.ingestion import batch, record_options
 from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import MALFORMED, VIOLATIONS, Lake, open_lake
 from lowwater.lake.ledgers.captures import Capture, Captures, ingested_links, interface_links, read_captures
-from lowwater.lake.ledgers.missing import absent_texts, fields_read, record_ranges
+from lowwater.lake.ledgers.missing import fields_read, lacking_fields, missing_texts, record_ranges
 from lowwater.lake.packets import PacketFiles, read_packets
 from lowwater.lake.tables import read_rows
 from lowwater.low import LowSettings, Policy
@@ -208,7 +208,8 @@ def run(request: RunRequest, progress: Progress, runner: Runner | None = None) -
     found.notes.update({f"note: query {note.query}: {note}": None for note in checks.unkept_notes(request.plan, kept)})
     for link, rows in captures.items():
         fields = fields_read(request.plan.lftas, link)
-        found.notes.update({f"note: {line}": None for line in absent_texts(link, rows, fields, 0, END_OF_TIME)})
+        lines = missing_texts(lacking_fields(link, rows, fields, 0, END_OF_TIME))
+        found.notes.update({f"note: {line}": None for line in lines})
     for note in found.notes:
         progress.say(note)
     engine = checks.REFERENCE if runner is None else runner.name

@@ -1,7 +1,8 @@
-"""Commands that run intervals: plan, backfill, watch, replay, status, try."""
+"""Commands that run intervals, or say what they are worth: plan, backfill, watch, replay, status, accept, try."""
 
 from __future__ import annotations
 
+import getpass
 import sys
 from itertools import chain
 from pathlib import Path, PurePath
@@ -12,6 +13,7 @@ from rich.table import Table
 
 from lowwater import extras, instants, terminal
 from lowwater.cli import options
+from lowwater.lake.query_sets import CAUSES
 
 
 @click.command()
@@ -184,6 +186,55 @@ def status(lake: PurePath, queries: Path) -> None:
         terminal.say(line)
     for problem in unplanned:
         terminal.say(problem, err=True)
+
+
+@click.command()
+@click.argument("query_set")
+@options.OF_LAKE
+@click.option("--interval", "start", required=True, type=options.INSTANT, help="Begin of the interval, ISO 8601.")
+@click.option("--to", "end", type=options.INSTANT, help="All intervals up to here, ISO 8601, exclusive.")
+@click.option("--link", metavar="NAME", help="Only what is missing of this link; default of all that the set reads.")
+@click.option("--cause", required=True, type=click.Choice(CAUSES), help="Why it is missing.")
+@click.option("--why", metavar="TEXT", help="Reason, for the ledger, `status`, `report` and the pages.")
+@click.option("--by", metavar="NAME", help="Who decided it; default the user of this process.")
+@click.option("--undo", is_flag=True, help="Take it back: the interval is incomplete again.")
+@options.QUERIES
+def accept(
+    query_set: str,
+    lake: PurePath,
+    start: int,
+    end: int | None,
+    link: str | None,
+    cause: str,
+    why: str | None,
+    by: str | None,
+    undo: bool,
+    queries: Path,
+) -> None:
+    """Accepts what is known to be missing of an interval, so that it is done.
+
+    \b
+    `lowwater status` names it, and why: damage inside of a file, drops that the recorder counted, late records that
+    were refused, records outside of since and until, files that are unread, columns that a file lacks. It is accepted
+    for every interval and set that lacks the same. Who, when and why stay visible. What becomes more, or is missing for
+    another cause or of another file, is accepted by nobody. No row changes.
+    Example:
+      lowwater accept flows --lake var/lake --interval 2026-01-01T01:00Z --link main1 --cause damage --why "disk failed"
+    """
+    from lowwater.lake.layout import open_lake
+    from lowwater.replay import acceptance
+    from lowwater.replay.job import Job
+
+    if undo == bool(why and why.strip()):
+        raise click.UsageError("give either --why TEXT or --undo")
+    open_lake(lake, make=False)
+    job = Job.open(lake, query_set, queries)
+    bounds = acceptance.bounds_of(job, start, end)
+    person = by or getpass.getuser()
+    found = acceptance.accept(job, *bounds, link, cause, person, (why or "").strip(), undo)
+    for reason in dict.fromkeys(each.reason for each in found):
+        terminal.say(f"{'not accepted any more' if undo else 'accepted'}: {reason}")
+    terminal.say("`lowwater plan` says which intervals are due now")
 
 
 MOST_CHANGES = 10

@@ -299,6 +299,8 @@ class StatusInputs:
     lost: Callable[[str, int, int], str] = lambda query, start, end: ""
     # what is known to be missing now, although its coverage has no gap (T6)
     missing: Callable[[int, int], Sequence[str]] = lambda start, end: ()
+    # what is known to be missing and accepted now, with who accepted it and why
+    accepted: Callable[[int, int], Sequence[str]] = lambda start, end: ()
     # the gaps that its publication lets pass; None to take the reason that it gave
     gaps: Callable[[int, int], Sequence[str]] | None = None
     # which links have not reported to its end and their skew; empty where all have
@@ -526,7 +528,7 @@ def _of_query(
     # A capture that came later may have shown that the coverage behind the interval ends sooner (T5).
     if state == DONE and (waits := expected.unsettled(start, end)):
         return PROVISIONAL, waits
-    return state, "" if state == DONE else reason
+    return state, "; ".join(expected.accepted(start, end)) if state == DONE else reason
 
 
 def gravest(rows: Iterable[StatusRow]) -> StatusRow:

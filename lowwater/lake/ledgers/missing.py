@@ -24,7 +24,9 @@ from lowwater.lake import layout, open_tables
 from lowwater.lake.ledgers.captures import SHOWN, Capture, Captures, few, ingested_links, life_of, read_captures
 from lowwater.lake.ledgers.files import LONGEST, SeenFile, absent_folders, file_words, seen_links, told_files
 from lowwater.lake.ledgers.intervals import merged
+from lowwater.lake.ledgers.statements import Defect, Statement, accepted, covering
 from lowwater.lake.packets import PacketFiles, readable
+from lowwater.lake.query_sets import ABSENT, OUTSIDE, UNREAD
 from lowwater.lake.tables import grouped
 from lowwater.plan import operators as ops, temporal
 from lowwater.storage.paths import local
@@ -58,8 +60,10 @@ def absent_words(capture: Capture, fields: Collection[str] | None = None) -> str
     return f"has no {few(lacking)}, and {few(unknown)} {verb} that no field reads"
 
 
-def absent_texts(link: str, captures: Sequence[Capture], fields: Collection[str], start: int, end: int) -> list[str]:
-    """Returns a line for the files of a link that lack fields which are read; empty for none."""
+def lacking_fields(
+    link: str, captures: Sequence[Capture], fields: Collection[str], start: int, end: int
+) -> list[Missing]:
+    """Finds the files of a link that lack fields which are read."""
     if not fields:
         return []
     ordered = Captures.of(captures)
@@ -68,7 +72,13 @@ def absent_texts(link: str, captures: Sequence[Capture], fields: Collection[str]
         return []
     (first, words), *others = found
     more = f", like {len(others):,} more" if others else ""
-    return [f"link {link!r}: {first.path} {words}{more}: NULL where a query reads it"]
+    defects = []
+    for capture, _ in found:
+        lacking = sorted(set(fields) & set(capture.absent_fields))
+        what = " ".join([capture.capture, *lacking])
+        defects.append(Defect(what, capture.smallest or 0, capture.largest or 0, len(lacking)))
+    text = f"link {link!r}: {first.path} {words}{more}: NULL where a query reads it"
+    return [Missing(link, ABSENT, text, tuple(defects), len(found))]
 
 
 # Records outside of the life of their link, or of the declared coverage of their capture: no setting may remove a
@@ -125,9 +135,9 @@ def outside(
 
 def left_out(
     files: PacketFiles, link: str, captures: Sequence[Capture], settings: Link, start: int, end: int
-) -> Iterator[str]:
-    """Describes the records that arrive in [start, end), ns, and that `since` or `until` of their link leaves out (T6):
-    a text for each of them, which names the line to change.
+) -> Iterator[Missing]:
+    """Finds the records that arrive in [start, end), ns, and that `since` or `until` of their link leaves out (T6): the
+    reason names the line to change.
 
     Links whose records outside are accepted have none. A record that is later than the skew is none of them, where its
     file has others: it would be in no row with another `since` either. Only files that cross a bound are read."""
@@ -144,11 +154,17 @@ def left_out(
     if early := [(capture, count.early) for capture, count in counts if count.early]:
         begin, cut = min(capture.smallest or 0 for capture, _ in early), settings.since or 0
         last = max(min(capture.largest or 0, cut - 1) for capture, _ in early)
-        yield _left_out_words(link, settings, "since", cut, early, begin, last, begin)
+        text = _left_out_words(link, settings, "since", cut, early, begin, last, begin)
+        yield Missing(link, OUTSIDE, text, _left_out_defects("since", early, start, end), len(early))
     if late := [(capture, count.late) for capture, count in counts if count.late]:
         last, cut = max(capture.largest or 0 for capture, _ in late), settings.until or 0
         begin = min(max(capture.smallest or 0, cut) for capture, _ in late)
-        yield _left_out_words(link, settings, "until", cut, late, begin, last, last + 1)
+        text = _left_out_words(link, settings, "until", cut, late, begin, last, last + 1)
+        yield Missing(link, OUTSIDE, text, _left_out_defects("until", late, start, end), len(late))
+
+
+def _left_out_defects(name: str, counts: Sequence[tuple[Capture, int]], start: int, end: int) -> tuple[Defect, ...]:
+    return tuple(Defect(f"{capture.capture} {name}", start, end, count) for capture, count in counts)
 
 
 def _left_out_words(
@@ -316,18 +332,15 @@ def outside_lines(lake: layout.Lake, config: Config) -> list[str]:
 # what it publishes `incomplete` (SEMANTICS T6). A new kind of missing records is a function in SOURCES. Rows and
 # digests depend on none of it.
 
-FILE, OUTSIDE, ABSENT = "file", "outside", "absent"
-"""Kinds of what is missing: files that nobody reads, records that `since` or `until` leaves out, and columns that
-queries read and a file lacks, which only the plan knows (`replay.job`)."""
-
 
 @dataclass(frozen=True)
 class Missing:
     """Records of a link that are known and are in no row of an interval."""
 
     link: str
-    kind: str  # FILE, OUTSIDE or ABSENT
-    reason: str  # a sentence that names them and the cause
+    cause: str  # one of CAUSES
+    reason: str  # a sentence that names them and the cause, and what mends it
+    defects: tuple[Defect, ...]  # of which it is made: those that a person accepts, one or more
     files: int = 1
 
 
@@ -345,6 +358,7 @@ class KnownMissing:
     def __init__(self, lake: layout.Lake, config: Config, captures: Mapping[str, Sequence[Capture]]) -> None:
         self._lake = lake
         self._finders = [source(lake, config, captures) for source in SOURCES]
+        self._accepted = accepted(lake)
 
     @cached_property
     def absent_folders(self) -> dict[str, str]:
@@ -359,6 +373,15 @@ class KnownMissing:
             for find in self._finders
             for found in find(link, begin, start, end)
         ]
+
+    @property
+    def accepts(self) -> bool:
+        """Whether a person has accepted a defect of any interval."""
+        return bool(self._accepted)
+
+    def accepted(self, found: Missing) -> list[Statement]:
+        """The statements by which people accept all of what is missing; none where some of it is not accepted."""
+        return covering(self._accepted, found.link, found.cause, found.defects)
 
 
 def missing_texts(found: Iterable[Missing]) -> list[str]:
@@ -395,7 +418,9 @@ def unread_files(lake: layout.Lake, config: Config, captures: Mapping[str, Seque
             words = [(row.shown, file_words(row).partition("\n")[0][:LONGEST]) for row in rows[:SHOWN]]
             more = f", and {len(rows) - SHOWN:,} more" if len(rows) > SHOWN else ""
             text = f"link {link!r}: not read: {', '.join(f'{name} ({cause})' for name, cause in words)}{more}"
-            yield Missing(link, FILE, text.replace("; ", ", "), len(rows))  # it parts the reasons of an interval
+            defects = (Defect(f"{row.path} {row.size} {row.written}", *(row.span or (0, 0)), 1) for row in rows)
+            text = text.replace("; ", ", ")  # which parts the reasons of an interval
+            yield Missing(link, UNREAD, text, tuple(defects), len(rows))
 
     return find
 
@@ -405,8 +430,7 @@ def left_out_records(lake: layout.Lake, config: Config, captures: Mapping[str, S
     files = PacketFiles.of(lake)
 
     def find(link: str, read_from: int, start: int, end: int) -> Iterator[Missing]:
-        found = left_out(files, link, captures.get(link, ()), config.link(link), start, end)
-        yield from (Missing(link, OUTSIDE, text) for text in found)
+        yield from left_out(files, link, captures.get(link, ()), config.link(link), start, end)
 
     return find
 

@@ -105,7 +105,8 @@ def expected(job: Job, captures: Mapping[str, Captures]) -> intervals.StatusInpu
         lacking=lambda start, end: inputs(start, end).lacking(),
         changed=changed,
         lost=lambda query, start, end: inputs(start, end).lost(queries[query]),
-        missing=lambda start, end: missing.missing_texts(inputs(start, end).missing()),
+        missing=lambda start, end: inputs(start, end).missing_texts(),
+        accepted=lambda start, end: inputs(start, end).accepted_texts() if known.accepts else (),
         gaps=gaps,
         # Of a year of intervals few end where coverage does.
         unsettled=lambda start, end: inputs(start, end).open() if times.in_gap(end, end + longest) else "",
