@@ -10,6 +10,17 @@ import sys
 if sys.platform == "linux":
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "jemalloc")
 
+# numba obeys a file of the folder in which it is loaded, which names a folder of code to run. Captures of strangers may
+# lie there, so it is loaded from our folder.
+if os.path.lexists(".numba_config.yaml"):
+    _here = os.open(".", os.O_RDONLY)
+    os.chdir(os.path.dirname(__file__))
+    try:
+        __import__("lowwater.machine_code")
+    finally:
+        os.fchdir(_here)
+        os.close(_here)
+
 TYPE_CHECKING = False  # typing has it too, and takes milliseconds in which Ctrl-C is a traceback
 if TYPE_CHECKING:
     from lowwater_notebook import Lake

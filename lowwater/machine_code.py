@@ -5,16 +5,20 @@ Below every stage. Nothing is loaded that another user could have written.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from numba import njit
+from numba import config, njit
 from numba.core.caching import FunctionCache
 from numba.core.runtime.nrt import rtsys
 
 from lowwater.caches import written_by_others
+
+# It would look for settings in the current folder at each compilation, too (see `lowwater`).
+config._config_fname = os.devnull
 
 _Function = TypeVar("_Function", bound=Callable[..., object])
 

@@ -109,6 +109,16 @@ def require_descriptors(least: int = ENOUGH) -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (least, hard))
 
 
+# Every Python that a process starts.
+
+
+def python(*words: str, alone: bool = False) -> list[str]:
+    """Returns the command of a Python of this environment that imports nothing of the folder in which it is started:
+    captures of strangers may lie there, and beside them a `numpy.py`. `alone`: it needs the standard library only, so
+    no variable and no package of the user counts either."""
+    return [sys.executable, *(("-I", "-S") if alone else ("-P",)), *words]
+
+
 # Processes of our own that answer requests, where something may take any time or memory: it can be ended there. It
 # says by an empty line that it is there. A request is a line of JSON; the answers are such lines and an empty one.
 # Previews and checks of query texts run so, and Great Expectations.
@@ -140,8 +150,7 @@ class Process:
     """
 
     def __init__(self, program: str | Sequence[str], megabytes: int | None = None, in_store: bool = False) -> None:
-        # -P: nothing of the folder in which this process was started is imported.
-        self._command = [sys.executable, "-P", "-m", program] if isinstance(program, str) else program
+        self._command = python("-m", program) if isinstance(program, str) else program
         self._megabytes, self._in_store = megabytes, in_store
         self._turn = threading.RLock()
         self._child: subprocess.Popen[bytes] | None = None

@@ -145,6 +145,27 @@ def test_text_goes_to_a_terminal_through_one_door() -> None:
     assert len(printed_around_the_door(door)) >= 3
 
 
+PRODUCT = ("lowwater", "editor", "expectations", "generator", "notebook", "plugins", "review", "spark_apps", "dags")
+
+
+def starts_of_python(path: Path) -> list[str]:
+    """Lists that begin with the interpreter: commands that no module but `processes` writes."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    lists = (node for node in ast.walk(tree) if isinstance(node, ast.List | ast.Tuple) and node.elts)
+    return [f"{path.relative_to(ROOT)}:{each.lineno}" for each in lists if dotted(each.elts[0]) == "sys.executable"]
+
+
+def test_every_python_is_started_through_one_door() -> None:
+    """Else one would import what lies in the folder in which it is started."""
+    places = [
+        at for folder in PRODUCT for path in sorted((ROOT / folder).rglob("*.py")) for at in starts_of_python(path)
+    ]
+    assert [place for place in places if not place.startswith("lowwater/processes.py:")] == []
+    assert len(places) == 1, "the test knows what a start looks like"
+    forking = [path for path in MODULES if {"multiprocessing", "concurrent.futures.process"} & imports(path)]
+    assert forking == [], "its children would import from that folder, too"
+
+
 @pytest.mark.parametrize("module", ["lowwater", "lowwater.cli.main"])
 def test_import_loads_no_engine(module: str) -> None:
     assert loaded(module, {"pyspark", "airflow", "great_expectations"}) == []

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache, cached_property
@@ -15,6 +14,7 @@ from typing import Any, cast
 import numpy as np
 from numba import config
 
+from lowwater import processes
 from lowwater.capture.headers.fields import PYTHON
 from lowwater.capture.inlining import kernel, kernel_name
 from lowwater.machine_code import has_machine_code
@@ -52,7 +52,7 @@ def _begin(link: int, task: str) -> subprocess.Popen[bytes] | None:
     nothing = subprocess.DEVNULL
     try:  # in a session of its own: Ctrl-C is for this process
         child = subprocess.Popen(
-            [sys.executable, "-P", "-m", MODULE, str(link)],
+            processes.python("-m", MODULE, str(link)),
             stdin=nothing, stdout=nothing, stderr=nothing, start_new_session=True,
         )  # fmt: skip
     except OSError:

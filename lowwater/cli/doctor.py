@@ -20,7 +20,7 @@ from pathlib import Path, PurePath
 import psutil
 from rich.table import Table
 
-from lowwater import caches, config, errors, extras, instants, threads
+from lowwater import caches, config, errors, extras, instants, processes, threads
 from lowwater.cli.main import version_of
 from lowwater.lake import layout, upkeep
 from lowwater.lake.ledgers.runs import read_replays
@@ -251,7 +251,7 @@ def check_airflow() -> list[Check]:
     if extras.absent("airflow") or not (home / "airflow.cfg").exists():
         return []
     # Airflow reads its settings as it is imported, and only the plugin may import it.
-    command = [sys.executable, "-m", "lowwater_airflow.checks"]
+    command = processes.python("-m", "lowwater_airflow.checks")
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     if done.returncode:
         cause = (done.stderr.strip() or "no word").splitlines()[-1]

@@ -173,7 +173,7 @@ def _warming(address: str, port: int) -> subprocess.Popen[bytes]:
     token = environment.pop(TOKEN, "")  # with it the client would ask for TLS
     client = f"sc://{address}:{port}/;use_ssl=false" + (f";token={quote(token, safe='')}" if token else "")
     return subprocess.Popen(
-        [sys.executable, "-P", "-m", "lowwater.spark.runner"],
+        processes.python("-m", "lowwater.spark.runner"),
         env={**environment, "LOWWATER_SPARK_MASTER": client}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
 

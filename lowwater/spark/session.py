@@ -9,7 +9,6 @@ import os
 import secrets
 import socket
 import subprocess
-import sys
 import warnings
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -24,7 +23,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.connect.client.retries import DefaultPolicy
 from pyspark.sql.connect.shell.progress import ProgressHandler, StageInfo
 
-from lowwater import caches, errors
+from lowwater import caches, errors, processes
 from lowwater.spark import tasks
 from lowwater.spark.server import TOKEN, free_port
 from lowwater.storage import failures
@@ -93,7 +92,7 @@ _own: WeakKeyDictionary[SparkSession, Callable[[], None]] = WeakKeyDictionary()
 def started(app: str, master: str) -> str:
     """Starts a server that ends with this process, its output in a file; returns its address."""
     home, token, port = caches.make_folder(_HOME), secrets.token_urlsafe(24), free_port()
-    command = [sys.executable, "-P", "-m", "lowwater.spark.server", "--attached"]
+    command = processes.python("-m", "lowwater.spark.server", "--attached")
     log = home / "spark.log"
     with log.open("w") as sink:
         server = subprocess.Popen(

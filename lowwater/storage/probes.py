@@ -9,7 +9,6 @@ import os
 import shutil
 import statistics
 import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -21,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import TypeVar
 
+from lowwater import processes
 from lowwater.errors import LakeError
 from lowwater.limits import STORE_PIECE_BYTES
 from lowwater.storage import locks, objects
@@ -453,7 +453,7 @@ class _Disk:
 
     def _locks(self, clock: _Clock) -> str:
         path = self._home / "lock"
-        command = [sys.executable, "-S", "-E", "-c", _HOLDER, str(path)]
+        command = processes.python("-c", _HOLDER, str(path), alone=True)
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as holder:
             try:
                 assert holder.stdout is not None

@@ -18,6 +18,7 @@ from typing import Any, BinaryIO, cast
 
 from lowwater import errors
 from lowwater.extras import shared
+from lowwater.processes import python
 
 log = logging.getLogger(__name__)
 DIES_WITH_PARENT = 1  # PR_SET_PDEATHSIG of prctl(2)
@@ -67,8 +68,7 @@ class Child:
 
     def __init__(self, app: str, arguments: Sequence[str], environment: dict[str, str] | None = None) -> None:
         self._app = app
-        # -P: nothing beside the entry point is imported by its folder.
-        self._command = [sys.executable, "-P", str(shared("spark_apps") / f"{app}.py"), *arguments]
+        self._command = python(str(shared("spark_apps") / f"{app}.py"), *arguments)
         in_store = any("://" in word for word in arguments)
         self._environment = {**passed(os.environ, in_store), **(environment or {})}
         self._process: subprocess.Popen[str] | None = None
