@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from lowwater import limits
+
 SHOWN = 160
 """Most characters of a source line that an error message shows."""
 
@@ -125,6 +127,19 @@ def raise_all(errors: Sequence[QueryError]) -> None:
     flat = flatten_errors(errors)
     if flat:
         raise flat[0] if len(flat) == 1 else QueryErrors(flat)
+
+
+def full(errors: list[QueryError]) -> bool:
+    """Whether there are so many mistakes that no others are looked for; then the last error says so.
+
+    To find one takes milliseconds, most of them for its hint, and a text has room for tens of thousands."""
+    flat = flatten_errors(errors)
+    if len(flat) < limits.QUERY_MISTAKES:
+        return False
+    last = flat[-1]
+    hint = "correct those above, and check the text again"
+    errors.append(QueryError("further mistakes are not looked for", hint, last.file, last.line, last.column))
+    return True
 
 
 class UnsupportedError(QueryError):

@@ -98,6 +98,9 @@ RECORD_BLOCK_BYTES = 4 << 20
 RECORD_BLOCK_RECORDS = 1 << 17
 """Most records that are parsed at a time: short ones take far more memory than their bytes."""
 
+QUERY_MISTAKES = 200
+"""Mistakes of query texts after which no others are looked for."""
+
 RECORD_BYTES = 1 << 20
 """Longest record, bytes; a longer one is malformed. A quote that never ends makes a record of all that follows."""
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from lowwater.errors import QueryError, UnsupportedError, raise_all
+from lowwater.errors import QueryError, UnsupportedError, full, raise_all
 from lowwater.gsql.nodes import Place
 
 T = TypeVar("T")
@@ -85,6 +85,8 @@ def attempt_all(steps: Sequence[Callable[[], T]]) -> list[T]:
             results.append(step())
         except QueryError as error:
             errors.append(error)
+            if full(errors):
+                break
     raise_all([error for error in errors if not isinstance(error, BelowError)])
     raise_all(errors[:1])
     return results

@@ -633,7 +633,8 @@ def row_packets(query: QueryPlan, row: Mapping[str, Any]) -> RowPackets:
     if grouped and (key is None or not set(key) <= usable):
         raise _refused(query, "its columns do not carry the whole GROUP BY, so several groups may give the same row")
     chosen = [item for item in node.fields if item.name in usable]
-    parts = [_equals(query, item, row[item.name]) for item in chosen]
+    row = {item.name: _of_row(query, item, row[item.name]) for item in node.fields}
+    parts = [_equals(item, row[item.name]) for item in chosen]
     start, end = _span(node.fields, row)
     if end <= start:
         raise _refused(query, "no column of it tells a time of packets")
@@ -761,25 +762,38 @@ def _moved(parts: Sequence[ex.Expr], items: Sequence[ops.Item]) -> list[ex.Expr]
     return [ops.substitute(part, items) for part in parts]
 
 
-def _equals(query: QueryPlan, item: ops.Field, value: Any) -> ex.Expr:
+def _of_row(query: QueryPlan, item: ops.Field, value: Any) -> Any:
+    """The value of a column of a row, as plans have it. Rows come in addresses, which anybody may write."""
+    if value is None:
+        return None
+    try:
+        match item.type:
+            case ex.Type.IP:
+                return pack_ip(value)
+            case ex.Type.MAC if isinstance(value, str):
+                return parse_mac(value)
+            case ex.Type.FLOAT:
+                if math.isfinite(number := float(value)):
+                    return number
+                raise _refused(query, f"its column {item.name} is {number}")
+            case ex.Type.BOOL:
+                return bool(value)
+            case ex.Type.STRING:
+                return str(value)
+            case _:
+                if int(value) == value and -(1 << 63) <= value < 1 << 63:
+                    return int(value)
+    except (ValueError, TypeError, OverflowError):
+        pass
+    raise errors.LakeError(f"{value!r:.80} is no value of column {item.name}", f"its type is {item.type}")
+
+
+def _equals(item: ops.Field, value: Any) -> ex.Expr:
     column = ex.Column(item.type, item.name)
     if value is None:
         return ex.Unary(ex.Type.BOOL, "IS NULL", column)
     if item.type is ex.Type.BOOL:
         return column if value else ex.Unary(ex.Type.BOOL, "NOT", column)
-    try:
-        if item.type is ex.Type.IP:
-            value = pack_ip(value)
-        elif item.type is ex.Type.MAC and isinstance(value, str):
-            value = parse_mac(value)
-        elif item.type is ex.Type.INT:
-            value = int(value)
-        elif item.type is ex.Type.FLOAT and not math.isfinite(value := float(value)):
-            raise _refused(query, f"its column {item.name} is {value}")
-        elif item.type is ex.Type.STRING:
-            value = str(value)
-    except (ValueError, TypeError, OverflowError):
-        raise errors.LakeError(f"{value!r:.80} is no value of column {item.name}", f"its type is {item.type}") from None
     return ex.Binary(ex.Type.BOOL, "=", column, ex.Const(item.type, value, f"row_{item.name}"))
 
 
@@ -790,8 +804,7 @@ def _span(fields: Sequence[ops.Field], row: Mapping[str, Any]) -> tuple[int, int
     for item in clocks:
         clock = item.temporal
         assert clock is not None
-        value = int(row[item.name])
-        bounds = clock.first(value), clock.last(value)
+        bounds = clock.first(row[item.name]), clock.last(row[item.name])
         start, end = max(start, min(bounds)), min(end, max(bounds) + 1)
     return (start, end) if clocks else (0, 0)
 

@@ -68,6 +68,7 @@ def _row(text: str) -> dict[str, Any] | None:
         return None
     try:
         row = json.loads(text)
+        json.dumps(row, ensure_ascii=False).encode()  # halves of characters can be shown nowhere
     except (ValueError, RecursionError):
         return None
     scalar = str | int | float | bool | None

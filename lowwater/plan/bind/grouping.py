@@ -15,7 +15,7 @@ from math import prod
 
 from lowwater.catalog import functions
 from lowwater.catalog.expr import Column, Const, Expr, Param, Type
-from lowwater.errors import QueryError, raise_all
+from lowwater.errors import QueryError, full, raise_all
 from lowwater.gsql import nodes as syntax
 from lowwater.gsql.printer import print_expression, print_operand
 from lowwater.limits import GROUPING_SETS
@@ -136,6 +136,8 @@ def _further(statement: syntax.Select, rows: Scope, source: sources.BoundSource)
             scope.bind(expression)
         except QueryError as error:
             errors.append(error)
+            if full(errors):
+                break
     return errors
 
 

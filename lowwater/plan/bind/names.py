@@ -10,7 +10,7 @@ from lowwater.catalog.expr import Column, Const, Expr, Type
 from lowwater.catalog.protocols import BUILTIN, INTERFACE, LINK, PROTOCOLS, READY, SECOND, Attribute, Protocol
 from lowwater.catalog.records import ISO, SECONDS, RecordField, RecordLayout, arrival_column, column_name, field_name
 from lowwater.catalog.values import pack_ip
-from lowwater.errors import QueryError, raise_all
+from lowwater.errors import QueryError, full, raise_all
 from lowwater.gsql import nodes as syntax
 from lowwater.plan.context import Context, Value
 from lowwater.plan.text import Text
@@ -76,6 +76,8 @@ def declare(blocks: Iterable[Declared], builtin: Mapping[str, Protocol] = BUILTI
             protocols[name] = _protocol(named[name], _fields(name, named, builtin, ()), base)
         except QueryError as error:
             errors.append(error)
+            if full(errors):
+                break
     raise_all(errors)
     return protocols
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from lowwater import config, limits
 from lowwater.catalog import expr as ex, functions, native
 from lowwater.catalog.protocols import LOG_KINDS, READY
-from lowwater.errors import QueryError, nearest, raise_all, sort_errors
+from lowwater.errors import QueryError, full, nearest, raise_all, sort_errors
 from lowwater.gsql import nodes as syntax, parser
 from lowwater.gsql.printer import print_operand
 from lowwater.plan import operators as ops, properties, temporal
@@ -728,8 +728,12 @@ def _bind(statements: Statements, context: Context) -> tuple[dict[str, ops.Node]
             sound = attempt(partial(joins.declare_watch, name, statement, text, context.folders))
         if not sound:
             binder.failed.add(name)
+            if full(errors):
+                break
     order, circles = _order(statements)
     for name in order:
+        if full(errors):
+            break
         statement, text = statements[name]
         if isinstance(statement, syntax.Watchlist) or name in binder.failed:
             continue
