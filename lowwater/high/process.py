@@ -41,6 +41,9 @@ class InProcess:
         """An error here is one of its interval."""
         return False
 
+    def about(self, interval: str) -> InProcess:
+        return self
+
     def tasks(self, what: str) -> TaskMap:
         """Returns what runs tasks on the threads."""
         return partial(each_on_threads, threads=self.threads)

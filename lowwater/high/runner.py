@@ -42,6 +42,9 @@ class Runner(Protocol):
     def broken(self, error: errors.LowwaterError) -> bool:
         """Whether an error is of the runner itself, and so of every interval."""
 
+    def about(self, interval: str) -> Runner:
+        """Returns the runner whose tasks say that they are for an interval of a query set."""
+
     def tasks(self, what: str) -> threads.TaskMap:
         """Returns what runs tasks of an ingest, the low or the high level, or an audit, as `what` says."""
 

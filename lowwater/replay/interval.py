@@ -108,6 +108,7 @@ def run_interval(
     several threads. `ask` as of `replay`; `evaluated` is called where low and high are done.
     Raises LowwaterError if the interval cannot be published. The error is in the ledger then, or waits on this machine
     until the lake can be written."""
+    runner = runner.about(f"{job.query_set} {format_instant(start)}")
     with _attempt(job, start, end, progress, runner, stages[0]) as attempt:
         plan = _plan(attempt, stages, ask)
         if plan.published:

@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import suppress
+from copy import copy
 from uuid import uuid4
 
 from pyspark.errors import PySparkException
@@ -27,6 +28,7 @@ class OnSpark:
 
     name = "spark"
     again = True
+    interval = ""
 
     def __init__(self, sessions: Sessions, memory: int = 0) -> None:
         self._sessions = sessions
@@ -39,9 +41,15 @@ class OnSpark:
     def broken(self, error: errors.LowwaterError) -> bool:
         return self._sessions.broken(error)
 
+    def about(self, interval: str) -> OnSpark:
+        one = copy(self)
+        one.interval = interval
+        return one
+
     def tasks(self, what: str) -> SparkTasks:
         """Returns what runs tasks in workers; Spark's pages show what they are."""
-        return SparkTasks(lambda: self._sessions.spark, what, self.far)
+        about = f"{what} of {self.interval}" if self.interval else what
+        return SparkTasks(lambda: self._sessions.spark, what, self.far, self._sessions.say, about)
 
     def promises(self, feeds: Mapping[runner.Source, streams.StoredStream]) -> Generator[runner.Promises]:
         """Yields what a stream over the files reads."""

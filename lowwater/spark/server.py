@@ -45,6 +45,11 @@ appender.console.name = console
 appender.console.target = SYSTEM_ERR
 appender.console.layout.type = PatternLayout
 appender.console.layout.pattern = %d{{HH:mm:ss}} %p %c{{1}}: %m%n
+# They say which tasks and executors were lost, and why.
+logger.tasks.name = org.apache.spark.scheduler.TaskSetManager
+logger.tasks.level = warn
+logger.executors.name = org.apache.spark.scheduler.TaskSchedulerImpl
+logger.executors.level = warn
 """
 
 
@@ -101,6 +106,34 @@ def options(master: str, app: str, home: Path, port: int, memory: str, level: st
 PORTS = range(20_000, 32_000)
 """Where servers of our own listen. The system gives connections ports above these: one of those could be taken before a
 server that is told of it has started."""
+
+
+_LOST = re.compile(
+    r"^[\d:]+ (?:WARN|ERROR) \w+: Lost (?:"
+    r"executor (?P<executor>\S+) on (?P<machine>\S+): (?P<end>.*)"
+    r"|task (?P<task>\d+)\.(?P<tried>\d+) in stage (?P<stage>\d+)\S* \(TID \d+\) "
+    r"\((?P<host>\S+) executor (?P<on>\S+)\): (?P<why>.*))"
+)
+_CLASS = re.compile(r"^(?:[\w$]+\.)+[\w$]+: ")
+
+
+def lost_in(line: str) -> str:
+    """What a line of a server's output says of a lost executor or a failed try of a task; empty if it says nothing.
+
+    Example:
+        >>> lost_in("09:30:01 ERROR TaskSchedulerImpl: Lost executor 2 on 10.0.0.3: Command exited with code 137")
+        'Spark: executor 2 on 10.0.0.3 was lost: Command exited with code 137'
+    """
+    found = _LOST.match(line.rstrip())
+    if found is None or (found["why"] or "").startswith("TaskKilled"):  # ended on purpose
+        return ""
+    if found["executor"]:
+        return f"Spark: executor {found['executor']} on {found['machine']} was lost: {found['end'][:200]}"
+    why = _CLASS.sub("", found["why"])[:200]
+    return (
+        f"Spark: try {int(found['tried']) + 1} of task {found['task']} of stage {found['stage']} ended without a "
+        f"result on {found['host']}, executor {found['on']}: {why}"
+    )
 
 
 def free_port() -> int:

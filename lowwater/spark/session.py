@@ -13,8 +13,9 @@ import warnings
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, suppress
-from threading import Lock
-from typing import Any
+from pathlib import Path
+from threading import Lock, Thread
+from typing import IO, Any
 from urllib.parse import quote, urlsplit
 from weakref import WeakKeyDictionary, WeakSet
 
@@ -25,7 +26,7 @@ from pyspark.sql.connect.shell.progress import ProgressHandler, StageInfo
 
 from lowwater import caches, errors, processes
 from lowwater.spark import tasks
-from lowwater.spark.server import TOKEN, free_port
+from lowwater.spark.server import TOKEN, free_port, lost_in
 from lowwater.storage import failures
 
 _HOME = "lowwater-client-"
@@ -64,8 +65,11 @@ def sent(address: str) -> str:
     return f"{place}/;" + ";".join(f"{name}={value}" for name, value in parameters.items())
 
 
-def build_session(app: str = "lowwater", master: str = "local[*]") -> SparkSession:
-    """Connects to the server at an address `sc://...`; else starts one on a master of Spark, under this name.
+def build_session(
+    app: str = "lowwater", master: str = "local[*]", say: Callable[[str], None] = lambda _: None
+) -> SparkSession:
+    """Connects to the server at an address `sc://...`; else starts one on a master of Spark, under this name, and says
+    which executors and tries of tasks it has lost, when it does.
 
     Raises:
         SparkError: it does not start, with the last lines of its output.
@@ -73,7 +77,7 @@ def build_session(app: str = "lowwater", master: str = "local[*]") -> SparkSessi
     """
     if master.startswith("sc://"):
         return _connected(master, f"the Spark at {master.partition('/;')[0]}")  # the rest may have a token
-    address = started(app, master)
+    address = started(app, master, say)
     try:
         session = _connected(address, f"the command's own Spark on {master}")
     except Exception:
@@ -89,18 +93,20 @@ _own: WeakKeyDictionary[SparkSession, Callable[[], None]] = WeakKeyDictionary()
 """Session with a server of this process -> what ends the server; it may be called again."""
 
 
-def started(app: str, master: str) -> str:
-    """Starts a server that ends with this process, its output in a file; returns its address."""
+def started(app: str, master: str, say: Callable[[str], None] = lambda _: None) -> str:
+    """Starts a server that ends with this process, its output in a file; returns its address. What it says of lost
+    executors and tasks is said as soon as it does."""
     home, token, port = caches.make_folder(_HOME), secrets.token_urlsafe(24), free_port()
     command = processes.python("-m", "lowwater.spark.server", "--attached")
     log = home / "spark.log"
-    with log.open("w") as sink:
-        server = subprocess.Popen(
-            [*command, "--app", app, "--master", master, "--port", str(port)], stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE, stderr=sink, env={**os.environ, TOKEN: token}, start_new_session=True,
-        )  # fmt: skip
-    held, said = server.stdin, server.stdout
-    assert held is not None and said is not None
+    server = subprocess.Popen(
+        [*command, "--app", app, "--master", master, "--port", str(port)], stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, TOKEN: token}, start_new_session=True,
+    )  # fmt: skip
+    held, said, output = server.stdin, server.stdout, server.stderr
+    assert held is not None and said is not None and output is not None
+    reader = Thread(target=_follow, args=(output, log, say), name="lowwater-spark-log", daemon=True)
+    reader.start()
 
     address = f"sc://localhost:{port}/;token={token}"
 
@@ -115,16 +121,27 @@ def started(app: str, master: str) -> str:
             server.kill()
             server.wait()
         said.close()
+        reader.join(_ENDS)  # its workers may hold the other end a little longer
         caches.remove_folder(home)
 
     if not said.readline():
         server.wait()
+        reader.join(_ENDS)
         tail = "\n".join(log.read_text(errors="replace").splitlines()[-12:])
         end()
         raise errors.SparkError(f"Spark did not start: {tail}", "`lowwater doctor` looks for the cause")
     atexit.register(end)
     _servers[address] = end
     return address
+
+
+def _follow(output: IO[bytes], log: Path, say: Callable[[str], None]) -> None:
+    """Writes the output of a server into a file, and says what it lost."""
+    with output, log.open("wb", buffering=0) as sink:
+        for line in output:
+            sink.write(line)
+            if text := lost_in(line.decode(errors="replace")):
+                say(text)
 
 
 class _Done(ProgressHandler):
@@ -152,26 +169,33 @@ def _connected(address: str, shown: str) -> SparkSession:
     warnings.filterwarnings("ignore", r"\[RETRIES_EXCEEDED\]")  # the error that follows says it
     tasks.name(session, shown)
     handler = _Done()
-    session.registerProgressHandler(handler)
+    tasks.watch(session, handler)
     failures.sign("spark", lambda: dict(handler.tasks))
     atexit.register(_left, session)
     return session
 
 
 def _left(session: SparkSession) -> None:
-    if tasks.lost(session):  # it would be asked for half a minute, by Spark's client at its end too
-        session.client.close()
-        return
-    with suppress(Exception):  # its server may have ended before
-        session.stop()
+    for each in (*tasks.clones(session), session):
+        if tasks.lost(session):  # it would be asked for half a minute, by Spark's client at its end too
+            each.client.close()
+            continue
+        with suppress(Exception):  # its server may have ended before
+            each.stop()
 
 
 class Sessions:
     """The Spark session of a command (`build_session`), which is started in advance or when it is needed; `stage` says
-    how long the command waits for it."""
+    how long the command waits for it, `say` what was lost on the way."""
 
-    def __init__(self, app: str, master: str, stage: Callable[[str], AbstractContextManager[Any]]) -> None:
-        self.master = master
+    def __init__(
+        self,
+        app: str,
+        master: str,
+        stage: Callable[[str], AbstractContextManager[Any]],
+        say: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self.master, self.say = master, say
         self._app, self._stage = app, stage
         self._building: Future[SparkSession] | None = None
         self._built: SparkSession | None = None
@@ -182,7 +206,7 @@ class Sessions:
         """Starts the session in the background; `spark` raises its errors."""
         if self._building is None:
             pool = ThreadPoolExecutor(1, thread_name_prefix="lowwater-session")
-            self._building = pool.submit(build_session, self._app, self.master)
+            self._building = pool.submit(build_session, self._app, self.master, self.say)
             pool.shutdown(wait=False)
 
     def broken(self, error: errors.LowwaterError) -> bool:

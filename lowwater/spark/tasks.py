@@ -6,7 +6,8 @@ import re
 import socket
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from threading import Lock
 from typing import Any
 from uuid import uuid4
 from weakref import WeakKeyDictionary, WeakSet
@@ -16,9 +17,14 @@ from pyspark import TaskContext
 from pyspark.errors import PySparkException
 from pyspark.serializers import CPickleSerializer
 from pyspark.sql import SparkSession
+from pyspark.sql.connect.shell.progress import ProgressHandler
 
 from lowwater.cluster import TaskRun
 from lowwater.errors import AwayError, LowwaterError
+
+IDLE = 600.0
+"""Seconds after which a clone that nobody uses is not used again: a server forgets sessions after an hour."""
+_CLONING = Lock()
 
 AGAIN = "start it again, then run the command again: what is published stays, and all else is made anew"
 """What to do where a server is gone."""
@@ -46,6 +52,8 @@ MEMORY = (
 )
 _places: WeakKeyDictionary[SparkSession, str] = WeakKeyDictionary()
 _lost: WeakSet[SparkSession] = WeakSet()
+_handlers: WeakKeyDictionary[SparkSession, ProgressHandler] = WeakKeyDictionary()
+_clones: WeakKeyDictionary[SparkSession, _Clones] = WeakKeyDictionary()
 
 
 def name(session: SparkSession, place: str) -> None:
@@ -66,6 +74,53 @@ def asked_in_vain(session: SparkSession) -> bool:
         except PySparkException as error:
             translate("", error, session)
     return lost(session)
+
+
+def watch(session: SparkSession, handler: ProgressHandler) -> None:
+    """Lets a handler see the progress of what runs in a session, and in its clones."""
+    _handlers[session] = handler
+    session.registerProgressHandler(handler)
+
+
+class _Clones:
+    """The clones of a session: each is used by one thread at a time, since what is set of a session, such as what its
+    jobs are called, is of all threads that use it."""
+
+    def __init__(self) -> None:
+        self.turn, self.all, self.free = Lock(), list[SparkSession](), list[tuple[SparkSession, float]]()
+
+
+def clones(session: SparkSession) -> list[SparkSession]:
+    """Returns what was cloned of a session."""
+    return list(_clones[session].all) if session in _clones else []
+
+
+@contextmanager
+def cloned(session: SparkSession) -> Iterator[SparkSession]:
+    """Yields a clone of a session that no other thread uses meanwhile."""
+    with _CLONING:
+        mine = _clones.setdefault(session, _Clones())
+    clone = None
+    with mine.turn:
+        while mine.free and clone is None:
+            clone, since = mine.free.pop()
+            if time.monotonic() - since > IDLE:
+                mine.all.remove(clone)
+                clone.client.close()
+                clone = None
+    if clone is None:
+        made: Any = session  # of Spark Connect, whose interface PySpark's types do not have
+        clone = made.cloneSession()
+        clone.client.set_retry_policies(session.client.get_retry_policies())
+        if session in _handlers:
+            clone.registerProgressHandler(_handlers[session])
+        with mine.turn:
+            mine.all.append(clone)
+    try:
+        yield clone
+    finally:
+        with mine.turn:
+            mine.free.append((clone, time.monotonic()))
 
 
 def translate(what: str, error: PySparkException, session: SparkSession) -> LowwaterError:
@@ -108,23 +163,32 @@ class SparkTasks:
 
     Args:
         session: asked for once there are tasks.
-        what: what the tasks do, as Spark's pages show it.
+        what: what the tasks do, as errors say it.
         far: whether workers may be on other machines; then `runs` says where tasks ran.
+        say: told of each task that was tried again.
+        about: what they do and what for, as Spark's pages show it; empty for `what`.
     """
 
-    def __init__(self, session: Callable[[], SparkSession], what: str = "tasks", far: bool = False) -> None:
+    def __init__(
+        self,
+        session: Callable[[], SparkSession],
+        what: str = "tasks",
+        far: bool = False,
+        say: Callable[[str], None] = lambda _: None,
+        about: str = "",
+    ) -> None:
         self.far = far
-        self._session, self._what = session, what
+        self._session, self._what, self._say, self._about = session, what, say, about or what
         self.runs: list[TaskRun] = []
-        self._used: SparkSession | None = None
+        self._running: dict[str, SparkSession] = {}
         self._given_up = False
 
     def give_up(self) -> None:
         """Ends the tasks that other threads wait for, and lets them begin no others: they raise an error."""
         self._given_up = True
-        if self._used is not None:
+        for tag, spark in list(self._running.items()):
             with suppress(PySparkException):  # it may be gone
-                self._used.interruptAll()
+                spark.interruptTag(tag)
 
     def __call__(self, function: Callable[[Any], Any], arguments: Iterable[Any]) -> list[Any]:
         """Runs the tasks.
@@ -155,23 +219,43 @@ class SparkTasks:
                     made = _SERIALIZER.dumps(_guarded(function, arguments[number]))
                     yield pa.record_batch([pa.array([number]), pa.array([made], pa.binary())], ["task", "outcome"])
 
-        tag, spark, count = uuid4().hex, self._session(), len(order)
-        self._used = spark
+        tag, session, count = uuid4().hex, self._session(), len(order)
         if self._given_up:
             raise LowwaterError(f"{self._what}: was interrupted", "run the command again")
-        spark.addTag(tag)
+        outcomes: dict[int, Any] = {}
         try:
-            spark.conf.set(_DESCRIPTION, f"lowwater {self._what}: {count} task{'s' if count > 1 else ''}")
-            rows = spark.range(0, count, 1, count).mapInArrow(evaluated, _RESULT).toArrow()
+            with cloned(session) as spark, self._tagged(spark, tag):
+                spark.conf.set(_DESCRIPTION, f"lowwater {self._about}: {count} task{'s' if count > 1 else ''}")
+                # In order, as they end: who waits is told of a task that was tried again.
+                for row in spark.range(0, count, 1, count).mapInArrow(evaluated, _RESULT).toLocalIterator():
+                    outcomes[row.task] = outcome = _SERIALIZER.loads(row.outcome)
+                    self._tell(arguments[row.task], *outcome)
         except PySparkException as error:
-            raise translate(self._what, error, spark) from error
+            raise translate(self._what, error, session) from error
+        return [outcomes[number] for number in range(count)]
+
+    @contextmanager
+    def _tagged(self, spark: SparkSession, tag: str) -> Iterator[None]:
+        """Runs something of a session under a tag, by which it is ended where this thread leaves."""
+        spark.addTag(tag)
+        self._running[tag] = spark
+        try:
+            yield
+        except PySparkException:
+            raise
         except BaseException:  # a server goes on with the tasks of a client that has left
             with suppress(PySparkException):  # it may be gone
                 spark.interruptTag(tag)
             raise
         finally:
+            del self._running[tag]
             spark.removeTag(tag)
-        return [_SERIALIZER.loads(made) for made in rows.sort_by("task")["outcome"].to_pylist()]
+
+    def _tell(self, task: Any, outcome: Any, host: str, tries: int, seconds: float) -> None:
+        if tries > 1:
+            label = getattr(task, "label", "")
+            named = f"task {label} of {self._about}" if label else f"a task of {self._about}"
+            self._say(f"Spark: {named} was tried again: its try {tries} ended on {host} after {seconds:.1f} s")
 
 
 def _guarded(function: Callable[[Any], Any], argument: Any) -> tuple[Any, str, int, float]:

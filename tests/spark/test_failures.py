@@ -10,8 +10,31 @@ from pyspark.errors import PySparkException
 from pyspark.errors.exceptions.connect import SparkConnectGrpcException
 
 from lowwater.errors import AwayError
+from lowwater.spark.server import lost_in
 from lowwater.spark.session import _left
 from lowwater.spark.tasks import AGAIN, MEMORY, WORKERS, SparkTasks, lost, name, translate
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (
+            "09:30:01 WARN TaskSetManager: Lost task 3.0 in stage 12.0 (TID 44) (10.0.0.3 executor 2): "
+            "org.apache.spark.SparkException: Python worker exited unexpectedly (crashed).",
+            "Spark: try 1 of task 3 of stage 12 ended without a result on 10.0.0.3, executor 2: Python worker exited "
+            "unexpectedly (crashed).",
+        ),
+        (
+            "09:30:01 ERROR TaskSchedulerImpl: Lost executor 2 on 10.0.0.3: worker lost: Not receiving heartbeat",
+            "Spark: executor 2 on 10.0.0.3 was lost: worker lost: Not receiving heartbeat",
+        ),
+        ("09:30:01 WARN TaskSetManager: Lost task 0.0 in stage 1.0 (TID 1) (h executor 1): TaskKilled (cancelled)", ""),
+        ("09:30:01 WARN TaskSetManager: Stage 1 contains a task of very large size", ""),
+        ("\tat org.apache.spark.scheduler.Task.run(Task.scala:147)", ""),
+    ],
+)
+def test_what_a_server_lost_is_said_in_a_line(line: str, said: str) -> None:
+    assert lost_in(line + "\n") == said
 
 
 class Named:
@@ -98,9 +121,8 @@ class Gone:
     def __init__(self) -> None:
         self.tags: set[str] = set()
         self.addTag, self.removeTag = self.tags.add, self.tags.remove
-        self.conf = self
 
-    def set(self, *_: str) -> None:
+    def cloneSession(self) -> None:
         raise PySparkException("[NO_ACTIVE_SESSION] No active Spark session found.")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import socket
 import subprocess
@@ -19,13 +20,14 @@ from typing import TYPE_CHECKING
 import psutil
 import pyarrow as pa
 import pytest
+from pyspark import TaskContext
 from pyspark.sql.connect.client.retries import DefaultPolicy
 
 from lowwater.errors import LowwaterError
 from lowwater.replay.progress import Progress
 from lowwater.spark import server
 from lowwater.spark.session import Sessions, build_session
-from lowwater.spark.tasks import AGAIN, SparkTasks
+from lowwater.spark.tasks import AGAIN, SparkTasks, clones
 from tests.docs.book import blocks
 from tests.replay.support import ROOT
 
@@ -225,9 +227,64 @@ def test_a_task_whose_worker_dies_runs_again(spark: SparkSession, tmp_path: Path
             os.kill(os.getpid(), 9)
         return number
 
-    tasks = SparkTasks(lambda: spark, far=True)
+    said = list[str]()
+    tasks = SparkTasks(lambda: spark, "low of flows", True, said.append)
     assert tasks(once, range(2)) == [0, 1]
     assert max(run.tries for run in tasks.runs) > 1
+    assert said and all(
+        re.fullmatch(r"Spark: a task of low of flows was tried again: its try \d .*", each) for each in said
+    )
+
+
+@pytest.mark.spark
+def test_the_jobs_of_two_threads_have_their_own_descriptions(
+    spark: SparkSession, spark_address: str, tmp_path: Path
+) -> None:
+    """Both are set before either job begins, and both jobs run at the same time."""
+    names = ["low of flows 2026-01-01T00:00:00Z", "low of dns 2026-01-01T01:00:00Z"]
+    both, seen = threading.Barrier(len(names)), dict[str, str]()
+
+    def described(_: int) -> str:
+        context = TaskContext.get()
+        return str(context and context.getLocalProperty("spark.job.description"))
+
+    def run(what: str) -> None:
+        def session() -> SparkSession:
+            both.wait()
+            return spark
+
+        for _ in range(5):
+            (seen[what],) = SparkTasks(session, what)(described, [0])
+            assert seen[what] == f"lowwater {what}: 1 task"
+
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(run, names))
+    assert len(clones(spark)) <= len(names) + 1
+
+
+@pytest.mark.nightly
+@pytest.mark.spark
+@pytest.mark.slow
+def test_an_executor_that_is_killed_is_said_when_it_happens(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With what ended it, before its task has been tried again."""
+    monkeypatch.setenv("LOWWATER_SPARK_SECRET", "of this test")
+    said = list[str]()
+    session = build_session("one", "local-cluster[1,1,1024]", said.append)
+
+    def kills(number: int) -> int:
+        context = TaskContext.get()
+        if context is not None and context.attemptNumber() == 0:
+            process = psutil.Process()
+            while process.name() != "java":
+                process = process.parent() or process
+            process.kill()
+        return number
+
+    assert SparkTasks(lambda: session, "low", True, said.append)(kills, [7]) == [7]
+    lost, failed, again = said
+    assert lost == "Spark: executor 0 on 127.0.0.1 was lost: Command exited with code 137"
+    assert failed.startswith("Spark: try 1 of task 0 of stage 0 ended without a result on 127.0.0.1, executor 0: ")
+    assert again.startswith("Spark: a task of low was tried again: its try 2 ended on ")
 
 
 @pytest.mark.nightly

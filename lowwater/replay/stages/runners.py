@@ -48,7 +48,7 @@ def runner_of(app: str, config: Config, progress: Progress, given: str | None = 
     from lowwater.spark.runner import OnSpark
     from lowwater.spark.session import Sessions
 
-    return OnSpark(Sessions(app, master, progress.stage), config.replay.bytes)
+    return OnSpark(Sessions(app, master, progress.stage, progress.say), config.replay.bytes)
 
 
 def ingest_tasks(config: Config, progress: Progress, given: str | None = None) -> TaskMap:
