@@ -101,8 +101,12 @@ def create(
         return RedirectResponse("index.html", headers=HEADERS)
 
     @app.api_route("/assets/{name:path}", methods=METHODS)
-    def asset(name: str) -> Response:
-        return file_response(HERE / "assets", name, HEADERS)
+    async def asset(name: str) -> Response:
+        # Small files, answered here: the threads of the server may all be at work on pages.
+        path = inside(HERE / "assets", name)
+        if path is None:
+            return HTMLResponse(_plain("There is no such file."), 404, HEADERS)
+        return Response(path.read_bytes(), media_type=mimetypes.guess_type(path.name)[0], headers=HEADERS)
 
     @app.api_route("/docs/{name:path}", methods=METHODS)
     def docs(name: str, sees: Any = permission) -> Response:

@@ -9,6 +9,7 @@ import asyncio
 from typing import Any
 
 import h11
+from uvicorn import Config
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 PATIENCE = 20.0
@@ -17,12 +18,27 @@ MOST = 100
 """Connections above which a new one ends the one that has made the server wait longest."""
 
 
+class Requests(h11.Connection):
+    """What a client sends, without bodies in chunks: of chunks of a byte, a megabyte is seconds of the event loop, in
+    which nobody else is answered. Browsers send forms as a whole, and say how long they are."""
+
+    def next_event(self) -> Any:
+        event = super().next_event()
+        if isinstance(event, h11.Request) and any(name == b"transfer-encoding" for name, _ in event.headers):
+            raise h11.RemoteProtocolError("a body in chunks")
+        return event
+
+
 class Connection(H11Protocol):
     """A connection with an end: uvicorn waits for ever for a request that has begun, and counts such connections."""
 
     since = 0.0
     """When the server began to wait, seconds of the loop."""
     _end: asyncio.TimerHandle | None = None
+
+    def __init__(self, config: Config, *others: Any, **named: Any) -> None:
+        super().__init__(config, *others, **named)
+        self.conn = Requests(h11.SERVER, config.h11_max_incomplete_event_size or 0)
 
     @property
     def waits(self) -> bool:

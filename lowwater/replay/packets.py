@@ -824,7 +824,13 @@ class FoundPackets:
     admitted: dict[tuple[str, str], list[NDArray[np.int64]]] = field(default_factory=dict)
 
 
-def find_packets(lake: Lake, config: Config, wanted: RowPackets, shown: int = 100) -> FoundPackets:
+def find_packets(
+    lake: Lake,
+    config: Config,
+    wanted: RowPackets,
+    shown: int = 100,
+    watch: Callable[[int], None] = lambda files: None,  # called for each block; what it raises ends the work
+) -> FoundPackets:
     """Reads the packets that a row counted: those that its conditions select and that are not late (T2).
     Raises LakeError if a link drops copies or sheds load, or the lake cannot be read."""
     result, files = FoundPackets(), PacketFiles.of(lake)
@@ -832,7 +838,7 @@ def find_packets(lake: Lake, config: Config, wanted: RowPackets, shown: int = 10
         captures = read_captures(lake, condition.source.links)
         earlier = {place: pa.array(np.concatenate(found)) for place, found in result.admitted.items()}
         for link in condition.source.links:
-            _find_link(files, config, link, captures[link], condition, wanted, shown, result, earlier)
+            _find_link(files, config, link, captures[link], condition, wanted, shown, result, earlier, watch)
     return result
 
 
@@ -846,6 +852,7 @@ def _find_link(
     shown: int,
     result: FoundPackets,
     earlier: Mapping[tuple[str, str], pa.Array],  # positions that other conditions found: a packet counts once
+    watch: Callable[[int], None],
 ) -> None:
     settings = config.link(link)
     if settings.shed is not None or settings.duplicates != "keep":
@@ -858,6 +865,7 @@ def _find_link(
     for batch in read.batches(
         [name for name in columns if name not in ("arrival", "timestamp", "position", "capture")]
     ):
+        watch(0)
         stamps, arrivals = (batch.column(name).to_numpy() for name in ("timestamp", "arrival"))
         late = is_late(arrivals, stamps, skews.of(batch))
         rows = batch.filter(pa.array(~late & (stamps >= wanted.start) & (stamps < wanted.end)))

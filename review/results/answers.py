@@ -7,11 +7,13 @@ one person and in all; a further one is refused at once.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import threading
 import time
-from collections import Counter, OrderedDict, deque
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Hashable
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import partial
 from math import inf
@@ -35,10 +37,13 @@ WAITING, WAITING_OF_ONE = 48, 12
 """Most answers that are worked on or wait, in all and of one person. A page asks for three."""
 OWN_SITE = ("", "same-origin", "none")
 """Values of `Sec-Fetch-Site` of requests that no other site has made."""
+OTHER_SITE = "Another site asked for this page, so nothing was computed. Open it from the pages."
 PERSON = "lowwater_person"
 """Key of the scope of a request: who is logged in."""
 KEPT = 64
 """Answers that are kept."""
+LOOK = 0.5
+"""Seconds between two looks whether a reader has left."""
 FORGOTTEN = 120.0
 """Seconds after which work ends for which nobody has asked again."""
 
@@ -52,7 +57,7 @@ class _AbandonedError(Exception):
 
 
 class TaskQueue:
-    """Works on tasks in their order, a few at a time; refuses a task where too many wait.
+    """Works on tasks, a few at a time; refuses a task where too many wait. People take turns, each in their order.
 
     Args:
         at_once: most tasks at a time.
@@ -61,8 +66,10 @@ class TaskQueue:
     def __init__(self, at_once: int) -> None:
         self._lock = threading.Lock()
         self._at_once, self._threads = at_once, 0
-        self._tasks: deque[tuple[Hashable, Callable[[], None]]] = deque()
+        self._tasks: list[tuple[Hashable, Callable[[], None]]] = []
         self._of: Counter[Hashable] = Counter()
+        self._served: dict[Hashable, int] = {}  # who has tasks here -> the number of the turn that was theirs
+        self._turn = 0
 
     def put(self, who: Hashable, task: Callable[[], None]) -> bool:
         """Takes a task of somebody; returns whether it is begun at once, else it waits for others.
@@ -72,6 +79,7 @@ class TaskQueue:
                 raise BusyError("the server works on other answers, and this one was not begun", "ask again later")
             self._of[who] += 1
             self._tasks.append((who, task))
+            self._served.setdefault(who, 0)
             if self._threads == self._at_once:
                 return False
             self._threads += 1
@@ -84,7 +92,10 @@ class TaskQueue:
                 if not self._tasks:
                     self._threads -= 1
                     return
-                who, task = self._tasks.popleft()
+                who, task = min(self._tasks, key=lambda each: self._served[each[0]])
+                self._tasks.remove((who, task))
+                self._turn += 1
+                self._served[who] = self._turn
             try:
                 task()
             except Exception:
@@ -92,10 +103,11 @@ class TaskQueue:
             finally:
                 with self._lock:
                     self._of[who] -= 1
-                    self._of += Counter()  # without those who have nothing here
+                    if not self._of[who]:
+                        del self._of[who], self._served[who]
 
 
-_LARGE, _SMALL = TaskQueue(AT_WORK), TaskQueue(AT_WORK_SMALL)
+_LARGE, _SMALL, _FILES = TaskQueue(AT_WORK), TaskQueue(AT_WORK_SMALL), TaskQueue(AT_WORK)
 """The queues of the process: pages of all lakes and of all kinds share them."""
 
 
@@ -190,6 +202,53 @@ class Answers:
             answer.done.set()
             if files > MUCH:  # in an Airflow, whose objects are many, it takes a third of a second
                 give_back()
+
+
+async def computed(
+    request: Any, make: Callable[[Callable[[int], None]], Any], refuse: Callable[[str, int], Any]
+) -> Any:
+    """Returns a response that is computed behind others and kept by nobody: a file, packets, a comparison.
+
+    No thread of the server waits for it, and the work ends where the reader leaves.
+
+    Args:
+        make: makes the response; it calls the function that it gets now and then, which raises where nobody waits.
+        refuse: makes the response of a text and a status.
+    """
+    if not asked_by_person(request):
+        return refuse(OTHER_SITE, 403)
+    answer, left = Future[Any](), threading.Event()
+
+    def watch(_: int) -> None:
+        if left.is_set() or not threading.main_thread().is_alive():
+            raise _AbandonedError
+
+    def task() -> None:
+        try:
+            watch(0)
+            answer.set_result(make(watch))
+        except _AbandonedError:
+            answer.cancel()
+        except Exception as error:
+            answer.set_exception(error)
+            raise
+
+    try:
+        _FILES.put(person(request), task)
+    except BusyError as error:
+        return refuse(str(error), 503)
+    gone = asyncio.create_task(_gone(request))
+    try:
+        await asyncio.wait({made := asyncio.wrap_future(answer), gone}, return_when=asyncio.FIRST_COMPLETED)
+        return made.result() if made.done() else refuse("Nobody reads this answer.", 503)
+    finally:
+        left.set()
+        gone.cancel()
+
+
+async def _gone(request: Any) -> None:
+    while not await request.is_disconnected():
+        await asyncio.sleep(LOOK)
 
 
 def wait_for(number: int, *answers: Answer) -> None:

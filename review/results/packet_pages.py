@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 from urllib.parse import urlencode
 
@@ -32,6 +33,7 @@ from lowwater.replay.packets import (
 
 from ..ledgers import Ledgers
 from ..pages import fill_template
+from .answers import computed
 from .pages import METHODS, Chosen, Shown, answer_of, pieces
 
 LONGEST_ROW = 16_384
@@ -43,24 +45,31 @@ MOST_EXPORTED = 1_000_000
 def add_packets(router: APIRouter, ledgers: Ledgers, permission: Any, page: Shown, headers: dict[str, str]) -> None:
     """Adds the routes of packets. `permission`: FastAPI dependency that returns the query sets that a user may see."""
 
-    def answer(
-        set_name: str, query: str, request: Request, sees: Any, make: Callable[[Chosen, dict[str, Any]], Response]
-    ) -> Response:
+    async def answer(
+        set_name: str,
+        query: str,
+        request: Request,
+        sees: Any,
+        make: Callable[[Chosen, dict[str, Any], Callable[[int], None]], Response],
+    ) -> Any:
         row = _row(request.query_params.get("row", ""))
         unnamed = "The address names no row: give its columns and values as JSON, `row={...}`."
 
-        def made(chosen: Chosen) -> Response:
-            return page(unnamed, 400) if row is None else make(chosen, row)
+        def made(watch: Callable[[int], None]) -> Response:
+            def found(chosen: Chosen) -> Response:
+                return page(unnamed, 400) if row is None else make(chosen, row, watch)
 
-        return answer_of(ledgers, sees, (set_name, query), page, made)
+            return answer_of(ledgers, sees, (set_name, query), page, found)
+
+        return await computed(request, made, page)
 
     @router.api_route("/results/{set_name}/{query}/packets", methods=METHODS)
-    def packets(set_name: str, query: str, request: Request, sees: Any = permission) -> Response:
-        return answer(set_name, query, request, sees, lambda chosen, row: page(_page(chosen, row), 200))
+    async def packets(set_name: str, query: str, request: Request, sees: Any = permission) -> Any:
+        return await answer(set_name, query, request, sees, lambda *parts: page(_page(*parts), 200))
 
     @router.api_route("/results/{set_name}/{query}/packets.pcapng", methods=METHODS)
-    def download(set_name: str, query: str, request: Request, sees: Any = permission) -> Response:
-        return answer(set_name, query, request, sees, lambda chosen, row: _download(chosen, row, page, headers))
+    async def download(set_name: str, query: str, request: Request, sees: Any = permission) -> Any:
+        return await answer(set_name, query, request, sees, partial(_download, page=page, headers=headers))
 
 
 def _row(text: str) -> dict[str, Any] | None:
@@ -75,19 +84,19 @@ def _row(text: str) -> dict[str, Any] | None:
     return row if isinstance(row, dict) and all(isinstance(value, scalar) for value in row.values()) else None
 
 
-def _page(chosen: Chosen, row: dict[str, Any]) -> str:
+def _page(chosen: Chosen, row: dict[str, Any], watch: Callable[[int], None]) -> str:
     values: dict[str, Any] = {"name": chosen.job.query_set, "query": chosen.query.name, "row": row, "refused": ""}
     try:
         wanted = row_packets(chosen.query, row)
-        values |= _found(chosen, wanted)
+        values |= _found(chosen, wanted, watch)
         values["download"] = f"packets.pcapng?{urlencode({'row': json.dumps(row)})}"
     except LowwaterError as error:
         values["refused"] = str(error)
     return fill_template(chosen.snapshot, "packets.html", "Results", "../../../", values, True)
 
 
-def _found(chosen: Chosen, wanted: RowPackets) -> dict[str, Any]:
-    packets = find_packets(chosen.snapshot.lake, chosen.snapshot.config, wanted)
+def _found(chosen: Chosen, wanted: RowPackets, watch: Callable[[int], None]) -> dict[str, Any]:
+    packets = find_packets(chosen.snapshot.lake, chosen.snapshot.config, wanted, watch=watch)
     return {
         "found": packets,
         "packets": [_decoded(packet) for packet in packets.first],
@@ -112,10 +121,12 @@ def _decoded(packet: dict[str, Any]) -> dict[str, Any]:
     return decoded
 
 
-def _download(chosen: Chosen, row: dict[str, Any], page: Shown, headers: dict[str, str]) -> Response:
+def _download(
+    chosen: Chosen, row: dict[str, Any], watch: Callable[[int], None], page: Shown, headers: dict[str, str]
+) -> Response:
     lake, config = chosen.snapshot.lake, chosen.snapshot.config
     wanted = row_packets(chosen.query, row)
-    packets = find_packets(lake, config, wanted, 0)
+    packets = find_packets(lake, config, wanted, 0, watch)
     if not packets.count:
         return page("No packet of the lake is of this row.", 404)
     if packets.count > MOST_EXPORTED:
@@ -127,7 +138,12 @@ def _download(chosen: Chosen, row: dict[str, Any], page: Shown, headers: dict[st
         lake, config, list(packets.links), everything, wanted.start, wanted.end, admitted=packets.admitted
     )
     file = tempfile.TemporaryFile()  # noqa: SIM115 - closed once it is sent
-    write_selection(selection, "pcapng", file.write)
+
+    def write(data: bytes) -> None:
+        watch(0)
+        file.write(data)
+
+    write_selection(selection, "pcapng", write)
     name = f'attachment; filename="{safe_name(chosen.query.name)}-row.pcapng"'
     return StreamingResponse(
         pieces(file), media_type="application/x-pcapng", headers=headers | {"Content-Disposition": name}

@@ -45,7 +45,7 @@ from lowwater.replay.row_files import spreadsheet_rows
 
 from ..ledgers import Ledgers, Snapshot
 from ..pages import fill_template
-from .answers import Answer, Answers, BusyError, asked_by_person, person, wait_for
+from .answers import OTHER_SITE, Answer, Answers, BusyError, asked_by_person, computed, person, wait_for
 from .asked import (
     LONGEST_TITLE,
     ROWS_SHOWN,
@@ -120,13 +120,18 @@ def add_results(router: APIRouter, ledgers: Ledgers, permission: Any, page: Show
     see."""
 
     def answer(
-        set_name: str, query: str, request: Request, sees: Any, make: Callable[[Chosen, ResultTable, Asked], Response]
+        set_name: str,
+        query: str,
+        request: Request,
+        sees: Any,
+        make: Callable[[Chosen, ResultTable, Asked], Response],
+        watch: Callable[[int], None] = lambda files: None,
     ) -> Response:
         if not asked_by_person(request):
-            return page("Another site asked for this page, so nothing was computed. Open it from the pages.", 403)
+            return page(OTHER_SITE, 403)
 
         def made(chosen: Chosen) -> Response:
-            table = result_table(chosen.snapshot.lake, chosen.query.name, _version(request))
+            table = replace(result_table(chosen.snapshot.lake, chosen.query.name, _version(request)), watch=watch)
             many = {name: request.query_params.getlist(name) for name in ("column", "op", "value")}
             return make(chosen, table, parse_asked(table, chosen.query, dict(request.query_params), many))
 
@@ -154,8 +159,11 @@ def add_results(router: APIRouter, ledgers: Ledgers, permission: Any, page: Show
         return answer(set_name, query, request, sees, shown)
 
     @router.api_route("/results/{set_name}/{query}/plot.json", methods=METHODS)
-    def plot(set_name: str, query: str, request: Request, sees: Any = permission) -> Response:
-        return answer(set_name, query, request, sees, lambda *parts: JSONResponse(vega(*parts), headers=headers))
+    async def plot(set_name: str, query: str, request: Request, sees: Any = permission) -> Any:
+        def drawn(chosen: Chosen, table: ResultTable, asked: Asked) -> Response:
+            return JSONResponse(vega(chosen, table, asked), headers=headers)
+
+        return await computed(request, lambda watch: answer(set_name, query, request, sees, drawn, watch), page)
 
     @router.api_route("/results/{set_name}/{query}/plots.json", methods=METHODS)
     def plots(set_name: str, query: str, request: Request, sees: Any = permission) -> Response:
@@ -168,10 +176,11 @@ def add_results(router: APIRouter, ledgers: Ledgers, permission: Any, page: Show
         return answer(set_name, query, request, sees, file)
 
     @router.api_route("/results/{set_name}/{query}/rows.{form}", methods=METHODS)
-    def rows(set_name: str, query: str, form: str, request: Request, sees: Any = permission) -> Response:
+    async def rows(set_name: str, query: str, form: str, request: Request, sees: Any = permission) -> Any:
         if form not in _FORMS:
             return page("There is no such file.", 404)
-        return answer(set_name, query, request, sees, partial(_download, form=form, page=page, headers=headers))
+        made = partial(_download, form=form, page=page, headers=headers)
+        return await computed(request, lambda watch: answer(set_name, query, request, sees, made, watch), page)
 
 
 def _saved(job: Job) -> tuple[tuple[SavedPlot, ...], str]:
@@ -312,8 +321,13 @@ def _download(
         return page(text, 413)
     name = f"{safe_name(chosen.query.name)}-v{table.version}.{form}"
     more = headers | {"Content-Disposition": f'attachment; filename="{name}"'}
-    batches = (batch.drop_columns([LAST]) for batch in table.batches(asked.row_query))
-    file = saved(form, table.columns, batches)
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for batch in table.batches(asked.row_query):
+            table.watch(0)
+            yield batch.drop_columns([LAST])
+
+    file = saved(form, table.columns, batches())
     return StreamingResponse(pieces(file), media_type=_FORMS[form][2], headers=more)
 
 
@@ -361,15 +375,20 @@ def add_diff(router: APIRouter, ledgers: Ledgers, permission: Any, page: Shown, 
     see."""
 
     @router.api_route("/results/{set_name}/{query}/diff", methods=METHODS)
-    def diff(set_name: str, query: str, request: Request, sees: Any = permission) -> Response:
+    async def diff(set_name: str, query: str, request: Request, sees: Any = permission) -> Any:
         given = dict(request.query_params)
-        return answer_of(ledgers, sees, (set_name, query), page, lambda chosen: page(_diff_page(chosen, given), 200))
+
+        def made(watch: Callable[[int], None]) -> Response:
+            shown = partial(_diff_page, given=given, watch=watch)
+            return answer_of(ledgers, sees, (set_name, query), page, lambda chosen: page(shown(chosen), 200))
+
+        return await computed(request, made, page)
 
 
-def _diff_page(chosen: Chosen, given: dict[str, str]) -> str:
+def _diff_page(chosen: Chosen, given: dict[str, str], watch: Callable[[int], None]) -> str:
     lake, query = chosen.snapshot.lake, chosen.query
     versions = sorted(_number_of_version(given.get(name, ""), name) for name in ("before", "after"))
-    before, after = (result_table(lake, query.name, version) for version in versions)
+    before, after = (replace(result_table(lake, query.name, version), watch=watch) for version in versions)
     start, end = instant_of(given.get("from", ""), "from"), instant_of(given.get("to", ""), "to")
     if not start < end <= start + LONGEST_DIFF:
         raise LakeError("the range is empty, or longer than 48 h", "`lowwater diff` compares any range")

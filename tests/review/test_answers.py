@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
+from typing import Any
+from urllib.parse import quote
 
 import pytest
 from lowwater_review import Ledgers
 from lowwater_review.app import create
-from lowwater_review.results import answers
-from lowwater_review.results.answers import WAITING, WAITING_OF_ONE, Answer, Answers, BusyError, wait_for
+from lowwater_review.results import answers, packet_pages, pages
+from lowwater_review.results.answers import WAITING, WAITING_OF_ONE, Answer, Answers, BusyError, TaskQueue, wait_for
 
 from lowwater.errors import LakeError
 from lowwater.lake.results.exploring import ResultTable
-from tests.review.asgi import ask
+from tests.review.asgi import Message, ask, request
 from tests.review.conftest import Results
 
 LOOK = 0.1
@@ -144,3 +149,100 @@ def test_another_site_makes_nothing_be_computed_and_a_link_does(results: Results
         assert ask(app, address, query=query, headers=frame).status == 403, address
         for site in ({"Sec-Fetch-Site": "cross-site", **followed}, {"Sec-Fetch-Site": "same-origin"}, {}):
             assert ask(app, address, query=query, headers=site).status == 200, address
+
+
+def test_people_take_turns() -> None:
+    """Who asks for much waits for who asks for little."""
+    queue, begun, held, order = TaskQueue(1), threading.Event(), threading.Event(), list[str]()
+
+    def hold() -> None:
+        begun.set()
+        held.wait(300)
+
+    queue.put("much", hold)
+    assert begun.wait(300)
+    done = threading.Event()
+    for name in ("much 1", "much 2", "much 3"):
+        queue.put("much", partial(order.append, name))
+    queue.put("little", partial(order.append, "little 1"))
+    queue.put("other", partial(order.append, "other 1"))
+    queue.put("much", done.set)
+    held.set()
+    assert done.wait(300)
+    assert order == ["little 1", "other 1", "much 1", "much 2", "much 3"]
+
+
+DOWNLOADS = ("rows.csv", "rows.parquet", "plot.json", "diff", "packets", "packets.pcapng")
+
+
+@pytest.mark.slow
+def test_downloads_wait_in_one_queue_and_pages_do_not(
+    results: Results, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Forty requests of one person: one is worked on, few wait, the others are refused, and a style sheet is there."""
+    app, goes_on, at_work = create(Ledgers(*results(tmp_path))), threading.Event(), list[int]()
+    running = 0
+
+    def held(*given: object, **named: object) -> None:
+        nonlocal running
+        running += 1
+        at_work.append(running)
+        goes_on.wait(300)
+        running -= 1
+        raise LakeError("a test")
+
+    for module, name in ((pages, "result_table"), (packet_pages, "row_packets")):
+        monkeypatch.setattr(module, name, held)
+
+    async def one(path: str, query: str = HOUR) -> Message:
+        scope, receive, sent, send = request(path, {}, query=query)
+        await app(scope, receive, send)
+        return next(each for each in sent if each["type"] == "http.response.start")
+
+    async def all_of_them() -> Counter[int]:
+        row = f"row={quote('{}')}&before=0&after=1&{HOUR}"
+        asked = [asyncio.create_task(one(f"/results/q/flows/{DOWNLOADS[at % 6]}", row)) for at in range(40)]
+        while sum(each.done() for each in asked) < 40 - WAITING_OF_ONE:
+            await asyncio.sleep(0)
+        assert (await one("/assets/review.css", ""))["status"] == 200
+        assert (await one("/index.html", ""))["status"] == 200
+        assert sum(each.done() for each in asked) == 40 - WAITING_OF_ONE
+        goes_on.set()
+        return Counter(each["status"] for each in await asyncio.gather(*asked))
+
+    statuses = asyncio.run(all_of_them())
+    assert statuses.pop(503) == 40 - WAITING_OF_ONE
+    assert statuses.total() == WAITING_OF_ONE, "each has said that the lake was a test"
+    assert set(at_work) == {1}
+
+
+@pytest.mark.slow
+def test_the_work_on_a_download_ends_where_its_reader_leaves(
+    results: Results, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app, begun, ended = create(Ledgers(*results(tmp_path))), threading.Event(), threading.Event()
+
+    def endless(table: ResultTable, *given: object) -> int:
+        begun.set()
+        try:
+            while True:
+                time.sleep(0.01)
+                table.watch(0)
+        finally:
+            ended.set()
+
+    monkeypatch.setattr(ResultTable, "count", endless)
+    scope, _, _, send = request("/results/q/flows/rows.csv", {}, query=HOUR)
+
+    async def receive() -> Message:
+        return {"type": "http.disconnect"} if begun.is_set() else {"type": "http.request"}
+
+    asyncio.run(app(scope, receive, send))
+    assert ended.wait(300)
+
+
+@pytest.mark.parametrize("path", DOWNLOADS)
+@pytest.mark.slow
+def test_another_site_makes_no_download_be_computed(app: Any, path: str) -> None:
+    answer = ask(app, f"/results/q/flows/{path}", query=HOUR, headers={"Sec-Fetch-Site": "cross-site"})
+    assert answer.status == 403

@@ -8,7 +8,7 @@ import re
 import socket
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 
 import psutil
 import pytest
@@ -109,6 +109,19 @@ def test_two_lengths_hide_no_second_request(open_port: int) -> None:
         answered = talk(open_port, bytes_of(name, "/index.html", "127.0.0.1"))
         (status, _), *more = statuses(answered)
         assert status in (400, 405) and not more, name
+
+
+def test_a_body_in_chunks_is_refused_before_it_comes(open_port: int) -> None:
+    """To read chunks of a byte takes the time of everybody else: 60 such bodies held all others up for 48 s."""
+    head = b"POST /act/run/q HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+    for body in (b"", b"1\r\na\r\n" * 100_000):
+        with socket.create_connection(("127.0.0.1", open_port), timeout=300) as line:
+            line.sendall(head)
+            assert line.recv(1 << 16).startswith(b"HTTP/1.1 400 ")
+            with suppress(OSError):
+                line.sendall(body)
+                assert line.recv(1) == b"", "it is left"
+    is_well(open_port)
 
 
 def count(port: int) -> int:
