@@ -131,6 +131,7 @@ class Thresholds(Section):
         latest: lateness of the latest record, beyond the skew; no limit unless given.
         malformed: records that are unreadable or without a sane time, of the records read (T3).
         failed: records with an expression that failed, of the sane records that an LFTA read (V2).
+        dropped: records that the captures say were lost, of these and the records read (A1).
     """
 
     violating: Limits = Limits(warning=0.01, critical=0.1)
@@ -138,6 +139,7 @@ class Thresholds(Section):
     latest: Spans = Spans()
     malformed: Limits = Limits(warning=0.01, critical=0.1)
     failed: Limits = Limits(warning=0.01, critical=0.1)
+    dropped: Warnings = Warnings(warning=0, critical=1)
 
 
 class LinkThresholds(Section):
@@ -149,6 +151,7 @@ class LinkThresholds(Section):
         latest: over the one of `[thresholds]`.
         malformed: over the one of `[thresholds]`.
         failed: over the one of `[thresholds]`.
+        dropped: over the one of `[thresholds]`.
     """
 
     violating: Limits | None = None
@@ -156,6 +159,7 @@ class LinkThresholds(Section):
     latest: Spans | None = None
     malformed: Limits | None = None
     failed: Limits | None = None
+    dropped: Warnings | None = None
 
 
 class SuiteLimits(Section):
@@ -371,6 +375,8 @@ class Link(Section):
         outside: what records outside of its life are: `missing`, so that the interval that they are charged to is
             incomplete, or `accepted`, since they are left out on purpose (T6).
         gap_tolerance: longest pause between two captures that is no gap, ns (T5).
+        max_drops: largest share of the records of an interval that its captures may say were lost; above it the
+            interval is incomplete until a person accepts it (T6).
         policy: effect of a gap in its coverage on a run (T6).
         delay: by how much its promises come later than they could, ns; for experiments (T2).
         thresholds: limits of an audit for this link.
@@ -407,6 +413,7 @@ class Link(Section):
     until: Instant | None = None
     outside: Literal["missing", "accepted"] = "missing"
     gap_tolerance: Duration = 2 * SECOND
+    max_drops: Share = 0.001
     policy: Annotated[Literal["fail", "wait", "publish"], BeforeValidator(_policy)] = "fail"
     delay: Duration = 0
     thresholds: LinkThresholds = LinkThresholds()

@@ -75,6 +75,9 @@ CHUNK_INTERFACES = 32
 MALFORMED_ROWS = 1 << 22
 """Most malformed rows that are stored for a capture; all are counted."""
 
+DROP_RANGES = 512
+"""Most ranges of time for which a capture tells its drops; further ones are told together with those near them."""
+
 MEDIAN_INTERFACES = 256
 """Interfaces of a capture with a median. A capture with more makes no links of its interfaces, so needs none."""
 

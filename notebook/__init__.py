@@ -401,6 +401,25 @@ class Lake:
         selection = select_records(self._lake, config, link, where, *_range(start, end))
         return Rows(link, selection.schema, None, (), selection.batches)
 
+    def drops(self, link: str) -> pa.Table:
+        """Returns the records that the captures of a link say were lost: between which instants, how many, and who
+        counted them. Different sources tell of the same losses.
+
+        Raises:
+            LakeError: the link has no captures.
+        """
+        self._require(link)
+        captures = read_captures(self._lake, [link])[link]
+        lost = [each for each in captures.lost if each.drops.count]
+        columns = {
+            "path": pa.array([captures[each.at].path for each in lost], pa.string()),
+            "from": pa.array([each.begin for each in lost], INSTANT),
+            "to": pa.array([each.end for each in lost], INSTANT),
+            "records": pa.array([each.drops.count for each in lost], pa.int64()),
+            "source": pa.array([each.drops.source for each in lost], pa.string()),
+        }
+        return pa.table(columns)
+
     def ledger(self, name: str) -> Rows:
         """Returns the rows of a ledger as they are stored, in no order.
 

@@ -13,6 +13,8 @@ from lowwater.documents import stored_object
 from lowwater.instants import format_duration, format_instant
 from lowwater.lake.ledgers.captures import Capture, Captures, malformed_between
 from lowwater.lake.ledgers.coverage import undeclared
+from lowwater.lake.ledgers.drops import counted
+from lowwater.lake.ledgers.missing import drop_words
 from lowwater.lake.ledgers.runs import (
     LinkLateness,
     ReplayRow,
@@ -79,6 +81,7 @@ class LinkFacts:
     late: int  # number of records later than the skew
     malformed: tuple[Mapping[str, Any], ...]  # the first malformed records
     damaged: int  # number of malformed records
+    lost: str = ""  # records that the captures say were lost, in words; empty without
     silent: tuple[Capture, ...] = ()  # captures that cover the interval, and do not declare this interface of the link
 
 
@@ -239,6 +242,7 @@ def _link(snapshot: Snapshot, link: str, start: int, end: int, account: Mapping[
         late.num_rows,
         tuple(malformed),
         broken.num_rows,
+        drop_words(captures, lost) if counted(lost := captures.lost_in(start, end))[0] else "",
         tuple(undeclared(link, captures, settings, start, end)),
     )
 

@@ -61,6 +61,26 @@ class Section:
         head = self.pack("HHIIII", interface, drops, ticks >> 32, ticks & 0xFFFFFFFF, len(frame), len(frame))
         return self.block(2, head + frame)
 
+    def statistics(self, ticks: int, interface: int = 0, **counts: int) -> bytes:
+        """An interface statistics block: `start` and `end` in ticks, and the counters by their names in the draft."""
+        names = ("start", "end", "ifrecv", "ifdrop", "filteraccept", "osdrop", "usrdeliv")
+        pairs = [
+            (
+                code,
+                self.pack("II", counts[name] >> 32, counts[name] & 0xFFFFFFFF)
+                if code < 4
+                else self.pack("Q", counts[name]),
+            )
+            for code, name in enumerate(names, 2)
+            if name in counts
+        ]
+        head = self.pack("III", interface, ticks >> 32, ticks & 0xFFFFFFFF)
+        return self.block(5, head + self.options(pairs))
+
+    def dropping(self, ticks: int, frame: bytes, drops: int, interface: int = 0) -> bytes:
+        """An enhanced packet block that says how many packets were lost before it."""
+        return self.packet(ticks, frame, interface, options=[(1, b"c"), (4, self.pack("Q", drops))])
+
     def simple(self, frame: bytes) -> bytes:
         """A simple packet block, which has no time."""
         return self.block(3, self.pack("I", len(frame)) + frame)

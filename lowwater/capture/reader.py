@@ -30,8 +30,10 @@ from lowwater.capture.formats.sources import (
     open_source,
 )
 from lowwater.capture.headers.packet import Memory
+from lowwater.capture.records.drops import DeclaredDrops, joined
 from lowwater.capture.records.facts import CaptureSummary, Interface, InterfaceSummary, Malformed
 from lowwater.capture.records.stream import (
+    DropsOfRecords,
     Identity,
     MalformedRows,
     RecordSpan,
@@ -279,6 +281,7 @@ class CaptureReader:
         self._unpacked = unpacked
         self.malformed = MalformedRows(header.path)
         self._stream = RecordStream(self._window, scanner, max_jump, self.malformed)
+        self._drops = DropsOfRecords(header.format)
         self._sha256 = sha256
         self._identity = Identity() if identified else None
 
@@ -319,6 +322,7 @@ class CaptureReader:
         """Yields checked records without decoding them. The caller must add the sane ones to the tallies (`count`)."""
         try:
             for span in self._stream:
+                self._drops.add(span, self._stream.judge.tallies)
                 if self._identity is not None:
                     self._identity.add(span, len(self.interfaces))
                 yield span
@@ -345,6 +349,13 @@ class CaptureReader:
         """
         return split_by_interface(span, len(self.interfaces))
 
+    def _drops_of(self, number: int) -> DeclaredDrops:
+        """Returns what the capture says of records that an interface lost."""
+        scanner, told = self.scanner, self._drops.drops(number)
+        if isinstance(scanner, pcapng.PcapngScanner) and scanner.statistics is not None:
+            return joined([told, scanner.statistics.drops(number)])
+        return told
+
     def _finish(self) -> None:
         """Records damage after the last whole record, and computes the summary."""
         stream, packed = self._stream, self._unpacked
@@ -361,7 +372,10 @@ class CaptureReader:
             sha256=self._sha256 or (packed or self._window).sha256(),
             bytes=packed.stored if packed else size,
             format=self.header.format,
-            interfaces=tuple(tally.summary(interface) for interface, tally in summaries),
+            interfaces=tuple(
+                replace(tally.summary(interface), drops=self._drops_of(interface.index))
+                for interface, tally in summaries
+            ),
             record_bytes=stream.judge.record_bytes,
             overhead=self.scanner.overhead,
             ended_cleanly=not (stream.damaged_to_end or rest < size or damage),

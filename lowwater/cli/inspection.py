@@ -20,6 +20,7 @@ from lowwater.capture.content.packet_hashes import CONTENT
 from lowwater.capture.headers.tunnels import NAMES
 from lowwater.capture.reader import digest
 from lowwater.capture.records import sanity
+from lowwater.capture.records.drops import Drops, total
 from lowwater.capture.records.duplicates import DuplicateSpool
 from lowwater.catalog.protocols import CLOCK
 from lowwater.instants import SECOND, format_duration, format_instant
@@ -226,10 +227,42 @@ def _time_lines(facts: inspecting.InterfaceFacts) -> dict[str, str]:
     """The lines of a sheet about damage and times, of captures and of other records."""
     return {
         "malformed": counts_text(facts.malformed.items()),
+        **({"declared lost": _lost_text(lost)} if (lost := _lost(facts)) else {}),
         "first": instant_text(facts.summary.first if facts.summary else None),
         "last": instant_text(facts.summary.last if facts.summary else None),
         "duration": duration_text(facts.duration),
     }
+
+
+def _lost(facts: inspecting.InterfaceFacts) -> list[Drops]:
+    """Returns the records that the capture says were lost."""
+    return [each for each in facts.summary.drops.alone() if each.count] if facts.summary else []
+
+
+def _lost_text(lost: Sequence[Drops]) -> str:
+    parts = [
+        f"{each.count:,}"
+        + (f" from {format_instant(each.start)}" if each.start is not None else "")
+        + (f" to {format_instant(each.end)}" if each.end is not None else "")
+        for each in lost[:_LOST_SHOWN]
+    ]
+    more = f" and {len(lost) - _LOST_SHOWN:,} times more" if len(lost) > _LOST_SHOWN else ""
+    return f"{total(lost):,}: {', '.join(parts)}{more}" if len(lost) > 1 else parts[0]
+
+
+def lost_entry(facts: inspecting.InterfaceFacts) -> dict[str, Any]:
+    """Returns the records that the capture says were lost as JSON."""
+    lost = _lost(facts)
+    ranges = [
+        {
+            "from": instant_twice(each.start),
+            "to": instant_twice(each.end),
+            "records": each.count,
+            "source": each.source,
+        }
+        for each in lost
+    ]
+    return {"records": total(lost), "ranges": ranges}
 
 
 def _late_lines(facts: inspecting.InterfaceFacts, skew: int) -> dict[str, str]:
@@ -254,6 +287,7 @@ def table_document(table: TableFacts) -> dict[str, Any]:
         "max_jump": duration_twice(table.max_jump),
         "records": records.packets,
         "malformed": dict(sorted(records.malformed.items())),
+        "lost": lost_entry(records),
         **{name: instant_twice(getattr(totals, name) if totals else None) for name in _INSTANTS},
         "duration": duration_twice(records.duration),
         "records_per_second": records.rate(records.packets),
@@ -304,6 +338,9 @@ _COLUMNS_OF_A_SHEET = 4
 
 _UNBOUNDED = 10_000
 """Width of a line (characters) in a file, so that nothing is wrapped."""
+
+_LOST_SHOWN = 3
+"""Most ranges of lost records that a sheet tells."""
 
 _LEAST_NAME = 24
 """Minimum width (characters) of a file name in the list."""
@@ -408,12 +445,21 @@ def _show(inspections: Sequence[Inspection], skew: int) -> None:
     elif interfaces:
         console.print(_list(interfaces))
     for inspection in inspections:
+        for lost in _lost_lines(inspection.facts) if inspection.facts and len(inspections) > 1 else ():
+            terminal.say(f"note: {inspection.path}: {lost}", err=True)
         for doubt in inspecting.doubts(inspection.facts) if inspection.facts else ():
             terminal.say(f"note: {inspection.path}: {doubt.words}", err=True)
         if inspection.table:
             console.print(table_sheet(inspection.table, skew))
         if inspection.error:
             terminal.say(f"error: {inspection.error}", err=True)
+
+
+def _lost_lines(facts: inspecting.CaptureFacts) -> Iterator[str]:
+    """Says of each interface how many records the capture says were lost."""
+    for each in facts.interfaces:
+        if lost := _lost(each):
+            yield f"{each.interface.name}: " * bool(each.interface.name) + f"declared lost: {_lost_text(lost)}"
 
 
 def _sheet(facts: inspecting.CaptureFacts, skew: int) -> Table:
@@ -544,6 +590,7 @@ def _interface(facts: inspecting.InterfaceFacts) -> dict[str, Any]:
         "packets": facts.packets,
         "undecoded": summary.undecoded if summary else 0,
         "malformed": dict(sorted(facts.malformed.items())),
+        "lost": lost_entry(facts),
         **{name: instant_twice(getattr(summary, name)) for name in _INSTANTS},
         "duration": duration_twice(facts.duration),
         "packets_per_second": facts.rate(facts.packets),
@@ -596,6 +643,7 @@ _COLUMNS = {
     **{f"{name}_ns": f"{path}.ns" for name, path in _DURATIONS.items()},
     **{name: name for name in ("packets_per_second", "bits_per_second", "bytes_captured", "bytes_on_wire")},
     "truncated": "truncated",
+    "lost": "lost.records",
     "out_of_order": "order.out_of_order",
     "refused": "order.refused",
     **{name: f"ip.{name}" for name in FAMILIES.values()},

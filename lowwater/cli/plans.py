@@ -53,7 +53,8 @@ def show_plan(selection: IntervalSelection, form: str) -> None:
         terminal.say(nothing_due(selection.lake, jobs))
     else:
         _show_table(work, counted_word(jobs))
-    for line in (*missing.outside_lines(jobs[0].lake, jobs[0].config), *unread):
+    lost = missing.drop_lines(jobs[0].lake)
+    for line in (*missing.outside_lines(jobs[0].lake, jobs[0].config), *lost, *unread):
         terminal.say(line)
     for job in jobs:
         if others := outdated_audits(job, DueSelection(selection.start, selection.end)):

@@ -15,7 +15,7 @@ from lowwater.instants import format_instant
 from lowwater.lake.layout import Lake, lake_to_read
 from lowwater.lake.ledgers import captures, coverage, files, runs
 from lowwater.lake.ledgers.intervals import BLOCKED, DAMAGED, HALF, HELD, MISSING, STALE, StatusRow, gravest
-from lowwater.lake.ledgers.missing import outside_lines
+from lowwater.lake.ledgers.missing import drop_lines, outside_lines
 from lowwater.lake.results.published import stray_lines
 from lowwater.quality.reports import IntervalAudit, Key, findings, interval_audits
 from lowwater.replay.schedule.due import statuses
@@ -49,7 +49,9 @@ def show_report(root: PurePath, interval: int | None, queries: Path) -> None:
             _tell(list(together), states)
     config = load_config(root)
     lines = outside_lines(lake, config), coverage.tolerated_lines(lake, config), coverage.undeclared_lines(lake, config)
-    for line in chain(*lines, captures.shared_lines(lake), files.unread_lines(lake, config), stray_lines(lake)):
+    for line in chain(
+        *lines, drop_lines(lake), captures.shared_lines(lake), files.unread_lines(lake, config), stray_lines(lake)
+    ):
         say(line)
     if counted_rows := [states[key] for key in chosen if key in states]:
         say(summary(counted_rows))

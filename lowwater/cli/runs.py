@@ -193,6 +193,9 @@ def _show(summary: Mapping[str, Any], out: Path) -> None:
     for name, link in summary["links"].items():
         if link.get("duplicates"):
             console.print(f"note: link {name}: {link['duplicates']:,} duplicates are dropped", soft_wrap=True)
+        if link["dropped"]:
+            lost = f"{link['dropped']:,} records were lost before they were written, as its captures say"
+            console.print(f"note: link {name}: {lost}", soft_wrap=True)
         if link.get("left_out"):
             console.print(f"note: link {name}: {left_out_words(link['left_out'])}", soft_wrap=True)
         for path, end in link["cut"].items():

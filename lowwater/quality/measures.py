@@ -21,7 +21,8 @@ from lowwater.instants import HOUR, SECOND, format_instant
 from lowwater.lake import layout, packets
 from lowwater.lake.ledgers.captures import Capture, Captures, malformed_between, shared_words
 from lowwater.lake.ledgers.coverage import Gap, silence_text, silences, uncovered_text, undeclared, undeclared_text
-from lowwater.lake.ledgers.missing import Missing, OutsideCount, elsewhere, outside, outside_words
+from lowwater.lake.ledgers.drops import counted
+from lowwater.lake.ledgers.missing import Missing, OutsideCount, drop_words, elsewhere, outside, outside_words
 from lowwater.lake.ledgers.runs import late_share, read_heartbeats, read_violations
 from lowwater.lake.query_sets import UNREAD
 from lowwater.quality import history, lateness, streams
@@ -119,6 +120,8 @@ def _link(scope: AuditScope, scan: LinkScan, counts: Counts) -> Row:
     silent = silences(captures, settings, scope.start, scope.end)
     gaps = [gap for gap in scope.gaps if gap.link == link]
     excluded = [gap for gap in scope.excluded if gap.link == link]
+    lost = Captures.of(captures).lost_in(scope.start, scope.end)
+    dropped, counted_whole = counted(lost)
     unread_files = [each for each in scope.missing if each.link == link and each.cause == UNREAD]
     return {
         "link": link,
@@ -145,6 +148,9 @@ def _link(scope: AuditScope, scan: LinkScan, counts: Counts) -> Row:
         **_copies(scan),
         **_share("violating", late.num_rows, read, limits),
         **_share("malformed", malformed.num_rows, read, limits),
+        "dropped": dropped,
+        **_share("dropped", dropped, counted_whole or read + dropped, limits),
+        "drops": drop_words(captures, lost) if dropped else "",
         "latest_ns": pc.max(late.column("lateness")).as_py() or 0,
         "skew_ns": settings.skew,
         "violations": _violations(captures, late),

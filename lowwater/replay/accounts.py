@@ -15,7 +15,8 @@ import pyarrow.compute as pc
 from lowwater import errors, instants
 from lowwater.config import Config
 from lowwater.lake.layout import HEARTBEATS, OUTCOMES
-from lowwater.lake.ledgers.captures import Capture
+from lowwater.lake.ledgers.captures import Capture, Captures
+from lowwater.lake.ledgers.drops import counted
 from lowwater.low import LinkResult
 from lowwater.low.runtime.statistics import merge_work
 from lowwater.reference import SourceCount
@@ -123,16 +124,18 @@ def link_summary(
     """The entry of a link in the summary. `latest`: largest lateness of its records, ns."""
     skew = config.link(name).skew
     cut = {row.path: instants.format_instant(row.covers_to) for row in captures if not row.ended_cleanly}
+    dropped = counted(Captures.of(captures).lost)[0]
     shared = {"captures": [row.path for row in captures], "cut": cut, "skew_ns": skew}
     if name not in accounts.links:  # no query reads the link: its records are only counted
         malformed = sum(row.malformed for row in captures)
         packets = sum(row.packets for row in captures)
-        return {**shared, "read": malformed + packets, "malformed": malformed, "queried": False}
+        return {**shared, "read": malformed + packets, "malformed": malformed, "dropped": dropped, "queried": False}
     counts = accounts.links[name]
     return {
         **shared,
         "read": counts.read,
         "malformed": counts.malformed,
+        "dropped": dropped,
         "violating": counts.violating,
         **({} if config.link(name).duplicates == "keep" else {"duplicates": counts.duplicates}),
         **left_out(captures),

@@ -32,6 +32,7 @@ from lowwater.instants import SECOND, format_instant
 from lowwater.lake.layout import OUTCOMES, Lake, lake_to_read
 from lowwater.lake.ledgers import intervals, runs
 from lowwater.lake.ledgers.captures import ingested_links, read_captures
+from lowwater.lake.ledgers.drops import counted
 from lowwater.lake.ledgers.files import told_files
 from lowwater.lake.results import published, streams
 from lowwater.limits import PUSH_SECONDS, SCRAPE_CONNECTIONS, SCRAPE_SECONDS
@@ -67,6 +68,7 @@ METRICS = (
     Metric("lowwater_link_packets", "records", ("link",), "Records of the captures that the lake has."),
     Metric("lowwater_link_captured_bytes", "bytes", ("link",), "Size of the capture files that the lake has."),
     Metric("lowwater_link_malformed", "records", ("link",), "Damaged records in these captures."),
+    Metric("lowwater_link_dropped", "records", ("link",), "Records that these captures say were lost."),
     Metric("lowwater_link_unread_files", "files", ("link",), "Files in the folders of the link that nobody reads."),
     Metric("lowwater_link_captured_until_seconds", "s since the epoch", ("link",), "End of the coverage of the link."),
     Metric("lowwater_link_ingested_seconds", "s since the epoch", ("link",), "Time of the last ingest of the link."),
@@ -332,6 +334,7 @@ def _links(lake: Lake) -> Iterator[Sample]:
             yield "lowwater_link_packets", (link,), int(captures.numbers("packets").sum())
             yield "lowwater_link_captured_bytes", (link,), int(captures.numbers("bytes").sum())
             yield "lowwater_link_malformed", (link,), int(captures.numbers("malformed").sum())
+            yield "lowwater_link_dropped", (link,), counted(captures.lost)[0]
             yield "lowwater_link_captured_until_seconds", (link,), (captures.end or 0) / SECOND
             yield "lowwater_link_ingested_seconds", (link,), int(captures.numbers("ingested_at").max()) / SECOND
 

@@ -31,7 +31,7 @@ FIXED = ("position", "arrival", "timestamp", "len", "caplen")
 
 
 def test_a_new_link_type_or_tunnel_raises_the_version_of_the_decoder() -> None:
-    assert (len(NAMES) + len(TUNNELS), DECODER_VERSION) == (29, 13), "captures of a lake must be decoded again (T7)"
+    assert (len(NAMES) + len(TUNNELS), DECODER_VERSION) == (29, 14), "captures of a lake must be decoded again (T7)"
 
 
 def test_every_decoded_link_type_has_frames() -> None:

@@ -12,6 +12,7 @@ INTERVAL = "2026-01-01T00:00:00Z to 2026-01-01T01:00:00Z"
 RUN = "demo 2026-01-01T00:00:00Z"
 SECOND = 1_000_000_000
 LATE = "a.pcap record 17 (2.3s late), a.pcap record 40 (1.1s late)"
+LOST = "1 record was lost between 2026-01-01T00:00:00Z and 2026-01-01T01:00:00Z, as a.pcap says"
 OF_LINK = {"link": "main1", "interval": INTERVAL, "captures": "a.pcap, b.pcap"}
 OF_QUERY = {"query": "flows", "interval": INTERVAL, "links": "main1, main2", "captures": "a.pcap, b.pcap, c.pcap"}
 ROW = "tb=7 srcIP=10.0.0.1 _last=1767225599999999999"
@@ -33,6 +34,7 @@ LINK: dict[str, Any] = OF_LINK | {
     **dict.fromkeys(("places", "shared_with", "strays", "gaps", "undeclared_files", "silent", "not_read"), ""),
     "violating_share": 0.002, **limits("violating", 0.01, 0.1),
     "malformed_share": 0.001, **limits("malformed", 0.01, 0.1),
+    "dropped": 0, "drops": "", "dropped_share": 0.0, **limits("dropped", 0, 1),
     "latest_ns": 2_300_000_000, "skew_ns": SECOND, "violations": LATE, "offsets": "b.pcap at byte 1234 (cut)",
 }  # fmt: skip
 SKEW: dict[str, Any] = OF_LINK | {
@@ -121,6 +123,11 @@ CASES: dict[str, tuple[Case, ...]] = {
              "12 of 1,000 records (1.2%) are malformed, more than the warning limit of 1%; the first: b.pcap at byte"),
         Case("link_malformed_to_stay_within_limit/critical", {"malformed": 120, "malformed_share": 0.12, "sane": 878},
              "120 of 1,000 records (12%) are malformed, more than the critical limit of 10%; the first: b.pcap at"),
+        Case("link_drops_to_stay_within_limit/warning", {"dropped": 1, "dropped_share": 0.001, "drops": LOST},
+             f"{LOST}: 0.1% of the records, more than the warning limit of 0%"),
+        Case("link_drops_to_stay_within_limit/critical",
+             {"dropped": 900, "dropped_share": 0.5, "dropped_critical": 0.4, "drops": LOST},
+             f"{LOST}: 50% of the records, more than the critical limit of 40%"),
     ),
     "skew": (
         Case("link_violations_to_stay_within_limit/warning",

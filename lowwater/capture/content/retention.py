@@ -16,7 +16,7 @@ from lowwater import config, instants
 from lowwater.catalog.schemas import BATCH, FRAME, HEAD, KEPT, PACKET_HASH
 from lowwater.errors import ConfigError
 
-DECODER_VERSION = 13
+DECODER_VERSION = 14
 """Changes whenever the same file would decode to other rows (SEMANTICS T7): each new link type and tunnel adds one, as
 each change of the rows of one of them. A test holds it against their number."""
 

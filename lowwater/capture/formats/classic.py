@@ -19,11 +19,12 @@ from lowwater.capture.records.facts import Interface
 FULL, MORE, DAMAGE = 0, 1, 2
 """Why a scan stopped: the output is full, more bytes are needed, the next bytes are no record."""
 
-OFFSET, STAMP, WIRE, CAPTURED, INTERFACE, BLOCK, SIZE = range(7)
+OFFSET, STAMP, WIRE, CAPTURED, INTERFACE, BLOCK, SIZE, DROPS = range(8)
 """Rows of a scan's output: RECORD_HEADER bytes before the frame in the buffer, timestamp (ns), wire length, captured
-length (bytes). The last three only in a pcapng, else 0: interface number, index of the block, bytes of the block."""
+length (bytes). The others are 0 in a classic pcap: interface number, index of the block, bytes of the block, and
+records lost since the one before (of snoop: since the first one)."""
 
-ROWS = 7
+ROWS = 8
 
 NO_RANGE, NO_TIME, NO_INTERFACE, NO_FRAME, NO_PART = -1, -2, -3, -4, -5
 """Timestamps of records that are malformed by themselves: time out of range, no time, undeclared interface, captured

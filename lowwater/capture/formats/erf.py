@@ -32,6 +32,9 @@ CHANNEL_HDLC_TYPES = (5, 17)
 CHANNEL_TYPES = (6, 7, 8, 9, 12, 18)
 """Types behind whose header the place of a channel stands, but for those of HDLC."""
 
+COLOR_TYPES = (10, 11, 15, 16, 17, 19, 20)
+"""Types with a colour in the place of the loss counter."""
+
 IPV4_TYPE, IPV6_TYPE, INFINIBAND_TYPE, PROVENANCE, PADDING = 22, 23, 21, 27, 48
 LARGEST_TYPE, UNUSED_TYPES = 29, 26
 """Types from 1 to 29 but one are records; PADDING is none."""
@@ -198,6 +201,7 @@ def scan(
         out[classic.STAMP, count] = _stamp(buffer, at)
         out[classic.WIRE, count], out[classic.CAPTURED, count] = wire, captured
         out[classic.INTERFACE, count] = numbers[key]
+        out[classic.DROPS, count] = 0 if kind in COLOR_TYPES else big16(buffer, at + 12)
         out[classic.BLOCK, count], out[classic.SIZE, count] = at, size
         count += 1
         at += size

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import struct
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,13 +22,14 @@ from lowwater.capture.formats import classic
 from lowwater.capture.formats.capture_file import RECORD_HEADER, CaptureFile, link_name
 from lowwater.capture.headers.fields import big16, big32, little16, little32
 from lowwater.capture.inlining import kernel, part, rare
+from lowwater.capture.records.drops import BELIEVED, NO_DROPS, PCAPNG, CounterLog, DeclaredDrops, DropTally, Reading
 from lowwater.capture.records.facts import Interface, with_interface
-from lowwater.capture.records.sanity import judgeable
+from lowwater.capture.records.sanity import END_OF_TIME, judgeable
 from lowwater.link_names import interface_name, unnamed
 
 SECTION, INTERFACE, OLD_PACKET, SIMPLE_PACKET, NAME_BLOCK, STATISTICS_BLOCK, PACKET = 0x0A0D0D0A, 1, 2, 3, 4, 5, 6
 JOURNAL_BLOCK, SECRET_BLOCK, CUSTOM_BLOCK, CUSTOM_NOT_COPIED = 9, 10, 0x0BAD, 0x40000BAD
-LEAST_BLOCK, LEAST_SECTION, LEAST_INTERFACE, LEAST_PACKET, LEAST_SIMPLE = 12, 28, 20, 32, 16
+LEAST_BLOCK, LEAST_SECTION, LEAST_INTERFACE, LEAST_PACKET, LEAST_SIMPLE, LEAST_STATISTICS = 12, 28, 20, 32, 16, 24
 LARGEST_BLOCK = 16 << 20
 """Bytes of the longest plausible block, as in Wireshark."""
 
@@ -45,6 +47,10 @@ COUNTED = (
 """Kinds that `CaptureSummary.blocks` counts; comments are options of packet blocks."""
 
 _COMMENT, _NAME, _RESOLUTION, _OFFSET, _END = 1, 2, 9, 14, 0
+_DROPPED = 4
+"""Option of a packet block: packets lost since the one before on its interface."""
+_BEGAN, _READ, _RECEIVED, _LOST, _ACCEPTED, _LOST_BY_SYSTEM, _DELIVERED = range(2, 9)
+"""Options of a statistics block."""
 _CODES = {"us": 6, "ns": 9}
 _PER_SECOND = 1_000_000_000
 _LARGEST = (1 << 63) - 1
@@ -132,7 +138,7 @@ def first_interface(head: bytes, big: bool) -> Description | None:
 
 
 STATE = 4
-"""Reason why a scan stopped, beside those of `classic`: a section header or an interface description."""
+"""Reason why a scan stopped, beside those of `classic`: a section header, an interface description or statistics."""
 
 NUMBER, KIND, FACTOR, MOST, ADDED, SNAPLEN, COLUMNS = range(7)
 """Columns of the interface table of a section: number in the file (-1 for none), then as in `Description`."""
@@ -219,25 +225,36 @@ def _nanoseconds(high: int, low: int, table: Any, row: int) -> int:
 
 
 @rare
-def _comments(buffer: Any, at: int, end: int, big: bool) -> int:
-    """Counts the comments among the options in buffer[at:end]."""
-    count = 0
+def _options(buffer: Any, at: int, end: int, big: bool) -> tuple[int, int]:
+    """Reads the options of a packet block in buffer[at:end].
+
+    Returns:
+        The number of comments, and of packets lost before this one; 0 if nobody can know so many.
+    """
+    count, drops = 0, 0
     while end - at >= 4 and _half(buffer, at, big) != 0:
-        count += _half(buffer, at, big) == 1
-        at += 4 + (_half(buffer, at + 2, big) + 3 & ~3)
-    return count
+        code, length = _half(buffer, at, big), _half(buffer, at + 2, big)
+        count += code == _COMMENT
+        if code == _DROPPED and length == 8 and end - at >= 12:
+            first, second = word(buffer, at + 4, big), word(buffer, at + 8, big)
+            high, low = (first, second) if big else (second, first)
+            drops = high << 32 | low if high < BELIEVED >> 32 else 0
+        at += 4 + (length + 3 & ~3)
+    return count, drops
 
 
 @part
 def _packet(buffer: Any, at: int, size: int, old: bool, big: bool, table: Any, out: Any, count: int) -> None:
     """Writes the record of a packet block to `out`."""
-    captured, number, stamp, wire = 0, 0, classic.NO_FRAME, 0
+    captured, number, stamp, wire, drops = 0, 0, classic.NO_FRAME, 0, 0
     if size >= LEAST_PACKET:
         row = _half(buffer, at + 8, big) if old else word(buffer, at + 8, big)
         declared = row < len(table) and table[row, NUMBER] >= 0
         captured, wire = word(buffer, at + 20, big), word(buffer, at + 24, big)
         if declared:
             number = table[row, NUMBER]
+        if old and _half(buffer, at + 10, big) != 0xFFFF:
+            drops = _half(buffer, at + 10, big)
         if captured > size - LEAST_PACKET:
             captured = 0
         elif declared:
@@ -250,6 +267,7 @@ def _packet(buffer: Any, at: int, size: int, old: bool, big: bool, table: Any, o
         wire,
     )
     out[classic.CAPTURED, count], out[classic.INTERFACE, count] = captured, number
+    out[classic.DROPS, count] = drops
 
 
 @rare
@@ -267,6 +285,7 @@ def _simple(buffer: Any, at: int, size: int, big: bool, table: Any, out: Any, co
     )
     out[classic.WIRE, count], out[classic.CAPTURED, count] = wire, captured
     out[classic.INTERFACE, count] = table[0, NUMBER] if declared else 0
+    out[classic.DROPS, count] = 0
 
 
 @rare
@@ -321,10 +340,12 @@ def scan(
             _packet(buffer, at, size, kind == OLD_PACKET, big, table, out, count)
             options = at + FIXED + (out[classic.CAPTURED, count] + 3 & ~3)
             if at + size - 4 - options >= 4 and out[classic.STAMP, count] != classic.NO_FRAME:
-                tally[COMMENT] += _comments(buffer, options, at + size - 4, big)
+                comments, drops = _options(buffer, options, at + size - 4, big)
+                tally[COMMENT] += comments
+                out[classic.DROPS, count] += drops
         elif kind == SIMPLE_PACKET:
             _simple(buffer, at, size, big, table, out, count)
-        elif kind == INTERFACE and size >= LEAST_INTERFACE:
+        elif (kind == INTERFACE and size >= LEAST_INTERFACE) or (kind == STATISTICS_BLOCK and size >= LEAST_STATISTICS):
             return count, at, STATE
         else:
             tally[tallied(kind)] += 1
@@ -442,6 +463,7 @@ class PcapngScanner:
         untimed: time (ns) that the next simple packet block takes: that of the last packet with one; -1 before the
             first one. None: simple packet blocks have no time, and are malformed.
         resolution: `us` or `ns` in the place of those of the interfaces; empty for theirs.
+        statistics: what statistics blocks say; None where only a part of the file is scanned.
     """
 
     start = 0
@@ -454,6 +476,7 @@ class PcapngScanner:
         # Scanners of one file share it: each declares the same interfaces in the same order.
         self._numbers: dict[tuple[str, int], int] = {}
         self._tally = np.zeros(TALLIES, np.int64)
+        self.statistics: Statistics | None = Statistics()
         self._at = 0
         self._past: list[_State] = []
         self._now = _State(0, big, _table(0), 0, 0)
@@ -485,6 +508,8 @@ class PcapngScanner:
             count, at, stopped = scan(buffer, at, end, now.big, table, self._tally, records, count)
             self._at += at - start
             if count > before:
+                if self.statistics is not None:
+                    self.statistics.count(records[:, before:count])
                 if self.untimed is not None:
                     self.untimed = give_times(records[:, before:count], self.untimed)
                 passed = self.overhead
@@ -516,6 +541,7 @@ class PcapngScanner:
         state = self._past[index] if index >= 0 else self._now
         other = PcapngScanner(state.big)
         other.untimed, other.resolution = self.untimed, self.resolution
+        other.statistics = None  # the scanner of the whole file has them
         other._interfaces, other._numbers = self._interfaces[: state.interfaces], self._numbers
         table = state.table[: state.declared]  # filled rows never change
         other._at = offset
@@ -533,21 +559,47 @@ class PcapngScanner:
         return bisect_right(self._past, offset, key=lambda state: state.offset) - 1
 
     def _declare(self, buffer: NDArray[Any], at: int, end: int) -> int:
-        """Reads the section header or interface description at buffer[at]. Returns its bytes."""
+        """Reads the section header, interface description or statistics at buffer[at]. Returns its bytes."""
         now = self._now
         kind = int.from_bytes(buffer[at : at + 4].tobytes(), "big")
         if kind == SECTION:
             size, big = section(buffer, at, end)
             self._now = _State(self._at + size, bool(big), _table(0), 0, now.interfaces)
             self._tally[0] += 1
+            if self.statistics is not None:
+                self.statistics.begin_section()
         else:
-            total = int.from_bytes(buffer[at + 4 : at + 8].tobytes(), "big" if now.big else "little")
+            order: Literal["big", "little"] = "big" if now.big else "little"
+            total = int.from_bytes(buffer[at + 4 : at + 8].tobytes(), order)
             size = total + -total % 4
-            self._add(buffer[at : at + size].tobytes(), self._at + size)
-            self._tally[1] += 1
+            block = buffer[at : at + size].tobytes()
+            if int.from_bytes(block[:4], order) == STATISTICS_BLOCK:
+                self._read_statistics(block)
+                self._tally[STATISTICS] += 1
+            else:
+                self._add(block, self._at + size)
+                self._tally[1] += 1
         self._tally[BYTES] += size
         self._at += size
         return int(size)
+
+    def _read_statistics(self, block: bytes) -> None:
+        """Reads what a statistics block says of packets that were lost."""
+        now, order = self._now, ">" if self._now.big else "<"
+        (row,) = struct.unpack_from(order + "I", block, 8)
+        if self.statistics is None or row >= now.declared or now.table[row, NUMBER] < 0:
+            return
+        times, counts = {0: struct.unpack_from(order + "II", block, 12)}, {}
+        for code, value in options(block[20:-4], now.big):
+            if len(value) == 8:
+                times[code] = struct.unpack(order + "II", value)
+                (counts[code],) = struct.unpack(order + "Q", value)
+        self.statistics.read(
+            self._interfaces[int(now.table[row, NUMBER])],
+            counts,
+            _instant(times.get(_READ, times[0]), now.table[row]),
+            _instant(times[_BEGAN], now.table[row]) if _BEGAN in times else None,
+        )
 
     def _add(self, block: bytes, after: int) -> None:
         """Adds an interface description, which holds from the file offset `after` on."""
@@ -569,6 +621,66 @@ class PcapngScanner:
         factor = description.factor - (1 << 64) if description.factor >> 63 else description.factor
         table[row] = number, description.kind, factor, description.most, description.offset, description.snaplen
         self._now = _State(after, now.big, table, row + 1, len(self._interfaces), now.unnamed + (not description.name))
+
+
+class Statistics:
+    """What statistics blocks say of lost packets, by interface; with packets and their own drops in between."""
+
+    def __init__(self) -> None:
+        self._logs: dict[int, tuple[CounterLog, DropTally]] = {}
+        self._told: Counter[int] = Counter()
+        self._found: Counter[int] = Counter()
+        self._section = 0
+
+    def begin_section(self) -> None:
+        """A section has counters of its own, unless they go on."""
+        self._section += 1
+        self._found.clear()
+
+    def count(self, records: NDArray[np.int64]) -> None:
+        """Counts packets, shape (classic.ROWS, n)."""
+        numbers, drops = records[classic.INTERFACE], records[classic.DROPS]
+        for number, count in enumerate(np.bincount(numbers).tolist()):
+            if count:
+                self._found[number] += count
+        for at in np.flatnonzero(drops).tolist():
+            self._told[int(numbers[at])] += int(drops[at])
+
+    def read(self, interface: Interface, counts: Mapping[int, int], end: int | None, since: int | None) -> None:
+        """Reads the counters of a block (option -> number), at an instant, ns; `since` is when they began.
+
+        What the interface and the system lost adds up, but for equal numbers, which are one loss told twice. A number
+        that no counter reaches says that it is not known.
+        """
+        lost = {counts[code] for code in (_LOST, _LOST_BY_SYSTEM) if counts.get(code, BELIEVED) < BELIEVED}
+        if not lost:
+            return
+        number = interface.index
+        if number not in self._logs:
+            tally = DropTally(PCAPNG)
+            self._logs[number] = CounterLog(f"{interface.name} {interface.link_type}", tally), tally
+        received = (
+            counts[code] for code in (_DELIVERED, _ACCEPTED, _RECEIVED) if counts.get(code, BELIEVED) < BELIEVED
+        )
+        reading = Reading(sum(lost), end, since, self._told.pop(number, 0), self._found[number], next(received, None))
+        self._logs[number][0].read(reading, self._section)
+
+    def drops(self, number: int) -> DeclaredDrops:
+        """Returns what was read of an interface."""
+        if number not in self._logs:
+            return NO_DROPS
+        log, tally = self._logs[number]
+        counter = log.counter()
+        return DeclaredDrops(tuple(tally.ranges()), () if counter is None else (counter,))
+
+
+def _instant(ticks: tuple[int, int], row: NDArray[np.int64]) -> int | None:
+    """Converts ticks in two words to ns by the row of an interface; None if no record may have this time."""
+    count, (kind, factor, added) = ticks[0] << 32 | ticks[1], (int(row[column]) for column in (KIND, FACTOR, ADDED))
+    factor &= (1 << 64) - 1
+    scaled = {MULTIPLY: count * factor, DIVIDE: count // max(factor, 1), SHIFT: count * _PER_SECOND >> min(factor, 128)}
+    stamp = scaled[kind] + added
+    return stamp if 0 <= stamp < END_OF_TIME else None
 
 
 def give_times(records: NDArray[np.int64], before: int) -> int:

@@ -58,6 +58,7 @@ def scan(buffer: Any, begin: int, end: int, scale: int, limit: int, out: Any, co
         )
         out[classic.WIRE, count] = big32(buffer, at)
         out[classic.CAPTURED, count] = captured
+        out[classic.DROPS, count] = big32(buffer, at + 12)
         out[classic.BLOCK, count], out[classic.SIZE, count] = at, size
         count += 1
         at += size

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from lowwater.capture.records.drops import NO_DROPS, DeclaredDrops
+
 
 @dataclass(frozen=True)
 class Interface:
@@ -103,6 +105,7 @@ class InterfaceSummary:
         largest: largest timestamp, ns.
         median: lower median timestamp, ns; also None beyond the 256th interface.
         lull: longest time between two successive arrivals, ns; 0 with a single record.
+        drops: records that the capture says were lost.
     """
 
     interface: Interface
@@ -115,6 +118,7 @@ class InterfaceSummary:
     largest: int | None
     median: int | None
     lull: int | None = None
+    drops: DeclaredDrops = NO_DROPS
 
 
 @dataclass(frozen=True)

@@ -336,6 +336,7 @@ class Tally:
 
     Attributes:
         clock: largest sane timestamp so far, ns; -1 before the first.
+        last: timestamp of the last sane record so far, ns; None before the first.
         undecoded: sane records without an IP header; the caller that decodes counts them.
         malformed: malformed rows of the interface; the record judge counts them.
     """
@@ -346,7 +347,7 @@ class Tally:
         self.malformed = 0
         self._packets = 0
         self._first: int | None = None
-        self._last: int | None = None
+        self.last: int | None = None
         self._smallest: int | None = None
         self._lull = 0
         in_memory = max(MEDIAN_TIMESTAMPS >> number.bit_length(), LEAST_MEDIAN_TIMESTAMPS)
@@ -358,7 +359,7 @@ class Tally:
         if self._median:
             self._median.add(stamps, (smallest, largest))
         self._first = int(stamps[0]) if self._first is None else self._first
-        self._last = int(stamps[-1])
+        self.last = int(stamps[-1])
         self._lull = longest_lull(stamps, self.clock, self._lull)
         self._smallest = smallest if self._smallest is None else min(smallest, self._smallest)
         self.clock = max(self.clock, largest)
@@ -371,7 +372,7 @@ class Tally:
             undecoded=self.undecoded,
             malformed=self.malformed,
             first=self._first,
-            last=self._last,
+            last=self.last,
             smallest=self._smallest,
             largest=self.clock if self._packets else None,
             median=self._median.value() if self._median else None,

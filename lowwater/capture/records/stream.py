@@ -24,6 +24,7 @@ from lowwater.capture.headers.fields import byte, little64
 from lowwater.capture.headers.links import LINK_TYPES
 from lowwater.capture.headers.packet import Memory, decode_batch
 from lowwater.capture.inlining import kernel, part
+from lowwater.capture.records import drops
 from lowwater.capture.records.facts import Interface, Malformed
 from lowwater.capture.records.sanity import END_OF_TIME, LARGEST_WIRE, SIDE, Judge, Tally, judgeable
 from lowwater.errors import CaptureError
@@ -347,6 +348,80 @@ def decode_span(
     link, positions = interface.link_number, chosen + span.position
     batch, _ = decode_batch(span.buffer, selected, positions, clock, link, memory, builder.shape)
     return builder.batch(span.buffer, selected[classic.OFFSET], batch, link)
+
+
+# Records that were lost before others, as these say (`records.drops`).
+
+
+class DropsOfRecords:
+    """Collects the drops that records tell, by interface; see `drops.Drops`.
+
+    Args:
+        form: format of the capture. In a snoop capture each record has what was lost since the first one.
+    """
+
+    def __init__(self, form: str) -> None:
+        self._source = form
+        self._tallies: dict[int, drops.DropTally] = {}
+        self._readings: list[drops.Reading] = []  # of snoop: the first and the last one
+
+    def add(self, span: RecordSpan, tallies: Sequence[Tally]) -> None:
+        """Adds the next records; `tallies` are of those before them."""
+        lost = span.records[classic.DROPS]
+        if self._source == drops.SNOOP:
+            lost = self._rises(span)
+        told = np.flatnonzero(lost)
+        if not len(told):
+            return
+        numbers, stamps = span.records[classic.INTERFACE], span.records[classic.STAMP]
+        for number in np.unique(numbers[told]).tolist():
+            sane = span.sane[numbers[span.sane] == number]
+            before = drops.UNKNOWN if tallies[number].last is None else tallies[number].last
+            times = np.concatenate([[before], stamps[sane]])
+            mine = told[numbers[told] == number]
+            at = np.searchsorted(sane, mine)  # of a malformed record, the record before says when
+            whole = np.isin(mine, sane)
+            ends = np.where(whole, times[np.minimum(at + 1, len(sane))], times[at])
+            if number not in self._tallies:
+                self._tallies[number] = drops.DropTally(self._source)
+            self._tallies[number].add(times[at], ends, lost[mine])
+
+    def drops(self, number: int) -> drops.DeclaredDrops:
+        """Returns what the records of an interface tell."""
+        ranges = tuple(self._tallies[number].ranges()) if number in self._tallies else ()
+        if not any(reading.count for reading in self._readings):
+            return drops.DeclaredDrops(ranges)
+        first, last = self._readings
+        return drops.DeclaredDrops(ranges, (drops.Counter("", self._source, first, last),))
+
+    def _rises(self, span: RecordSpan) -> NDArray[np.int64]:
+        """Returns what was lost before each record of a snoop capture but the first, by its counters of 32 bits.
+
+        A counter that steps back is of a record that was moved or damaged, and adds nothing, unless it ran over: the
+        numbers are compared as those of a ring (RFC 1982). All bits are set where it is not known.
+        """
+        counts = span.records[classic.DROPS]
+        rises = np.zeros(len(counts), np.int64)
+        known = np.flatnonzero(counts != _ALL_BITS)
+        if not len(known):
+            return rises
+        stamps = span.records[classic.STAMP]
+        if not self._readings:
+            first = int(counts[known[0]])
+            end = int(stamps[known[0]]) if known[0] in span.sane else None
+            self._readings = [drops.Reading(first, end)] * 2
+        last = self._readings[1].count
+        if np.array_equal(counts[known], np.full(len(known), last & _ALL_BITS)):
+            return rises
+        for at in known[np.flatnonzero(np.diff(counts[known], prepend=last & _ALL_BITS))].tolist():
+            step = (int(counts[at]) - last) & _ALL_BITS
+            if step <= _ALL_BITS >> 1:
+                rises[at], last = step, last + step
+        self._readings[1] = drops.Reading(last, int(stamps[span.sane[-1]]) if len(span.sane) else None)
+        return rises
+
+
+_ALL_BITS = (1 << 32) - 1
 
 
 # The record stream of a capture: spans of judged records in file order, and malformed rows for everything else.

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from lowwater.capture.formats.sources import Source
+from lowwater.capture.tables.statistics import Told
 from lowwater.catalog.protocols import protocol_number
 from lowwater.catalog.records import INSTANT, ISO, PROTOCOL_NAME, SECONDS, TIMES, RecordField, RecordLayout
 from lowwater.catalog.values import Type, pack_ip, words_from_ip
@@ -645,6 +646,7 @@ class Piece:
     # fields that no record has; None without records, and where the header of the file says it
     absent: frozenset[str] | None = None
     unknown: frozenset[str] = frozenset()  # then, columns of the records that no field reads
+    told: tuple[Told, ...] = ()  # what records of other types tell of drops
 
 
 def make_piece(

@@ -25,8 +25,8 @@ from numpy.typing import NDArray
 
 from lowwater import errors, limits
 from lowwater.capture.formats.sources import Source
-from lowwater.capture.tables import blocks
-from lowwater.capture.tables.delimited import Section, SectionedParser, Splitter, type_name, with_ends
+from lowwater.capture.tables import blocks, statistics
+from lowwater.capture.tables.delimited import Numbers, Section, SectionedParser, Splitter, type_name, with_ends
 from lowwater.catalog import protocols, records
 from lowwater.catalog.values import Type
 
@@ -105,6 +105,7 @@ class JsonParser:
         sample: list[dict[str, Any]] = []
         size = 0
         left_out: Counter[str] = Counter()
+        telling, told = statistics.TELLING.get(self._layout.format, ()), list[statistics.Told]()
         overhead = 0
         for index in np.flatnonzero(refusals.codes == 0).tolist():
             found = self._object(block.record(index))
@@ -113,6 +114,8 @@ class JsonParser:
                 unread.append(index)
             elif kind is not None:
                 overhead += int(places.lengths[index])
+                if kind in telling and (tells := statistics.told(self._layout.format, kind, found)) is not None:
+                    told.append(tells)
                 left_out[kind if kind in left_out or len(left_out) < limits.EVENT_TYPES else "others"] += 1
             else:
                 parsed.append(index)
@@ -142,6 +145,7 @@ class JsonParser:
             overhead=overhead,
             absent=absent if sample else None,
             unknown=unknown,
+            told=tuple(told),
         )
 
     def _unknown(self, sample: Sequence[dict[str, Any]], absent: Collection[str]) -> frozenset[str]:
@@ -345,6 +349,8 @@ class ZeekParser(SectionedParser):
     def __init__(self, path: Path, source: Source, layout: records.RecordLayout, damaged: Callable[[], bool]) -> None:
         super().__init__(path, source, layout, damaged)
         self._objects = JsonParser(source, layout, damaged)
+        # section of records that tell drops -> their type, columns and separator
+        self._telling: dict[int, tuple[str, list[str], str]] = {}
         self._said: dict[str, str] = {}
         self._separator = "\t"
         self._json: bool | None = None
@@ -403,6 +409,17 @@ class ZeekParser(SectionedParser):
         left_out = "" if belongs(path, self._layout.member) else type_name(path)
         section = Section(Splitter(self._separator, "", (unset,), 0, ()), (), lists, empty, left_out)
         self.begin_section(names, key, section)
+        if left_out in statistics.TELLING["zeek"]:
+            self._telling[self._headers[key]] = left_out, names, self._separator
+
+    def piece(self, block: blocks.Block, numbers: Numbers) -> blocks.Piece:
+        piece, told = super().piece(block, numbers), []
+        for at in np.flatnonzero(np.isin(numbers, list(self._telling))).tolist() if self._telling else ():
+            kind, names, separator = self._telling[int(numbers[at])]
+            values = block.record(at).decode("utf-8", "replace").rstrip("\r\n").split(separator)
+            if (tells := statistics.told("zeek", kind, dict(zip(names, values, strict=False)))) is not None:
+                told.append(tells)
+        return replace(piece, told=tuple(told))
 
     def other_log(self, name: str) -> errors.CaptureError:
         """Returns the error for a file without records of the protocol; `name` is the type that it has."""

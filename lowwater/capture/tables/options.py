@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from lowwater.catalog.records import RecordLayout
 
-READER_VERSION = 3
+READER_VERSION = 4
 """Changes whenever the same file would be read to other rows (SEMANTICS T7)."""
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,6 +25,7 @@ from lowwater.capture.records.sanity import SIDE, Judge, Tally
 from lowwater.capture.tables import columnar, delimited, logs
 from lowwater.capture.tables.blocks import NO_TIME, TIME_JUMP, TIME_RANGE, Piece
 from lowwater.capture.tables.options import TableOptions
+from lowwater.capture.tables.statistics import ToldDrops
 from lowwater.catalog.time import arrival_times
 from lowwater.limits import LEFT_OUT_TYPES, MALFORMED_ROWS
 from lowwater.storage.failures import hint_of
@@ -114,6 +116,7 @@ class RecordReader:
         self._position = 0
         self._overhead = 0
         self._left_out: Counter[str] = Counter()
+        self._told = ToldDrops()
         self._absent: frozenset[str] | None = None
         self._unknown: set[str] = set()
 
@@ -190,6 +193,7 @@ class RecordReader:
     def _take(self, piece: Piece) -> None:
         places, refusals = piece.places, piece.refusals
         self._overhead += piece.overhead
+        self._told.add(piece.told)
         for name, count in piece.left_out:
             self._left_out[name if name in self._left_out or len(self._left_out) < LEFT_OUT_TYPES else "others"] += (
                 count
@@ -322,7 +326,7 @@ class RecordReader:
             sha256=self._sha256,
             bytes=unpacked.stored if unpacked else stored,
             format=self._options.kind,
-            interfaces=(self._tally.summary(interface),),
+            interfaces=(replace(self._tally.summary(interface), drops=self._told.drops()),),
             record_bytes=self._record_bytes,
             overhead=overhead if self._options.kind != "parquet" else stored,
             ended_cleanly=not (cut or damage),

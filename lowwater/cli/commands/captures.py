@@ -305,6 +305,7 @@ def _tell_idle_keys(lake: Lake, config: Config, *links: str) -> None:
 def _show(results: Sequence[IngestResult], lake: Lake, config: Config, whole: bool = True) -> None:
     """Prints the results of ingesting files, with the records that lie outside their coverage (A1). `whole`: whether to
     print whole paths rather than file names; a common prefix is printed once."""
+    from lowwater.capture.records.drops import drop_words
     from lowwater.catalog.protocols import RECORD_KINDS
     from lowwater.lake.ledgers import captures
     from lowwater.lake.ledgers.missing import lake_records_outside, outside_words
@@ -330,7 +331,8 @@ def _show(results: Sequence[IngestResult], lake: Lake, config: Config, whole: bo
             outside_text = "" if count is None else outside_words(row, count, config.link(row.link))
             numbers = f"{row.packets:,}", f"{row.malformed:,}", f"{count.all if count else 0:,}"
             left_out = captures.left_out_words(row.left_out_counts)
-            notes = "; ".join(text for text in (result.note, outside_text, left_out) if text)
+            dropped = drop_words(row.declared_drops.alone())
+            notes = "; ".join(text for text in (result.note, outside_text, dropped, left_out) if text)
             if len(results) > MOST_SHOWN and not (notes or row.malformed):
                 plain.setdefault((row.link, result.state), []).append((name[len(shared) :], row))
                 continue

@@ -180,7 +180,12 @@ def status(lake: PurePath, queries: Path) -> None:
         terminal.open_console().print(table if table.row_count else none)
     opened, config = lake_to_read(lake), load_config(lake)
     lines = missing.outside_lines(opened, config), tolerated_lines(opened, config), undeclared_lines(opened, config)
-    more = captures.shared_lines(opened), files.unread_lines(opened, config), stray_lines(opened)
+    more = (
+        missing.drop_lines(opened),
+        captures.shared_lines(opened),
+        files.unread_lines(opened, config),
+        stray_lines(opened),
+    )
     retired = (f"query set {name}: {why}" for name, why in retired_sets(lake, queries).items())
     for line in chain(*lines, *more, retired):
         terminal.say(line)

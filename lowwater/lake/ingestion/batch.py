@@ -544,4 +544,5 @@ def _row(
         sha256=facts.sha256,
         head=facts.head or None,
         absent=json.dumps([facts.absent, facts.unknown]) if facts.absent and facts.unknown else None,
+        drops=part.drops.text() or None,
     )

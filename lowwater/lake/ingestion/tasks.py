@@ -30,6 +30,7 @@ from lowwater.capture.headers.packet import Memory
 from lowwater.capture.inspect import digests_of_records
 from lowwater.capture.reader import BATCH, CaptureChunk, CaptureIndex, digest, indexing, read, read_chunk
 from lowwater.capture.records import sanity, stream
+from lowwater.capture.records.drops import joined
 from lowwater.capture.records.facts import CaptureSummary, Interface, InterfaceSummary
 from lowwater.capture.tables.options import TableOptions
 from lowwater.capture.tables.reader import DAMAGE as RECORD_DAMAGE, RecordReader
@@ -249,6 +250,7 @@ def merge_summaries(
         largest=max((part.largest for part in parts if part.largest is not None), default=None),
         median=rows.median.value(),
         lull=rows.lull if rows.first is not None else None,
+        drops=joined([part.drops for part in parts]),
     )
     rows.median.close()
     return summary, rows.damage()

@@ -15,9 +15,11 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from lowwater import documents, errors, instants, limits, link_names
+from lowwater.capture.records.drops import NO_DROPS, DeclaredDrops
 from lowwater.catalog.time import joined_coverage
 from lowwater.lake import open_tables, tables
 from lowwater.lake.layout import CAPTURES, MALFORMED, Lake
+from lowwater.lake.ledgers.drops import Lost, lost_of
 from lowwater.lake.upkeep import MEND
 from lowwater.plan.temporal import END_OF_TIME
 
@@ -131,6 +133,7 @@ class Capture:
     place: str | None = None
     name: str | None = None
     leading: int | None = None
+    drops: str | None = None
 
     @property
     def file_digest(self) -> str:
@@ -158,6 +161,11 @@ class Capture:
         """Columns of the file that no field reads, where it lacks fields."""
         columns: list[str] = documents.stored_pair(self.absent or "[[], []]")[1]
         return columns
+
+    @property
+    def declared_drops(self) -> DeclaredDrops:
+        """What the file says of records that were lost."""
+        return DeclaredDrops.of_object(documents.stored_object(self.drops)) if self.drops else NO_DROPS
 
     @property
     def renamed(self) -> bool:
@@ -291,6 +299,17 @@ class Captures(Sequence[Capture]):
         before = np.concatenate([np.zeros(1, np.int64), self.numbers("largest")[:-1]])
         clocks: list[int] = np.maximum.accumulate(before)[: self._size].tolist()
         return clocks
+
+    @cached_property
+    def lost(self) -> list[Lost]:
+        """Records that these captures say were lost (A1), in order of time."""
+        declaring = [at for at, drops in enumerate(self.values("drops")) if drops]
+        captures = ((at, self[at]) for at in declaring)
+        return lost_of((at, each.declared_drops, each.covers_from, each.covers_to) for at, each in captures)
+
+    def lost_in(self, start: int, end: int) -> list[Lost]:
+        """Those of them that may have fallen into [start, end), ns."""
+        return [each for each in self.lost if each.meets(start, end)]
 
     def damage_from(self, at: int) -> int:
         """Arrival of a malformed row before the first sane record of a capture, ns: the clock before the capture, or

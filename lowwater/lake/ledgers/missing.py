@@ -22,11 +22,12 @@ from lowwater.documents import FILE_NAME
 from lowwater.instants import format_instant
 from lowwater.lake import layout, open_tables
 from lowwater.lake.ledgers.captures import SHOWN, Capture, Captures, few, ingested_links, life_of, read_captures
+from lowwater.lake.ledgers.drops import Lost, counted, span_words
 from lowwater.lake.ledgers.files import LONGEST, SeenFile, absent_folders, file_words, seen_links, told_files
 from lowwater.lake.ledgers.intervals import merged
 from lowwater.lake.ledgers.statements import Defect, Statement, accepted, covering
 from lowwater.lake.packets import PacketFiles, readable
-from lowwater.lake.query_sets import ABSENT, OUTSIDE, UNREAD
+from lowwater.lake.query_sets import ABSENT, DROPS, OUTSIDE, UNREAD
 from lowwater.lake.tables import grouped
 from lowwater.plan import operators as ops, temporal
 from lowwater.storage.paths import local
@@ -435,9 +436,80 @@ def left_out_records(lake: layout.Lake, config: Config, captures: Mapping[str, S
     return find
 
 
+def declared_drops(lake: layout.Lake, config: Config, captures: Mapping[str, Sequence[Capture]]) -> Finder:
+    """Finds the records that captures say were lost in an interval, where they are more than the link bears."""
+    ordered = {link: Captures.of(rows) for link, rows in captures.items()}
+
+    def find(link: str, read_from: int, start: int, end: int) -> Iterator[Missing]:
+        of_link, limit = ordered.get(link, Captures()), config.link(link).max_drops
+        found = of_link.lost_in(start, end)
+        count, whole = counted(found)
+        if count and _pass_limit(lake, link, of_link, count, whole, (start, end), limit):
+            text = (
+                f"link {link!r}: {drop_words(of_link, found)}: more than max_drops = {limit:g} of the records of the "
+                "interval, and in no row"
+            )
+            defects = (
+                Defect(
+                    f"{of_link[each.at].capture} {each.drops.source}",
+                    each.begin if each.drops.start is None else each.drops.start,
+                    each.end if each.drops.end is None else each.drops.end,
+                    each.drops.count,
+                )
+                for each in found
+                if each.drops.count
+            )
+            yield Missing(link, DROPS, text, tuple(defects), len({each.at for each in found}))
+
+    return find
+
+
+def _pass_limit(
+    lake: layout.Lake, link: str, captures: Captures, count: int, whole: int, within: tuple[int, int], limit: float
+) -> bool:
+    """Whether lost records are a larger share of an interval than this; `whole` is what their source saw, or 0."""
+    if whole:
+        return count > limit * whole
+    known, paths = 0, []
+    files, (start, end) = PacketFiles.of(lake), within
+    for at in captures.meeting(start, end):
+        for row in files.rows(link, captures[at].attempt):
+            least, most = row["min.timestamp"], row["max.timestamp"]
+            if start <= least and most < end:
+                known += row["num_records"]
+            elif least < end and most >= start:
+                paths.append((PacketFiles.path(row), row["num_records"]))
+    # most files lie within an interval, and the others are read only where they decide
+    if count <= limit * (known + count) or count > limit * (known + sum(size for _, size in paths) + count):
+        return count > limit * (known + count)
+    for path, _ in paths:
+        with readable(link, path):
+            stamps = pq.read_table(local(path), columns=["timestamp"], partitioning=None).column("timestamp").to_numpy()
+        known += int(((stamps >= start) & (stamps < end)).sum())
+    return count > limit * (known + count)
+
+
+def drop_words(captures: Sequence[Capture], lost: Sequence[Lost]) -> str:
+    """Says how many records were lost, between which instants, and which files say so; at least one of them."""
+    count, lost = counted(lost)[0], [each for each in lost if each.drops.count]
+    names = list(dict.fromkeys(captures[each.at].path.rpartition("/")[2] for each in lost))
+    files, says = few(names), "say" if len(names) > 1 else "says"
+    was = "record was" if count == 1 else "records were"
+    return f"{count:,} {was} lost {span_words(lost)}, as {files} {says}"
+
+
+def drop_lines(lake: layout.Lake) -> list[str]:
+    """Describes records that captures say were lost: a line for every link that has some."""
+    lines = []
+    for link, captures in read_captures(lake, ingested_links(lake)).items():
+        if counted(lost := captures.lost)[0]:
+            lines.append(f"link {link!r}: {drop_words(captures, lost)}")
+    return lines
+
+
 def _unread(lake: layout.Lake) -> dict[str, _Spans]:
     rows = grouped((link, row) for row in told_files(lake).values() if row.unread for link in row.links)
     return {link: _Spans(of_link) for link, of_link in rows.items()}
 
 
-SOURCES: Sequence[Source] = (left_out_records, unread_files)
+SOURCES: Sequence[Source] = (left_out_records, declared_drops, unread_files)

@@ -351,7 +351,7 @@ def _error(scope: AuditScope, failures: Sequence[Finding], report: str) -> error
 
 def _accounting(links: Sequence[history.Row], counts: Counts) -> dict[str, Any]:
     counted = ("read", "malformed", "violating", "duplicates", "sane")
-    names = (*counted, "outside", "uncovered", "copies", "copies_elsewhere")
+    names = (*counted, "outside", "uncovered", "dropped", "copies", "copies_elsewhere")
     return {
         "links": {row["link"]: {name: row[name] for name in names if row[name] is not None} for row in links},
         "lftas": {f"{lfta} on {link}": dict(count) for (lfta, link), count in counts.items()},
