@@ -361,7 +361,7 @@ def _rotation(link: LinkProposal) -> list[str]:
         if not link.named.dated:
             lines[-1] += "; docs/captures.md, Files without dates, says what follows"
         return lines
-    lines = ["# each covers from the begin to the end in its name"] if dates.ends else []
+    lines = [f"# each covers from the begin to the end in its name{_inclusive(link)}"] if dates.ends else []
     if dates.rotation is not None:
         known = "how long a file covers from the instant in its name"
         comment = "a guess: there is one file, which fills it" if dates.guessed else known
@@ -373,6 +373,12 @@ def _rotation(link: LinkProposal) -> list[str]:
     if dates.zone != "UTC":
         lines.append(commented(f'timezone = "{dates.zone}"', 'of the names; better by its name, as "Europe/Berlin"'))
     return lines
+
+
+def _inclusive(link: LinkProposal) -> str:
+    """Says of names with an inclusive end that they have one."""
+    inclusive = any("%L" in pattern for pattern in link.named.patterns)
+    return ", with the last second (or minute, day) that it says: %L" if inclusive else ""
 
 
 def _skew(link: LinkProposal) -> list[str]:

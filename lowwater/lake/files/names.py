@@ -18,7 +18,17 @@ from pathlib import Path
 
 from lowwater.capture.inspect import CaptureFacts
 from lowwater.instants import HOUR, SECOND, format_duration, format_instant
-from lowwater.lake.files.patterns import DAYS, MONTHS, NamedTime, is_dated, literal, named_time, pieces_of, regex_of
+from lowwater.lake.files.patterns import (
+    DAYS,
+    MONTHS,
+    NamedTime,
+    is_dated,
+    last_unit,
+    literal,
+    named_time,
+    pieces_of,
+    regex_of,
+)
 
 # The parts of one name: text, moments, numbers and counts, as recorders write them.
 
@@ -47,7 +57,8 @@ _BELOW = rf"(?P<b0>/){_HOURS}(?P<c>/)(?P<M>[0-5]\d)(?=[/.]|$)"
 _BETWEEN = r"(?P<b0>[-_.]T|[-_ ]{0,2}|[.T/]?)"
 _EDGE = r"(?<![0-9])"
 
-_AFTER_DATE = tuple(re.compile(clock) for clock in (_BELOW, _BETWEEN + _HALF, _BETWEEN + _FULL))
+_HOUR_ALONE = _BETWEEN + _HOURS + r"(?![0-9A-Za-z:])"
+_AFTER_DATE = tuple(re.compile(clock) for clock in (_BELOW, _BETWEEN + _HALF, _BETWEEN + _FULL, _HOUR_ALONE))
 _ALONE = tuple(
     re.compile(_EDGE + clock)
     for clock in (_HALF, rf"{_HOURS}(?P<c>[-_:.])(?P<M>[0-5]\d)(?:(?P=c)(?P<S>[0-5]\d))(?![0-9])",
@@ -55,6 +66,9 @@ _ALONE = tuple(
                   rf"{_HOURS}(?P<c>)(?P<M>[0-5]\d)(?P<S>[0-5]\d)(?![0-9])")
 )  # fmt: skip
 _DIGITS_ALONE = _ALONE[-1]
+_FINE_ALONE = re.compile(rf"{_HOURS}(?P<c>)(?P<M>[0-5]\d)(?P<S>[0-5]\d)(?=(?:\d{{3}}){{1,3}}(?![0-9]))")
+"""A clock with a fraction behind it, as an end in a name whose begin is written so."""
+
 _WEAK_ALONE = (re.compile(rf"(?<![0-9A-Za-z]){_HOURS}(?:(?P<c>)(?P<M>[0-5]\d))?(?![0-9A-Za-z])"),)
 _EPOCH = re.compile(r"(?<!\d)(?P<s>1\d{9})(?:(?P<N>\d{9}|\d{6}|\d{3})|(?P<dot>\.)(?P<N2>\d{9}|\d{6}|\d{3}))?(?!\d)")
 _OFFSET = re.compile(r"(?P<z>[+-](?:0\d|1[0-4])(?::[0-5]\d|00|30|45))(?![0-9A-Za-z:])")
@@ -136,6 +150,9 @@ def day_first(names: Sequence[str]) -> bool:
 
 _CLOCK_FIELDS, _DAY_FIELDS = "HIMSp", "YymdjbB"
 _STRONG_DAYS = tuple(re.compile(_EDGE + day) for day in _STRONG)
+_WHOLE_DAYS = tuple(re.compile(_EDGE + day + r"(?![0-9])") for day in _STRONG)
+"""Dates without digits behind them: from one to another there is no clock, though `_2026` might be one."""
+
 _WEAK_DAYS = {
     first: tuple(re.compile(rf"(?<![0-9A-Za-z]){day}") for day in (numbers, _MONTHLY, _SHORT, _OF_YEAR))
     for first, numbers in ((True, _DAY_FIRST), (False, _MONTH_FIRST))
@@ -189,7 +206,9 @@ def _time(name: str, at: int, form: Form, seen: set[str], before: str) -> Found 
         if (match := day.match(name, at)) and (found := _date(name, match, form)):
             return [replace(found[0][0], weak=True), *found[0][1:]], found[1]
     if seen & {"H", "I"} and TO.fullmatch(before):
-        return _clock(name, at, _ALONE, [], False)
+        digits = re.search(r"\d*$", name[: at - len(before)])
+        alike = digits and len(digits.group()) > 6 and name[at : at + len(digits.group())].isdigit()
+        return _clock(name, at, (*_ALONE, *([_FINE_ALONE] if alike else [])), [], False)
     if seen & {"d", "j"} and not seen & {"H", "I", "s"}:
         return _clock(name, at, _ALONE, [], False) or (_clock(name, at, _WEAK_ALONE, [], True) if form.weak else None)
     return None
@@ -198,14 +217,17 @@ def _time(name: str, at: int, form: Form, seen: set[str], before: str) -> Found 
 def _date(name: str, day: re.Match[str], form: Form) -> Found | None:
     """A date, and the clock behind it; None if digits follow that are neither."""
     parts = _parts(day, _DAY_FIELDS)
-    hour_alone = re.compile(_BETWEEN + _HOURS + r"(?![0-9A-Za-z:])")
-    for clock in _AFTER_DATE:
+    until = (to := TO.match(name, day.end())) and any(other.match(name, to.end()) for other in _WHOLE_DAYS)
+    for clock in _AFTER_DATE if not until else ():
         match = clock.match(name, day.end())
         if match is None or (not match.groupdict().get("S") and name[match.end() : match.end() + 1].isdigit()):
             continue
         if (run := _RUN.match(name, day.end())) and len(run["run"]) > 7 and run["run"].startswith("0000"):
-            continue  # a padded number behind the date, as Arkime's
-        weak = bool(match["b0"]) and not match.groupdict().get("M") and bool(hour_alone.match(name, day.end()))
+            end = (to := TO.match(name, run.end())) and re.compile(r"\d+").match(name, to.end())
+            if not end or len(end.group()) != len(run["run"]):
+                continue  # a padded number behind the date, as Arkime's
+        alone = re.compile(_HOUR_ALONE).match(name, day.end())
+        weak = bool(match["b0"]) and not match.groupdict().get("M") and bool(alone)
         if not weak or form.weak:
             return _with_clock(name, match, parts, weak)
     return None if name[day.end() : day.end() + 1].isdigit() else ([Piece("time", tuple(parts))], day.end())
@@ -343,11 +365,11 @@ class NameGroup:
         return [replace(self.only(parts[key]), fixed=self.fixed | {*places}) for key in sorted(parts)]
 
     def _numbers(self) -> list[tuple[str, ...]]:
-        columns = zip(*self.members.values(), strict=True)
+        columns = list(zip(*self.members.values(), strict=True))
         return [
             tuple(each.text for each in column)
-            for column in columns
-            if column[0].kind not in ("text", "time", "weekday") and _is_number(column)
+            for column, number in zip(columns, _numbered(columns), strict=True)
+            if number
         ]
 
 
@@ -403,7 +425,7 @@ _COARSE = "sYymbBdjpHIMS"
 
 
 def _render(columns: Sequence[Column], fixed: frozenset[int]) -> list[str]:
-    patterns, numbers = list[str](), 0
+    patterns, numbers, numbered = list[str](), 0, _numbered(columns)
     begins = dict[str, tuple[str, ...]]()  # field -> its texts
     in_folder = False  # whether a time stands in a folder, which a time in the name below may say better
     ending = False
@@ -426,7 +448,10 @@ def _render(columns: Sequence[Column], fixed: frozenset[int]) -> list[str]:
                 begins |= {name: tuple(piece.values[name] for piece in column) for name in first.values}
             zone_of_end = ending and not first.values.keys() - {"z", "Z"}
             patterns.append(_anything(column) if place == "else" else first.as_fields(place == "end" or zone_of_end))
-        elif _is_number(column):
+        elif _is_end(columns, at):
+            patterns.append("%EH%EM")
+            ending = True
+        elif numbered[at]:
             patterns.append(_number_pattern(column, numbers in fixed))
             numbers += 1
         else:
@@ -486,10 +511,12 @@ def _place(columns: Sequence[Column], at: int, begins: Mapping[str, tuple[str, .
 def _behind_to(columns: Sequence[Column], at: int) -> bool:
     """Whether only the words between a begin and an end stand between a time and the one before it."""
     between = ""
-    for column in reversed(columns[:at]):
+    numbered = _numbered(columns)
+    for number, column in reversed([*enumerate(columns[:at])]):
         if column[0].kind == "time" and not column[0].values.keys() <= {"z", "Z"}:
             return TO.fullmatch(between) is not None
-        between = ("" if column[0].kind == "time" else column[0].text) + between
+        fraction = column[0].kind in ("count", "open") and not numbered[number]
+        between = ("" if column[0].kind == "time" or fraction else column[0].text) + between
     return False
 
 
@@ -497,6 +524,41 @@ def _ordinal(name: str, text: str) -> int:
     if name in "bB":
         return MONTHS.index(text[:3].lower())
     return "ap".index(text[0].lower()) if name == "p" else int(text)
+
+
+def _numbered(columns: Sequence[Column]) -> list[bool]:
+    """Which parts are numbers that count or name something. Zeros behind the second of a begin are a fraction, and no
+    count, where the second of the end has a fraction, or zeros, of as many digits."""
+    found = [column[0].kind not in ("text", "time", "weekday") and _is_number(column) for column in columns]
+    below = {
+        at: [piece.parts[-1][1] for piece in column]
+        for at, column in enumerate(columns)
+        if column[0].kind in ("count", "open")
+    }
+    fractions = [len(texts[0]) for at, texts in below.items() if not found[at] and _is_fraction(texts)]
+    zeros = {at: len(texts[0]) for at, texts in below.items() if {*texts} in ({"000"}, {"000000"}, {"000000000"})}
+    alike = Counter([*fractions, *zeros.values()])
+    return [
+        number and not _is_end(columns, at) and not (at in zeros and alike[zeros[at]] > 1)
+        for at, number in enumerate(found)
+    ]
+
+
+def _is_end(columns: Sequence[Column], at: int) -> bool:
+    """Whether numbers of four digits are the ends of files whose begins have minutes, and no seconds: `_0000_0059`.
+    They differ, each begin has one, and none is before its begin but midnight."""
+    if at < 2 or columns[at][0].kind != "number" or columns[at - 1][0].text not in ("-", "_"):
+        return False
+    begins = [piece.parts[-2:] for piece in columns[at - 2]]
+    ends = [piece.text for piece in columns[at]]
+    if columns[at - 2][0].kind != "time" or any([name for name, _ in begin] != ["H", "M"] for begin in begins):
+        return False
+    if any(re.fullmatch(r"(?:[01]\d|2[0-3])[0-5]\d", end) is None for end in ends) or len({*ends}) < 2:
+        return False
+    of = {(piece.text, end) for piece, end in zip(columns[at - 2], ends, strict=True)}
+    before = [hour + minute for (_, hour), (_, minute) in begins]
+    later = all(end == "0000" or end >= begin for begin, end in zip(before, ends, strict=True))
+    return later and len(of) == len({begin for begin, _ in of})
 
 
 def _is_number(column: Column) -> bool:
@@ -635,6 +697,48 @@ class NameDates:
         return self.rotation is not None or self.ends
 
 
+def with_ends(folder: Path, named: LinkFiles, facts: Sequence[CaptureFacts], skew: int) -> tuple[LinkFiles, str]:
+    """Decides by all names of a link whether the ends in them are the instant at which a file ends (`%E`), or the last
+    second that it holds (`%L`), and puts that into the patterns. Returns what the names leave open, for the user; empty
+    where they do not, or have no ends. `facts`: of some files below the folder, which decide where the names do not.
+
+    A file that ends when another one begins has an end of the first kind; one whose successor begins a second, or
+    another unit of the name, later has one of the second kind. Where no file follows another, a round time decides.
+    """
+    last = replace(named, patterns=tuple(map(_with_last, named.patterns)))
+    if last == named:
+        return named, ""
+    zone = _zone_in_names(named) or "UTC"
+    times = [(name, _read(named, name, zone), _read(last, name, zone)) for name in named.names]
+    told = [(name, at.start, at.end, to.end) for name, at, to in times if at and to and at.end and to.end]
+    begins = {start for _, start, _, _ in told}
+    following = sum(at in begins for _, _, at, _ in told) - sum(to in begins for _, _, _, to in told)
+    if not told or following:
+        return (last if following < 0 else named), ""
+    roundest = [(_roundness(start), _roundness(at), _roundness(to)) for _, start, at, to in told]
+    if all(at > to for _, at, to in roundest):
+        return named, ""
+    name, _, at, to = told[0]
+    ends = {folder / name: (at, to) for name, _, at, to in told}
+    held = [(capture.largest, *ends[capture.path]) for capture in facts if capture.path in ends and capture.largest]
+    if any(at + skew < largest < to for largest, at, to in held):
+        return last, ""
+    open_to = f"no file begins where another one ends, so the names leave open whether {name} holds the time from "
+    open_to += f"{format_instant(at)} to {format_instant(to)}"
+    if all(min(start, to) > at for start, at, to in roundest):
+        return last, f"{open_to}: it is taken to, as its times are round then; if it does not, write %E in place of %L"
+    return named, f"{open_to}: it is taken not to; if it does, write %L in place of %E"
+
+
+def _with_last(pattern: str) -> str:
+    return "".join(f"%L{piece[2:]}" if piece[:2] == "%E" else piece for piece in pieces_of(pattern))
+
+
+def _roundness(instant: int) -> int:
+    """The largest usual unit of time that divides an instant, ns."""
+    return max(unit for unit in (1, 1_000, 1_000_000, SECOND, MINUTE, HOUR, 24 * HOUR) if instant % unit == 0)
+
+
 Spans = Mapping[Path, tuple[int, int]]
 """File -> what its name declares, [from, to), ns, with its moments taken as UTC."""
 
@@ -664,14 +768,16 @@ def check_dates(
     if not ends and rotation is None:
         return NameDates(why="the dates in the names are at no regular distance")
     spans = {path: (time.start, time.until(rotation) or time.start) for path, time in times.items()}
-    if ends and any(after[0] < before[1] - skew for before, after in pairwise(sorted(spans.values()))):
+    # A recorder that is started again within the last second (minute, day) of a file names both by it.
+    shared = max(skew, last_unit(named.patterns))
+    if ends and any(after[0] < before[1] - shared for before, after in pairwise(sorted(spans.values()))):
         return NameDates(why="the times from begin to end in the names overlap")
     leading = [capture for capture in dated if not times[capture.path].counted]
     checked = _checked(named, spans, dated, leading, skew, early or ends, zone)
     if checked.why:
         return checked
     ahead = _ahead_of(checked.zone, zone)
-    if beside := _beside(spans, ordered, dated, skew, ahead):
+    if beside := _beside(spans, ordered, dated, shared, ahead):
         return NameDates(
             why=f"most files are {format_duration(rotation or 0)} apart by their names, but the records of {beside} "
             "go on when the next one begins"
@@ -740,7 +846,7 @@ def _checked(
     stray = _stray(spans, dated, skew, 0, early)
     if stray is None:
         return NameDates(zone=told or "UTC")
-    why = _contradiction(named, stray, spans[stray.path][0], skew)
+    why = _contradiction(named, stray, spans, skew, early)
     ahead = None if told else _ahead(named, spans, leading, skew)
     if ahead is not None and _stray(spans, dated, skew, ahead, early) is not None:
         ahead = None
@@ -878,7 +984,14 @@ def _end(facts: CaptureFacts) -> int:
     return facts.largest or 0
 
 
-def _contradiction(named: LinkFiles, facts: CaptureFacts, start: int, skew: int) -> str:
+def _contradiction(named: LinkFiles, facts: CaptureFacts, spans: Spans, skew: int, early: bool) -> str:
+    """Says what a name and the records of its file have against each other. One file without an end in its name, and
+    with no record before its begin, contradicts nothing: its length is unknown."""
     name = next(candidate for candidate in named.names if facts.path.as_posix().endswith(candidate))
-    begin, end = format_instant(_begin(facts, skew)), format_instant(_end(facts))
-    return f"the records contradict the names: {name} says {format_instant(start)}, its records are of {begin} to {end}"
+    start, until = spans[facts.path]
+    begin, end = _begin(facts, skew), _end(facts)
+    records = f"its records are of {format_instant(begin)} to {format_instant(end)}"
+    if len({*spans.values()}) == 1 and not early and begin >= start - skew:
+        return f"one file does not tell how long each covers: {name} says {format_instant(start)}, {records}"
+    to = "" if len({*spans.values()}) == 1 and not early else f" to {format_instant(until)}"
+    return f"the records contradict the names: {name} says {format_instant(start)}{to}, {records}"

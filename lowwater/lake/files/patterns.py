@@ -46,8 +46,15 @@ FIELDS = {
 }
 """Field -> what it stands for. All but `%N`, `%n` and `%c` have one value in a name, however often they stand in it."""
 
+ENDS = ("E", "L")
+"""Marks of the fields of an end: `%E` is the instant at which a file ends, `%L` the last second (or whatever the finest
+field is) that it holds."""
+
+_UNITS = (("Ss", instants.SECOND), ("M", 60 * instants.SECOND), ("HI", instants.HOUR))
+"""Fields of a clock, the finest first, with their units in ns."""
+
 _WHOLE = {"F": "%Y-%m-%d", "T": "%H:%M:%S", "R": "%H:%M"}
-_PIECE = re.compile(r"%E?\d?[A-Za-z]|%.?|\[!?\]?[^\]]*\]|[*?]|[^%*?\[]+|\[")
+_PIECE = re.compile(r"%[EL]?\d?[A-Za-z]|%.?|\[!?\]?[^\]]*\]|[*?]|[^%*?\[]+|\[")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _YEAR = re.compile(r"(?<!\d)(?:19|20)\d\d")
 _MONTH_WORD = re.compile(
@@ -63,7 +70,7 @@ class NamedTime:
     """What a name says of the time of its file."""
 
     begin: datetime  # the moment in the name
-    end: datetime | None  # the later one in the name; None without one
+    end: int | None  # behind the last instant that the name says, ns since the epoch; None without an end
     counted: bool  # whether the name goes on with a count (`%c`), so that the file begins later than its moment
     fraction: int  # part of a second that the begin has besides, ns
 
@@ -78,7 +85,7 @@ class NamedTime:
         A day of a time zone may have 23 or 25 hours; an hour always has 60 minutes.
         """
         if self.end is not None:
-            return _nanoseconds(self.end)
+            return self.end
         if rotation is None:
             return None
         days, rest = divmod(rotation, DAY)
@@ -92,17 +99,24 @@ def pieces_of(pattern: str) -> list[str]:
         if piece[0] != "%" or piece == "%%":
             pieces.append(piece)
             continue
-        end, digit, letter = piece[1:2] == "E", piece.strip("%E")[:-1], piece[-1]
+        end, digit, letter = piece[1:2] if piece[1:2] in ENDS else "", piece.strip("%EL")[:-1], piece[-1]
         if letter in _WHOLE and not digit:
-            pieces += pieces_of(_WHOLE[letter].replace("%", "%E" if end else "%"))
+            pieces += pieces_of(_WHOLE[letter].replace("%", f"%{end}"))
             continue
         known = letter == "N" or (not digit and (letter in FIELDS or (letter in "nc" and not end)))
         if not known or digit == "0" or len(piece) < 2:
             raise errors.ConfigError(
                 f"captures = {pattern!r}: unknown field {piece!r}",
-                f"% itself is %%; known are %{', %'.join(FIELDS)}, %N, %n, %c, and %E before the fields of an end",
+                f"% itself is %%; known are %{', %'.join(FIELDS)}, %N, %n, %c, "
+                "and %E or %L before the fields of an end",
             )
         pieces.append(piece)
+    if len({piece[1] for piece in pieces if piece[0] == "%" and piece[1] in ENDS}) > 1:
+        raise errors.ConfigError(
+            f"captures = {pattern!r}: has an end by %E and by %L",
+            "write %L before each field of the end where a file holds the second (minute, day) that its name ends "
+            "with, else %E before each",
+        )
     return pieces
 
 
@@ -115,9 +129,9 @@ def regex_of(pattern: str) -> re.Pattern[str]:
             single = {"*": "[^/]*", "?": "[^/]", "%%": "%"}.get(piece)
             text += single or (_set(piece) if len(piece) > 2 and piece[0] == "[" else re.escape(piece))
             continue
-        field = f"{'E' if piece[1] == 'E' else 'f'}{piece[-1]}"
+        field = f"{piece[1] if piece[1] in ENDS else 'f'}{piece[-1]}"
         if piece[-1] == "N":
-            text += rf"(?P<{field}{number}>\d{{{piece.strip('%E')[:-1] or 9}}})"
+            text += rf"(?P<{field}{number}>\d{{{piece.strip('%EL')[:-1] or 9}}})"
         elif piece == "%n":
             text += r"\d+"
         elif piece == "%c":
@@ -163,40 +177,73 @@ def named_time(match: re.Match[str], zone: str) -> NamedTime | None:
     """Reads the moment in a name that a pattern matches; None if it has none, or digits that are no date. `match`: a
     match of `regex_of`."""
     values = {key: value for key, value in match.groupdict().items() if value is not None}
-    begins, ends = ({key[1:]: text for key, text in values.items() if key[0] == side} for side in "fE")
+    begins, ends, lasts = ({key[1:]: text for key, text in values.items() if key[0] == side} for side in "fEL")
     if not begins.keys() - {key for key in begins if key[0] in "NaA"}:
         return None
     counts = [text for key, text in values.items() if key[0] == "c"]
     try:
         begin = _moment(begins, ZoneInfo(zone))
-        end = None if begin is None or not ends else _end(begins, ends, begin, ZoneInfo(zone))
+        told = begin is not None and (ends or lasts)
+        end = _end(begins, ends or lasts, begin, ZoneInfo(zone), bool(lasts)) if begin is not None and told else None
     except (ValueError, OverflowError):  # digits that are no date, for example month 13
         return None
-    if begin is None or (ends and end is None):
+    if begin is None or (told and end is None):
         return None
     if end is not None and "Z" not in begins:
         begin = _last_begin(begin, end)
     return NamedTime(begin, end, any(int(count or 0) for count in counts), _fraction(begins))
 
 
-def _end(begins: Mapping[str, str], ends: Mapping[str, str], begin: datetime, zone: ZoneInfo) -> datetime | None:
-    """The end of a file, whose date is that of its begin, or the next day, where the name says none. Of an hour that
-    occurs twice, it is the first one behind the begin."""
+def _end(
+    begins: Mapping[str, str], ends: Mapping[str, str], begin: datetime, zone: ZoneInfo, inclusive: bool
+) -> int | None:
+    """The end of a file, ns, whose date is that of its begin, or the next day, where the name says none. Of an hour
+    that occurs twice, it is the first one behind the begin. `inclusive`: the name says the last second, or whatever its
+    finest field is, that the file holds."""
     dated = ends.keys() & {"s", "Y", "y", "m", "d", "j", "b", "B"}
     kept = "YymdjbBzZ" if not ends.keys() & {"s"} else ""
     end = _moment({**{key: text for key, text in begins.items() if key in kept}, **ends}, zone)
     if end is None:
         return None
-    end = (end + timedelta(microseconds=_fraction(ends) // 1000)).replace(fold=end.fold)  # a sum forgets it
     choices = [end, end.replace(fold=1), *([] if dated else [end + timedelta(days=1)])]
-    return next((each for each in choices if _nanoseconds(each) > _nanoseconds(begin)), None)
+    behind = [_behind(each, ends) if inclusive else _nanoseconds(each) + _fraction(ends) for each in choices]
+    return next((each for each in behind if each > _nanoseconds(begin) + _fraction(begins)), None)
 
 
-def _last_begin(begin: datetime, end: datetime) -> datetime:
+def _behind(moment: datetime, values: Mapping[str, str]) -> int:
+    """The end of the second, minute, day or whatever is the finest field of a moment, ns since the epoch."""
+    digits = "".join(text for key, text in values.items() if key[0] == "N")
+    if digits:
+        return _nanoseconds(moment) + _fraction(values) + int(10 ** max(9 - len(digits), 0))
+    unit = next((unit for fields, unit in _UNITS if values.keys() & {*fields}), None)
+    if unit is not None:
+        return _nanoseconds(moment) + unit
+    # Days and months are those of a calendar: a day of a time zone may have 23 or 25 hours.
+    if values.keys() & {"d", "j"}:
+        return _nanoseconds(moment + timedelta(days=1))
+    if values.keys() & {"m", "b", "B"}:
+        return _nanoseconds((moment + timedelta(days=31)).replace(day=1))
+    return _nanoseconds(moment.replace(year=moment.year + 1))
+
+
+def last_unit(patterns: Iterable[str]) -> int:
+    """The longest unit of time that an inclusive end in the names of a link says, ns; 0 without such ends. Two files
+    share so much where a recorder is started again within it."""
+    return max((_unit(pieces) for pattern in patterns if (pieces := pieces_of(pattern))), default=0)
+
+
+def _unit(pieces: Iterable[str]) -> int:
+    ends = {piece[2:] for piece in pieces if piece[:2] == "%L"}
+    if digits := [int(field[:-1] or 9) for field in ends if field[-1] == "N"]:
+        return int(10 ** (9 - max(digits)))
+    return next((unit for fields, unit in _UNITS if ends & {*fields}), DAY if ends else 0)
+
+
+def _last_begin(begin: datetime, end: int) -> datetime:
     """The begin of a file; of one in an hour that occurs twice, the second, where the file is then at most so long."""
     second = begin.replace(fold=1)
     repeated = _nanoseconds(second) - _nanoseconds(begin)
-    return second if 0 < _nanoseconds(end) - _nanoseconds(second) <= repeated else begin
+    return second if 0 < end - _nanoseconds(second) <= repeated else begin
 
 
 def _moment(values: Mapping[str, str], zone: ZoneInfo) -> datetime | None:

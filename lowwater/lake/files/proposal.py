@@ -32,6 +32,7 @@ from lowwater.lake.files.names import (
     group_names,
     name_links,
     plain,
+    with_ends,
 )
 from lowwater.lake.files.patterns import is_dated, literal, pieces_of, regex_of
 from lowwater.lake.files.sample import LogProposal, RecordProposal, Sample
@@ -475,6 +476,7 @@ def _link(sample: Sample, named: LinkFiles, part: LinkGroup) -> LinkProposal | N
     behind = 0 if part.mixed else max([0, *(-between for between in _pauses(names, sample, read))])
     skew = max(_skew(interfaces), _usual(behind))
     records = sample.records.get(facts[0].path.relative_to(sample.folder).as_posix())
+    named, left_open = with_ends(sample.folder, named, facts, skew)
     dates = check_dates(sample.folder, named, facts, skew, early=records is not None)
     named = _settled(named, dates, packets=records is None)
     since, until = dates.since, dates.until
@@ -485,7 +487,7 @@ def _link(sample: Sample, named: LinkFiles, part: LinkGroup) -> LinkProposal | N
     silence = max((length for interface in interfaces for _, length in interface.gaps.longest()), default=0)
     between = 0 if part.mixed or dates.declared else pause(names, sample, read, silence)
     tolerance = _usual(between) if between > Link().gap_tolerance else 0
-    notes = (*part.notes, *_notes(sample, named, dates))
+    notes = (*part.notes, *([left_open] if left_open and dates.ends else []), *_notes(sample, named, dates))
     return LinkProposal(
         named, dates, skew, max(latest, behind), tuple(facts), since, until,
         part.of, part.mixed, tolerance, notes, records,
@@ -497,7 +499,7 @@ def _settled(named: LinkFiles, dates: NameDates, packets: bool) -> LinkFiles:
     `tcpdump -G -C` appends to a name when a file is full before its time is over."""
     patterns = named.patterns
     if not dates.ends:
-        patterns = tuple(re.sub(r"(?:%E\d?[A-Za-z][-_:.T]?)*%E\d?[A-Za-z]", "*", pattern) for pattern in patterns)
+        patterns = tuple(re.sub(r"(?:%[EL]\d?[A-Za-z][-_:.T]?)*%[EL]\d?[A-Za-z]", "*", pattern) for pattern in patterns)
     if packets:
         patterns = tuple(_countable(pattern) for pattern in patterns)
     return replace(named, patterns=tuple(dict.fromkeys(patterns)))

@@ -18,7 +18,7 @@ from lowwater.capture.content.retention import DECODER_VERSION, ContentOptions, 
 from lowwater.capture.formats.sources import starts_with
 from lowwater.capture.tables.options import READER_VERSION, TableOptions
 from lowwater.instants import SECOND, format_duration, format_instant, spoken_duration
-from lowwater.lake.files.patterns import covers_key
+from lowwater.lake.files.patterns import covers_key, last_unit
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.captures import Capture, CopiedFile, family_captures, put_captures, source_of
 from lowwater.lake.ledgers.files import FolderNames, is_there, key_of, places_of, spellings
@@ -420,11 +420,13 @@ def _refuse_overlap(new: LedgerFile, others: Iterable[LedgerFile], settings: con
     """Raises an error if two files of a link overlap by more than the skew (T1), whatever interfaces they declare: by
     their records, or by what people declared of both. An end that a rotation made up overlaps nothing."""
     skew = settings.longest_skew
+    # A recorder that is started again within the last second of a file names both files by it.
+    shared = max(skew, last_unit(settings.captures or ()))
     for other in others:
         (begin, last), (other_begin, other_last) = _extent(new), _extent(other)
         if (overlap := min(last, other_last) - max(begin, other_begin)) > skew:
             raise _same_time(new, other, overlap, settings)
-        if new.row.is_declared and other.row.is_declared and (overlap := _overlap(new.row, other.row)) > skew:
+        if new.row.is_declared and other.row.is_declared and (overlap := _overlap(new.row, other.row)) > shared:
             key = _shared_key(new.row, other.row, settings)
             section = config.section_of(family_of(new.source), "covers")
             why = "" if key is None else f": both have their coverage from the line {key!r} of {section}"

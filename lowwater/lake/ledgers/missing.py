@@ -21,6 +21,7 @@ from lowwater.config import Config, Link, section_of
 from lowwater.documents import FILE_NAME
 from lowwater.instants import format_instant
 from lowwater.lake import layout, open_tables
+from lowwater.lake.files.patterns import pieces_of
 from lowwater.lake.ledgers.captures import SHOWN, Capture, Captures, few, ingested_links, life_of, read_captures
 from lowwater.lake.ledgers.drops import Lost, counted, span_words
 from lowwater.lake.ledgers.files import LONGEST, SeenFile, absent_folders, file_words, seen_links, told_files
@@ -311,6 +312,8 @@ def outside_words(capture: Capture, count: OutsideCount, settings: Link) -> str:
     if count.uncovered and capture.declared is not None:
         covers = "/".join(format_instant(bound) for bound in capture.declared)
         texts.append(f"{count.uncovered:,} outside of its declared coverage, {covers}")
+        if any(piece[:2] == "%E" for pattern in settings.captures or () for piece in pieces_of(pattern)):
+            texts[-1] += " (if its name ends with the last second that it holds, write %L for %E in captures)"
     return "; ".join(texts)
 
 
