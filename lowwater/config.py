@@ -340,6 +340,8 @@ class Link(Section):
 
     Attributes:
         captures: patterns of its files, with strftime fields and wildcards, relative to the settings file.
+        symbolic_links: which symbolic links of files and folders are followed: those that lead to the folders of its
+            patterns, or all that can be read.
         rotation: time that a file covers from the instant in its name, ns.
         timezone: time zone of the instants in file names; all other instants are UTC.
         covers: file name, with wildcards -> coverage [from, to), ns; overrides the rotation (T5).
@@ -384,6 +386,7 @@ class Link(Section):
     """
 
     captures: CapturePatterns | None = None
+    symbolic_links: Literal["inside", "read"] = "inside"
     rotation: Positive | None = None
     timezone: Annotated[str, BeforeValidator(_zone)] = "UTC"
     covers: dict[str, Span] = Setting(default={})

@@ -37,6 +37,7 @@ EXAMPLES = {
     "links.*.max_jump": 'max_jump = "61s"',
     "links.*.since": 'since = "2026-01-31T13:00:00Z"',
     "links.*.until": 'until = "2026-02-28T13:00:00Z"',
+    "links.*.symbolic_links": 'symbolic_links = "read"',
     "links.*.gap_tolerance": 'gap_tolerance = "2s"',
     "links.*.max_drops": "max_drops = 0.001",
     "links.*.covers": 'covers = { "node-1.pcap" = "2026-01-31T13:05:00Z/2026-01-31T14:10:00Z" }',

@@ -19,12 +19,23 @@ from lowwater.config import Config, Link
 from lowwater.errors import LowwaterError
 from lowwater.instants import HOUR
 from lowwater.lake.ingestion import folders
-from lowwater.lake.ingestion.arrivals import arrivals
+from lowwater.lake.ingestion.arrivals import arrivals, pattern_files
 from lowwater.lake.ingestion.folders import look
 from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.captures import read_captures
-from lowwater.lake.ledgers.files import EMPTY, FOLDER, GONE, OTHER, READ, UNCLAIMED, key_of, read_seen, unread_lines
+from lowwater.lake.ledgers.files import (
+    EMPTY,
+    FOLDER,
+    GONE,
+    OTHER,
+    READ,
+    REFUSED,
+    UNCLAIMED,
+    key_of,
+    read_seen,
+    unread_lines,
+)
 from lowwater.lake.ledgers.intervals import NOTHING_MISSING, StatusInputs, Timetable, set_status
 from lowwater.lake.ledgers.missing import KnownMissing, missing_texts
 from lowwater.lake.ledgers.runs import PUBLISH, ReplayRow
@@ -299,3 +310,33 @@ def test_the_state_of_an_interval_follows_what_is_missing_now() -> None:
     assert state("incomplete", [], ["gap"]) == ("incomplete", "gap")
     assert state("incomplete", []) == ("incomplete", NOTHING_MISSING)
     assert state("rolled back", ["x"])[0] == "rolled back" and state("done", ["x"], digest="e")[0] == "stale"
+
+
+def test_a_link_out_of_the_folder_is_named_and_not_read(lake: Lake, tmp_path: Path) -> None:
+    """Who may write into the folder may not choose which files of the machine are read; a pipe would never end."""
+    folder, elsewhere = tmp_path / "cap", tmp_path / "elsewhere"
+    hourly(folder, 0)
+    hourly(elsewhere, 1)
+    os.mkfifo(elsewhere / "pipe")
+    (folder / "a_2027011509.pcap").symlink_to(elsewhere / "a_2027011509.pcap")
+    (folder / "a_2027011510.pcap").symlink_to(folder / "a_2027011508.pcap")  # another name in the folder
+    (folder / "a_2027011511.pcap").symlink_to(elsewhere / "pipe")
+    (folder / "notes").symlink_to(elsewhere / "a_2027011509.pcap")
+    config = settings(folder)
+    assert [path.name for path in pattern_files(config)["a"]] == ["a_2027011508.pcap", "a_2027011510.pcap"]
+    take(lake, config)
+    found = {row.name: row for row in read_seen(lake).values()}
+    assert found["a_2027011509.pcap"].state == REFUSED and found["notes"].state == OTHER
+    (words,) = lacking(lake, config, 1)
+    assert "a_2027011509.pcap" in words and str(elsewhere) in words and 'symbolic_links = "read"' in words
+    allowed = config.model_copy(update={"links": {"a": config.link("a").model_copy(update={"symbolic_links": "read"})}})
+    assert take(lake, allowed) == [] and lacking(lake, allowed, 1) == []
+    assert {row.name: row.state for row in read_seen(lake).values()}["a_2027011509.pcap"] == READ
+
+
+def test_a_folder_that_is_a_link_itself_is_read(lake: Lake, tmp_path: Path) -> None:
+    hourly(tmp_path / "real", 0)
+    (tmp_path / "cap").symlink_to(tmp_path / "real", target_is_directory=True)
+    config = settings(tmp_path / "cap")
+    assert take(lake, config) == [] and lacking(lake, config, 0) == []
+    assert len(pattern_files(config)["a"]) == 1

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import glob
+import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone
 from difflib import get_close_matches
@@ -15,7 +17,7 @@ from zoneinfo import ZoneInfo
 from lowwater import errors, instants
 from lowwater.config import Link, section_of
 from lowwater.plan.temporal import END_OF_TIME
-from lowwater.storage.captures import captures_like
+from lowwater.storage.captures import StoredCapture, captures_like, is_address
 
 # Dates, ends, numbers and wildcards of a pattern.
 
@@ -374,15 +376,46 @@ def _why_idle(key: str, names: Iterable[str]) -> str:
     return f"is it {similar[0]!r}?" if similar else "write the name of a file, * for any characters"
 
 
-def files_of(link: Link, start: int, end: int) -> list[Path]:
+def leads_out(link: Link) -> Callable[[Path], str]:
+    """Returns a function that says where a file lies which is outside of the folders of a link's patterns, as a
+    symbolic link of it, or of a folder on the way to it, leads there; empty for others.
+
+    Who may write captures may not choose which files of the machine are read: one of another user's, or one whose
+    reading never ends. Links are followed where the settings of the link say so, and in the folders' own names."""
+    if link.symbolic_links == "read":
+        return lambda path: ""
+    local = [pattern for pattern in link.captures or () if not is_address(pattern)]
+    folders = {os.path.realpath(divided(pattern)[0]) for pattern in local}
+    real_folder = cache(os.path.realpath)
+
+    def lies_outside(path: Path) -> str:
+        if isinstance(path, StoredCapture):
+            return ""
+        where = os.path.realpath(path) if path.is_symlink() else f"{real_folder(path.parent)}/{path.name}"
+        return "" if any(Path(where).is_relative_to(folder) for folder in folders) else where
+
+    return lies_outside
+
+
+def divided(pattern: str) -> tuple[str, int]:
+    """Returns the folder of a pattern, up to the first field or wildcard, and the number of its parts behind that."""
+    parts = [wildcard(part) for part in pattern.split("/")]
+    fixed = next((at for at, part in enumerate(parts[:-1]) if glob.has_magic(part)), len(parts) - 1)
+    return "/".join(parts[:fixed]), len(parts) - fixed
+
+
+def files_of(link: Link, start: int, end: int, outside: bool = False) -> list[Path]:
     """Lists the files whose pattern declares coverage in [start, end), ns, in order of their begin. Without a rotation,
-    or an end in the names, nothing is declared, and all files of the pattern are listed.
+    or an end in the names, nothing is declared, and all files of the pattern are listed. `outside`: those too to which
+    symbolic links lead that nobody follows.
     Raises ConfigError if the link has no pattern, or its pattern has an unknown field."""
     if link.captures is None:
         raise errors.ConfigError("the link has no pattern of its files", "set captures in its section of lowwater.toml")
-    dated = []
+    dated, lies_outside = [], leads_out(link)
     found = (path for pattern in link.captures for path in captures_like(wildcard(pattern)) if _match(pattern, path))
     for path in dict.fromkeys(found):
+        if not outside and lies_outside(path):
+            continue
         span = declared_coverage(link, path)
         if span is None and link.rotation is None:
             dated.append((0, str(path), path))

@@ -456,7 +456,9 @@ def files_below(folder: Path) -> list[str]:
             (Path(where) / name).relative_to(folder).as_posix() for name in file_names if not name.startswith(".")
         ]
         _require_few(folder, names_found)
-    return [name for name in names_found if (folder / name).is_file()]
+    real = folder.resolve()  # of a link that leads elsewhere the settings must say that it is read
+    inside = (name for name in names_found if (folder / name).resolve().is_relative_to(real))
+    return [name for name in inside if (folder / name).is_file()]
 
 
 def _require_few(folder: Path, names: Sequence[str]) -> None:

@@ -25,7 +25,14 @@ from lowwater.capture.tables.reader import first_timestamp, inspect_records
 from lowwater.catalog.protocols import LOG_KINDS
 from lowwater.config import Config
 from lowwater.errors import CaptureError, ConfigError, LowwaterError
-from lowwater.lake.files.patterns import date_shape, dated_parts, declared_coverage, files_of, wildcard
+from lowwater.lake.files.patterns import (
+    date_shape,
+    dated_parts,
+    declared_coverage,
+    files_of,
+    leads_out,
+    wildcard,
+)
 from lowwater.lake.ingestion import batch, record_options
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers import files as ledger
@@ -248,7 +255,7 @@ def look(lake: Lake, config: Config, clock: Callable[[], int] = time.time_ns) ->
     claimed: dict[str, list[str]] = {}
     for link, settings in sorted(config.links.items()):
         if settings.captures is not None:
-            for path in files_of(settings, 0, END_OF_TIME):
+            for path in files_of(settings, 0, END_OF_TIME, outside=True):
                 claimed.setdefault(str(path), []).append(link)
     with ledger.changing(lake) as held:
         looked = _Look(lake, config, found, claimed, clock())
@@ -396,6 +403,7 @@ class _Look:
         self._real = cache(os.path.realpath)
         self._before, self._moved_from = self._relocated(ledger.read_seen(lake))
         self._reading = _Reading(config)
+        self._outsides: dict[str, Callable[[Path], str]] = {}  # link -> where a file of it lies elsewhere
         self._taken: dict[str, list[_Taken]] = {}
         self._digests: dict[str, dict[str, str]] = {}  # link -> digest -> path
         # link, first record -> packets, bytes without compression, whether it is compressed, places
@@ -511,6 +519,9 @@ class _Look:
             return replace(bare, state=ledger.GROWING if growing else ledger.READ, capture=first_capture.sha256)
         declared = declared_coverage(self._config.link(lacking[0]), capture_path(file.path)) or (None, None)
         row = replace(bare, unread=True, links=tuple(lacking), declared_from=declared[0], declared_to=declared[1])
+        if where := self._outside(lacking[0], file):
+            reason = f'a symbolic link leads to {where}, out of the folders of the link: set symbolic_links = "read"'
+            return replace(row, state=ledger.REFUSED, reason=reason)
         if same and old is not None and old.state == ledger.REFUSED and set(lacking) & set(old.links):
             return replace(old, links=tuple(sorted(set(lacking) & set(old.links))))
         if not file.size:
@@ -525,6 +536,12 @@ class _Look:
             declared[0] is not None and declared[1] is not None and declared[0] <= self._now < declared[1]
         )
         return replace(row, state=ledger.GROWING if growing else ledger.NEW, **facts.columns)
+
+    def _outside(self, link: str, file: FoundFile) -> str:
+        """Where a file lies to which a symbolic link leads that is not followed; empty for others."""
+        if link not in self._outsides:
+            self._outsides[link] = leads_out(self._config.link(link))
+        return self._outsides[link](capture_path(file.path))
 
     def _captures_at(self, path: str) -> list[_Taken]:
         """Returns the captures of a path, or of the same one without links in its folders."""
@@ -574,6 +591,8 @@ class _Look:
             return replace(bare, reason="a symbolic link to a file that is not there")
         if file.name.startswith("."):
             return replace(bare, reason="hidden")
+        if links and all(self._outside(link, file) for link in links):
+            return replace(bare, reason="a symbolic link out of the folders of the link")
         if file.identity in self._identities:
             return replace(bare, reason=f"another name of {self._identities[file.identity]}")
         if not file.size:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import glob
 import os
 import shlex
 import time
@@ -21,7 +20,7 @@ from lowwater.config import Config, Link
 from lowwater.documents import FILE_NAME
 from lowwater.instants import SECOND, format_instant
 from lowwater.lake import layout, locks, tables
-from lowwater.lake.files.patterns import dated_parts, regex_of, wildcard
+from lowwater.lake.files.patterns import dated_parts, divided, regex_of
 from lowwater.lake.ledgers.captures import Capture, few, in_line
 from lowwater.lake.open_tables import cached_value
 from lowwater.link_names import family_of
@@ -85,7 +84,7 @@ class FolderNames:
     wildcard."""
 
     def __init__(self, settings: Link) -> None:
-        self._patterns = [(pattern, *_divided(pattern)) for pattern in settings.captures or ()]
+        self._patterns = [(pattern, *divided(pattern)) for pattern in settings.captures or ()]
 
     @property
     def folders(self) -> list[tuple[str, str]]:
@@ -147,13 +146,6 @@ def is_there(place: str, size: int | None = None) -> bool:
         return size in (None, capture_path(place).stat().st_size)
     except OSError:
         return False
-
-
-def _divided(pattern: str) -> tuple[str, int]:
-    """Returns the folder of a pattern, and the number of its parts behind that."""
-    parts = pattern.split("/")
-    fixed = next((at for at, part in enumerate(parts[:-1]) if glob.has_magic(wildcard(part))), len(parts) - 1)
-    return "/".join(wildcard(part) for part in parts[:fixed]), len(parts) - fixed
 
 
 def _last(place: str, depth: int) -> str:
