@@ -19,7 +19,7 @@ export PIP_INDEX_URL := $(UV_DEFAULT_INDEX)
 endif
 
 .DELETE_ON_ERROR:
-.PHONY: test-chart test-image store-check help setup docs demo up down test test-all simulate month days test-fast test-packages test-airflow-docs lint types fuzz goldens bench bench-high bench-ingest bench-files bench-end experiments endurance wheel lock bill licences audit test-chart release-check digests clean cluster endurance-cluster
+.PHONY: test-chart test-image store-check help setup docs demo up down test test-all simulate month days reds test-fast test-packages test-airflow-docs lint types fuzz goldens bench bench-high bench-ingest bench-files bench-end experiments endurance wheel lock bill licences audit test-chart release-check digests clean cluster endurance-cluster
 
 help:
 	@echo 'setup      create .venv, install the lock, fetch the Delta jars, compile the reader'
@@ -40,6 +40,7 @@ help:
 	@echo 'simulate   SCHEDULES=100000 schedules of processes on a simulated store, from SEED=0 on: pauses, kills, lost and late requests'
 	@echo 'month      DAYS=30 HOURS=6 days of a lake that takes care of itself, from SEED=0: late files, outages, kills, a full disk, changes; beside a quiet backfill'
 	@echo 'days       DAYS=2 HOURS=6 a part of such a month in a real Airflow whose tasks have a driven clock: late files, the machine goes down, changes'
+	@echo 'reds       HOURS=24 STEP=5 SEED=1: a day of intervals of five minutes in a real Airflow: each red task says what is so, and clearing it after the remedy makes it green'
 	@echo 'goldens    rewrite plans, rows, errors and the examples of the documents that tests compare with'
 	@echo 'bench      packets/s, rows/s and fixed costs of every stage'
 	@echo 'bench-high   rows/s and peak state of the high level beside PySpark and DuckDB'
@@ -196,6 +197,9 @@ simulate: $(VENV)/.package
 
 month: setup
 	$(BIN)/python -m tests.replay.month --days $(or $(DAYS),30) --hours $(or $(HOURS),6) --seed $(or $(SEED),0)
+
+reds: setup
+	$(BIN)/python -m tests.airflow.reds --hours $(or $(HOURS),24) --step $(or $(STEP),5) --seed $(or $(SEED),1)
 
 days: setup
 	$(BIN)/python -m tests.airflow.days --days $(or $(DAYS),2) --hours $(or $(HOURS),6) --seed $(or $(SEED),1)

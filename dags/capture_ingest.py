@@ -8,8 +8,8 @@ from __future__ import annotations
 from airflow.sdk import DAG
 
 from lowwater_airflow.checks import about
-from lowwater_airflow.keeping import RefusedFile
-from lowwater_airflow.operators import IngestCaptures
+from lowwater_airflow.keeping import TITLE, RefusedFile
+from lowwater_airflow.operators import PACKETS, IngestCaptures
 from lowwater_airflow.retries import RETRYING
 from lowwater_airflow.settings import POOL, Settings
 
@@ -36,4 +36,6 @@ if settings.has_runs():
         tags=["lowwater"],
     ) as dag:
         refused = IngestCaptures(task_id="ingest", pool=POOL, lake=settings.lake).output  # it takes a core
-        RefusedFile.partial(task_id="refused", map_index_template="{{ map_index_label }}").expand_kwargs(refused)
+        RefusedFile.partial(
+            task_id="refused", outlets=[PACKETS], map_index_template=TITLE, lake=settings.lake
+        ).expand_kwargs(refused)

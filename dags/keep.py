@@ -12,7 +12,7 @@ from airflow.sdk import DAG, AssetOrTimeSchedule, DeltaTriggerTimetable, get_par
 from lowwater_airflow.alerts import failed
 from lowwater_airflow.assets import named
 from lowwater_airflow.checks import about
-from lowwater_airflow.keeping import IngestNew, KeepInterval, LookAtSet, RefusedFile
+from lowwater_airflow.keeping import TITLE, IngestNew, KeepInterval, LookAtSet, RefusedFile
 from lowwater_airflow.operators import PACKETS, published
 from lowwater_airflow.retries import RETRYING
 from lowwater_airflow.settings import POOL, Settings
@@ -56,7 +56,7 @@ def keep_dag(settings: Settings, query_set: str) -> DAG:
             task_id="interval",
             pool=POOL,
             outlets=[*published(query_set)],
-            map_index_template="{{ map_index_label }}",
+            map_index_template=TITLE,
             max_active_tis_per_dagrun=1 if settings.chained(query_set) else None,
             **common,
         ).expand_kwargs(found.output)
@@ -74,7 +74,9 @@ def ingest_dag(settings: Settings) -> DAG:
     ) as dag:
         common: dict[str, Any] = {"lake": settings.lake, "queries": settings.queries}
         refused = IngestNew(task_id="ingest", pool=POOL, priority_weight=FIRST, **common).output
-        RefusedFile.partial(task_id="refused", map_index_template="{{ map_index_label }}").expand_kwargs(refused)
+        RefusedFile.partial(
+            task_id="refused", outlets=[PACKETS], map_index_template=TITLE, lake=settings.lake
+        ).expand_kwargs(refused)
     return dag
 
 

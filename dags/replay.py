@@ -103,7 +103,7 @@ def replay_dag(settings: Settings, query_set: str) -> DAG:
         patience = settings.patience.total_seconds()
         tables = named(settings, query_set)
         if one:
-            RunInterval(task_id="interval", patience=patience, chained=chained, pool=POOL, doc_json=tables, **common)
+            RunInterval(task_id="interval", patience=patience, pool=POOL, doc_json=tables, **common)
             return dag
         wait = LinksReported(task_id="wait", patience=patience, **common)
         work: list[Any] = [
@@ -113,7 +113,7 @@ def replay_dag(settings: Settings, query_set: str) -> DAG:
             # Imported only here: every parse of the file pays for its imports.
             from lowwater_airflow.approval import ApproveWarnings
 
-            work.append(ApproveWarnings(task_id="approve", query_set=query_set, audited_by=work[-1].task_id))
+            work.append(ApproveWarnings(task_id="approve", audited_by=work[-1].task_id, **common))
         publish = PublishInterval(task_id="publish", pool=POOL, doc_json=tables, **common)
         chain(wait, *work, publish)
     return dag

@@ -36,9 +36,6 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--hold", action="store_true", help="all but publishing")
     parser.add_argument("--ask", action="store_true", help="all stages; not publishing where a person must approve")
     parser.add_argument("--edition", default="", help="with --ask: only by the queries and settings of this digest")
-    parser.add_argument("--reported", type=float, help="only if links have reported, or may not after this instant, s")
-    parser.add_argument("--only", default="", help="with --reported: only if in one of these states")
-    parser.add_argument("--looked", action="store_true", help="with --reported: whoever asks knows the order of runs")
     parser.add_argument("--outcome", type=Path, required=True, help="file to which the outcome goes, as JSON")
     chosen = parser.parse_args(arguments)
     report: dict[str, Any]
@@ -60,15 +57,11 @@ def _outcomes(chosen: argparse.Namespace) -> list[Outcome]:
     from lowwater.replay.interval import replay
     from lowwater.replay.job import Job
     from lowwater.replay.progress import Progress
-    from lowwater.replay.schedule.looks import edited, left_alone, waits_for
+    from lowwater.replay.schedule.looks import edited, waits_for
 
     job = Job.open(chosen.lake, chosen.query_set, chosen.queries)
-    if chosen.reported is None:
-        left = edited(job, chosen.start, chosen.end, chosen.edition) if chosen.edition else None
-        left = left or (waits_for(job, chosen.start, chosen.end) if chosen.ask else None)
-    else:
-        only = tuple(filter(None, chosen.only.split(",")))
-        left = left_alone(job, chosen.start, chosen.end, chosen.reported, only, chosen.looked)
+    left = edited(job, chosen.start, chosen.end, chosen.edition) if chosen.edition else None
+    left = left or (waits_for(job, chosen.start, chosen.end) if chosen.ask else None)
     if left is not None:
         return [left]
     return replay(job, chosen.start, chosen.end, chosen.stage, Progress(), hold=chosen.hold, ask=chosen.ask)

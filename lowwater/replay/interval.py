@@ -94,6 +94,22 @@ def replay(
     return outcomes
 
 
+def standing(job: Job, start: int, end: int) -> Outcome | None:
+    """The outcome of an interval that a run would leave as it is, since it is published from its present inputs; None
+    where there is something to run. It takes no lock and writes nothing, and Spark and the engines are not loaded.
+    Raises LakeError if a ledger cannot be read."""
+    require_owned(job)
+    journal = _Journal(job, start, end, runs.PUBLISH)
+    inputs = job.inputs(start, end, job.captures())
+    digests = {query.name: inputs.digest(query) for query in job.plan.queries}
+    if any(inputs.lost(query) for query in job.plan.queries) or not _is_published(journal, digests):
+        return None
+    state, reason = inputs.state(inputs.gaps())
+    if any(_is_news(last, state) for query in digests if (last := journal.last(query)) is not None):
+        return None
+    return _stands(journal, digests, state, reason)
+
+
 def run_interval(
     job: Job,
     start: int,
@@ -358,23 +374,35 @@ def _joined(digests: dict[str, str]) -> str:
 def _confirm(attempt: _Attempt, plan: _Plan) -> Outcome:
     """Confirms a published interval; a provisional one becomes done once its links have reported, an incomplete one
     once what was missing is read or set aside."""
-    journal, audited = attempt.journal, _Audited()
-    rows, state, reason = {}, plan.state, plan.reason
+    journal = attempt.journal
     journal.begin(runs.PUBLISH)
     for query, digest in plan.digests.items():
+        last = journal.last(query)
+        assert last is not None
+        if _is_news(last, plan.state):
+            now = {"state": plan.state, "reason": plan.reason, "publication": last.publication}
+            journal.write(journal.row(query, digest, last.rows, documents.stored_object(last.accounting), **now))
+    return _stands(journal, plan.digests, plan.state, plan.reason)
+
+
+def unchanged(start: int, end: int, state: str, reason: str) -> Outcome:
+    """The outcome of a range [start, end), ns, of which nothing ran, in a state and for a reason of now."""
+    return Outcome(start, end, state, reason, {}, False)
+
+
+def _stands(journal: _Journal, digests: dict[str, str], state: str, reason: str) -> Outcome:
+    """The outcome of an interval that stays published as it is, in a state and for a reason of now."""
+    rows, audited = {}, _Audited()
+    for query in digests:
         last = journal.last(query)
         assert last is not None
         rows[query] = last.rows or 0
         if last.state == runs.ROLLED_BACK:  # stands for these inputs, until somebody lifts it
             state, reason = runs.ROLLED_BACK, last.reason
-        elif _is_news(last, plan.state):
-            now = {"state": plan.state, "reason": plan.reason, "publication": last.publication}
-            journal.write(journal.row(query, digest, last.rows, documents.stored_object(last.accounting), **now))
     for row in journal.rows():
-        if row.stage == runs.AUDIT and row.query in plan.digests:
+        if row.stage == runs.AUDIT and row.query in digests:
             audited = _Audited.of(row)
-    bounds = attempt.start, attempt.end
-    return Outcome(*bounds, state, reason, rows, False, plan.digests, audited.verdict, audited.report)
+    return Outcome(journal.start, journal.end, state, reason, rows, False, digests, audited.verdict, audited.report)
 
 
 def _is_news(last: runs.ReplayRow, state: str) -> bool:

@@ -7,20 +7,23 @@ not matter which runs were missed or failed.
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path, PurePath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import BaseOperator, BaseXCom, Context
+from airflow.sdk import BaseXCom, Context
 from airflow.sdk.exceptions import AirflowSkipException
 
 from lowwater.config import load_config
 from lowwater.errors import CaptureError, GapError
 from lowwater.instants import format_instant, parse_instant, spoken_duration
 from lowwater.lake.query_sets import WAITING
+from lowwater.storage.captures import capture_path
 from lowwater.storage.paths import lake_path
 from lowwater_airflow.alerts import has_connection
 from lowwater_airflow.checks import of_notify
-from lowwater_airflow.notes import FOUND
+from lowwater_airflow.notes import BLOCKED, FOUND
 from lowwater_airflow.operators import (
     MOST_TOLD,
     IngestCaptures,
@@ -32,6 +35,16 @@ from lowwater_airflow.operators import (
 )
 from lowwater_airflow.retries import Patient
 
+if TYPE_CHECKING:
+    from lowwater.lake.ingestion.batch import IngestResult
+    from lowwater.replay.schedule.due import Due
+    from lowwater.replay.schedule.looks import Left
+
+TITLE = "{{ map_index_label | default(task.title) }}"
+"""Name of a mapped task: its hour or file, which `policy` gives to those that wait; then with its state."""
+MOST_NAMED = 3
+"""Most files, or intervals, of which the reason of one task tells."""
+
 
 class IngestNew(IngestCaptures):
     """Ingests every file that is new, or has changed, in the folders of the links, whichever interval it is of."""
@@ -40,7 +53,7 @@ class IngestNew(IngestCaptures):
         super().__init__(**kwargs)
         self.queries = str(queries)
 
-    def _ingest(self, context: Context) -> list[dict[str, str]]:
+    def _ingest(self, context: Context) -> list[dict[str, Any]]:
         from lowwater.lake.layout import lake_to_read
         from lowwater.lake.ledgers.files import absent_folders
         from lowwater.replay.schedule.looks import Looker
@@ -61,17 +74,57 @@ class IngestNew(IngestCaptures):
         return told_refusals(found.refusals)
 
 
-class RefusedFile(BaseOperator):
-    """Fails with the reason why a file was refused: red in the grid of the run that has tried it."""
+class RefusedFile(IngestCaptures):
+    """Fails with the reason why a file is refused: red in the grid of the run that has tried it.
 
-    def __init__(self, *, link: str, file: str, why: str, **kwargs: Any) -> None:
+    A task that somebody has cleared tries the file again; where it is ingested, set aside or gone by then, it succeeds.
+
+    Args:
+        files: (link, path) of the file, or of several that have no task of their own.
+        title: its name in the grid.
+    """
+
+    def __init__(self, *, files: Sequence[tuple[str, str]], title: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.link, self.file, self.why = link, file, why
+        self.files, self.title = files, title
 
-    def execute(self, context: Context) -> None:
-        context["map_index_label"] = f"{self.link} {self.file}"  # type: ignore[typeddict-unknown-key]
-        with telling(context):
-            raise CaptureError(self.why)
+    def _ingest(self, context: Context) -> list[dict[str, Any]]:
+        from lowwater.lake.ingestion.arrivals import still_refused
+        from lowwater.lake.layout import open_lake
+        from lowwater.replay.progress import Progress
+        from lowwater.replay.schedule.ingesting import try_again
+        from lowwater.replay.stages.runners import ingest_tasks
+
+        root = lake_path(self.lake)
+        config, lake = load_config(root), open_lake(root, make=False)
+        files = [(link, capture_path(path)) for link, path in self.files]
+        reasons = {} if was_cleared(context) else still_refused(lake, config, files)
+        results: list[IngestResult] = []
+        if again := [each for each in files if each not in reasons]:
+            tasks = ingest_tasks(config, Progress(quiet=True), ingest_spark())
+            tried = [try_again(lake, config, link, path, tasks) for link, path in again]
+            results = [result for ingested, _ in tried for result in ingested]
+            reasons |= {file: why for file, (_, why) in zip(again, tried, strict=True) if why}
+        for link, path in files:
+            self.log.info("%s %s: %s", link, path.name, reasons.get((link, path), "is not refused any more"))
+        tell_ingested(self, context, results, alone=True)
+        if reasons:
+            raise CaptureError(_all_of(reasons))
+        return []
+
+
+def _all_of(reasons: Mapping[tuple[str, Path], str]) -> str:
+    """Why files are refused, in one line; of many, the first ones."""
+    if len(reasons) == 1:
+        return next(iter(reasons.values()))
+    told = [f"{link} {path.name}: {why.splitlines()[0]}" for (link, path), why in reasons.items()]
+    more = f"; and {len(told) - MOST_NAMED:,} more" if len(told) > MOST_NAMED else ""
+    return f"{len(told):,} files are refused: {'; '.join(told[:MOST_NAMED])}{more}"
+
+
+def was_cleared(context: Context) -> bool:
+    """Whether somebody has cleared tasks of this run: what they asked for is what is there now."""
+    return bool(getattr(context.get("dag_run"), "clear_number", 0))
 
 
 class LookAtSet(Patient):
@@ -85,16 +138,16 @@ class LookAtSet(Patient):
         super().__init__(**kwargs)
         self.lake, self.queries, self.query_set = str(lake), str(queries), query_set
 
-    def execute(self, context: Context) -> list[dict[str, str]]:
-        """Returns begin and end of each interval, and why it cannot start; empty for those that run."""
+    def execute(self, context: Context) -> list[dict[str, Any]]:
+        """Returns the arguments of a `KeepInterval` for each of them. Why one cannot start is not among them: its task
+        asks when it runs."""
         with telling(context), self.waiting(context):
             return self._look(context)
 
-    def _look(self, context: Context) -> list[dict[str, str]]:
+    def _look(self, context: Context) -> list[dict[str, Any]]:
         from lowwater.lake.ledgers.intervals import range_words
         from lowwater.replay.job import Job
-        from lowwater.replay.schedule.due import Due
-        from lowwater.replay.schedule.looks import MOST, Left, keep_told, look
+        from lowwater.replay.schedule.looks import MOST, keep_told, look
 
         def name(due: Due) -> str:
             return range_words(due.start, due.end, due.intervals)
@@ -107,32 +160,43 @@ class LookAtSet(Patient):
         for left in found.waits:
             self.log.info("waits: %s: %s", name(left.due), left.why)
         for left in found.stuck:
-            self.log.warning("%s: %s: %s", "stays" if left.failed else "cannot start", name(left.due), left.why)
+            self.log.warning("%s: %s: %s", "stays" if left.failed else BLOCKED, name(left.due), left.why)
         news = [left for left in found.stuck if left.news]
         failed = [left for left in found.stuck if left.failed]
         old = [left for left in found.stuck if not left.news and not left.failed]
 
-        def example(some: list[Left]) -> str:
-            return f"{name(some[0].due)}: {some[0].why}" if some else ""
+        def example(some: Sequence[Left]) -> str:
+            """The first of some, and why; of several, the time in which all lie before it."""
+            if not some:
+                return ""
+            first = f"{name(some[0].due)}: {some[0].why}"
+            if len(some) == 1:
+                return first
+            begin, end = min(each.due.start for each in some), max(each.due.end for each in some)
+            return f"{format_instant(begin)} to {format_instant(end)}, first {first}"
+
+        def number(some: Iterable[Due]) -> int:
+            return sum(due.intervals for due in some)
 
         summary = {
-            "waits": sum(left.due.intervals for left in found.waits),
-            "waiting": example([*found.waits[:1]]),
-            "stuck": sum(left.due.intervals for left in old),
-            "failed": sum(left.due.intervals for left in failed),
+            "waits": number(left.due for left in found.waits),
+            "waiting": example(found.waits),
+            "stuck": number(left.due for left in old),
+            "failed": number(left.due for left in failed),
             "failure": example(failed),
-            "untold": sum(left.due.intervals for left in news[MOST_TOLD:]),
-            "more": max(0, len(found.runs) - MOST),
+            "untold": number(left.due for left in news[MOST_TOLD:]),
+            "more": number(found.runs[MOST:]),
             "days": spoken_duration(job.config.schedule.look_back),
             "example": example(old),
             "lacks": "; ".join(each.text for each in of_notify(job.config.notify, has_connection)),
         }
         context["ti"].xcom_push(FOUND, summary)
-        work = [(due, "") for due in found.runs[:MOST]] + [(left.due, left.why) for left in news[:MOST_TOLD]]
+        work = [*found.runs[:MOST], *(left.due for left in news[:MOST_TOLD])]
         edition = job.edition
         tasks = [
-            {"start": format_instant(due.start), "end": format_instant(due.end), "why": why, "edition": edition}
-            for due, why in sorted(work, key=lambda each: each[0].start)
+            {"start": format_instant(due.start), "end": format_instant(due.end), "edition": edition}
+            | {"title": name(due), "intervals": due.intervals}
+            for due in sorted(work, key=lambda each: each.start)
         ]
         context["ti"].xcom_push(BaseXCom.XCOM_RETURN_KEY, tasks)
         keep_told(lake_path(self.lake), self.query_set, news[:MOST_TOLD], by)
@@ -142,34 +206,76 @@ class LookAtSet(Patient):
 class KeepInterval(PublishInterval):
     """Runs an interval that a look has found through all stages, in one process, and publishes it.
 
-    It fails with the reason where the interval cannot start, and leaves an interval `held` of which a person must
-    approve the warnings.
+    Whether it can run is asked when its task runs: at first, at a further try, or days later, when somebody has cleared
+    it. It fails with the reason of that moment where the interval cannot start, and succeeds where it is published as
+    it should be. It leaves an interval `held` of which a person must approve the warnings, and is skipped where a later
+    look takes up the interval by itself.
 
     Args:
         end: its end.
-        why: why it cannot start; empty if it can.
-        edition: of the queries and settings by which the look has found it; after an edit it is left to the next look.
+        edition: of the queries and settings by which the look has found it; after an edit it is left to the next look,
+            unless somebody clears its task.
+        title: its name in the grid.
+        intervals: more than one for a stretch without records.
     """
 
     all_stages = True
 
-    def __init__(self, *, start: str, end: str, why: str = "", edition: str = "", **kwargs: Any) -> None:
+    def __init__(
+        self, *, start: str, end: str, edition: str = "", title: str = "", intervals: int = 1, **kwargs: Any
+    ) -> None:
         super().__init__(**kwargs)
-        self.start, self.end, self.why, self.edition = start, end, why, edition
+        self.start, self.end, self.edition, self.title, self.intervals = start, end, edition, title or start, intervals
+        self._ran: list[dict[str, Any]] = []
 
     def execute(self, context: Context) -> dict[str, Any]:
-        context["map_index_label"] = self.start  # type: ignore[typeddict-unknown-key]
-        with telling(context):
-            if self.why:
-                raise GapError(f"cannot start: {self.why}")
-            outcome = super().execute(context)
+        if was_cleared(context):
+            self.edition = ""  # an edit may be what mends it
+        outcome = super().execute(context)
+        context["map_index_label"] = f"{self.title} {outcome['state']}"  # type: ignore[typeddict-unknown-key]
+        return outcome
+
+    def _report(self, context: Context) -> dict[str, Any]:
+        from lowwater.lake.ledgers.intervals import HELD
+        from lowwater.replay.interval import unchanged
+        from lowwater.replay.schedule.due import UNAPPROVED
+        from lowwater.replay.schedule.looks import asked, edited, state_now
+
+        job, (start, end) = self.job(), self._bounds(context)
+        if self.edition and (left := edited(job, start, end, self.edition)):
+            raise AirflowSkipException(left.reason)
+        now = time.time_ns()
+        found = asked(job, start, end, now)
+        self._ran = [self._run(due.start, due.end) for due in found.runs]
+        for outcome in self._ran:
             if outcome["state"] == WAITING:
                 raise AirflowSkipException(outcome["reason"])
-        context["map_index_label"] = f"{self.start} {outcome['state']}"  # type: ignore[typeddict-unknown-key]
-        return outcome
+        if found.stuck:
+            raise GapError(f"{BLOCKED}: {_whys(found.stuck)}")
+        if found.waits and found.waits[0].due.blocked == UNAPPROVED:
+            return asdict(unchanged(start, end, HELD, UNAPPROVED))
+        if found.waits:
+            raise AirflowSkipException(_whys(found.waits))
+        if len(self._ran) == 1 and self._ran[0]["start"] == start and self._ran[0]["end"] == end:
+            return self._ran[0]
+        return self._standing(context) or asdict(unchanged(start, end, *state_now(job, start, end, now)))
+
+    def pieces(self, outcome: dict[str, Any]) -> list[dict[str, Any]]:
+        return self._ran or [outcome]
 
     def _bounds(self, context: Context) -> tuple[int, int]:
         return parse_instant(self.start), parse_instant(self.end)
 
     def _mode(self) -> list[str]:
         return ["--ask", "--edition", self.edition]
+
+
+def _whys(some: Sequence[Left]) -> str:
+    """Why intervals do not run; of several, of which each reason is."""
+    from lowwater.lake.ledgers.intervals import range_words
+
+    if len(some) == 1:
+        return some[0].why
+    told = [f"{range_words(each.due.start, each.due.end, each.due.intervals)}: {each.why}" for each in some]
+    more = f"; and {len(told) - MOST_NAMED:,} more" if len(told) > MOST_NAMED else ""
+    return f"{sum(each.due.intervals for each in some):,} intervals: {'; '.join(told[:MOST_NAMED])}{more}"

@@ -19,6 +19,7 @@ from sqlalchemy.orm import object_session
 from lowwater.terminal import shown
 from lowwater_airflow import assets, pools
 from lowwater_airflow.checks import of_versions
+from lowwater_airflow.policy import MAPPED_BY
 
 if TYPE_CHECKING:
     from airflow.models.dagrun import DagRun
@@ -32,6 +33,8 @@ LOOKS = ("keep_", "lowwater_ingest")
 """Prefixes of the names of DAGs whose runs are looks."""
 LOOK = "Look: "
 """Our line in the note of a look."""
+BLOCKED = "cannot start"
+"""Begin of the reason of an interval that cannot start."""
 FOUND = "found"
 """Key under which a look stores what it leaves, or has ingested, and how much."""
 NAMED = 3
@@ -134,15 +137,18 @@ def look_text(
     named = []
     for (task, index), (state, label) in sorted(tasks.items()):
         why = left.get((task, index, WHY))
-        if task in ("interval", "refused") and index >= 0:
+        if task in MAPPED_BY and index >= 0:
             outcome = left.get((task, index, "return_value"))
             done = outcome.get("state") if isinstance(outcome, dict) and state == "success" else None
-            blocked = str(why).startswith("cannot start") or task == "refused"
-            word = done or (str(state) if not blocked else "refused" if task == "refused" else "cannot start")
-            counts[word] += 1
-            if word not in ("done", "provisional"):
+            made = _made(left, task, index)
+            title = str(made.get("title") or label or index)
+            word = done or ("refused" if task == "refused" and state == "failed" else str(state))
+            if state == "failed" and str(why).startswith(BLOCKED):
+                word = BLOCKED
+            counts[word] += int(made.get("intervals") or len(made.get("files", "1")))
+            if word not in ("done", "provisional") and (task, state) != ("refused", "success"):
                 reason = why or (outcome or {}).get("reason") or word
-                named.append(f"{label or index}: {str(reason).removeprefix('cannot start: ')}")
+                named.append(f"{title}{f' {done}' if done else ''}: {str(reason).removeprefix(f'{BLOCKED}: ')}")
         elif state == "failed":
             named.append(f"failed in {task}" + (f": {why}" if why else ""))
     found = left.get(("look", -1, FOUND))
@@ -167,6 +173,12 @@ def look_text(
     more = len(named) - NAMED
     said = [", ".join(parts)] if parts else []
     return "; ".join([*said, *named[:NAMED], *([f"and {more} more"] if more > 0 else [])])
+
+
+def _made(left: Mapping[tuple[str, int, str], Any], task: str, index: int) -> dict[str, Any]:
+    """The arguments of a mapped task, which the task before it has returned."""
+    made = left.get((MAPPED_BY[task], -1, "return_value"))
+    return dict(made[index]) if isinstance(made, list) and index < len(made) else {}
 
 
 def one_line(text: str) -> str:

@@ -19,7 +19,7 @@ from airflow.sdk.exceptions import AirflowNotFoundException, AirflowSkipExceptio
 from lowwater.config import load_config
 from lowwater.errors import ConfigError, LowwaterError
 from lowwater.instants import SECOND, format_instant
-from lowwater.lake.query_sets import SKIPPED, UNREPORTED, WAITING
+from lowwater.lake.query_sets import WAITING
 from lowwater.storage.captures import capture_path
 from lowwater.storage.paths import lake_path, private
 from lowwater_airflow.alerts import warned
@@ -34,6 +34,7 @@ from lowwater_airflow.whole import partition_key, whole
 if TYPE_CHECKING:
     from lowwater.lake.layout import Lake
     from lowwater.lake.ledgers.captures import Capture
+    from lowwater.replay.job import Job
     from lowwater.replay.schedule.ingesting import Refusal
 
 PACKETS = Asset(name="packets", uri="lowwater://packets", group="lowwater")
@@ -77,16 +78,17 @@ class IngestCaptures(Lineage, Patient):
     """
 
     def __init__(self, *, lake: PurePath, **kwargs: Any) -> None:
-        super().__init__(outlets=[PACKETS], **kwargs)
+        kwargs["outlets"] = [PACKETS]  # a mapped task has those of its `partial`, or an empty list
+        super().__init__(**kwargs)
         self.lake = str(lake)
 
     @private()
-    def execute(self, context: Context) -> list[dict[str, str]]:
-        """Returns link, name and reason of each file that was refused."""
+    def execute(self, context: Context) -> list[dict[str, Any]]:
+        """Returns the arguments of a `RefusedFile` for each file that was refused."""
         with telling(context), self.waiting(context):
             return self._ingest(context)
 
-    def _ingest(self, context: Context) -> list[dict[str, str]]:
+    def _ingest(self, context: Context) -> list[dict[str, Any]]:
         from lowwater.lake.ingestion.arrivals import pattern_files, without_aside
         from lowwater.lake.ingestion.batch import IngestResult
         from lowwater.lake.ingestion.folders import look
@@ -130,17 +132,18 @@ class IngestCaptures(Lineage, Patient):
         return told_refusals(refusals)
 
 
-def told_refusals(refusals: Sequence[Refusal]) -> list[dict[str, str]]:
-    """The arguments of each `RefusedFile` of an ingest; Airflow bears 1,024 tasks."""
-    refused, more = [asdict(each) for each in refusals[:MOST_TOLD]], refusals[MOST_TOLD:]
-    if more:
-        names = ", ".join(f"{each.link} {each.file}" for each in more[:MOST_TOLD])
-        why = f"refused as well, as the log says: {names}"
-        refused.append({"link": "", "file": f"{len(more):,} more files", "why": why})
-    return refused
+def told_refusals(refusals: Sequence[Refusal]) -> list[dict[str, Any]]:
+    """The arguments of each `RefusedFile` of an ingest; Airflow bears 1,024 tasks. Why a file was refused is not among
+    them: by the time that its task runs, or is cleared, it may be another one."""
+    tasks: list[dict[str, Any]] = [
+        {"title": f"{each.link} {each.file}", "files": [[each.link, each.path]]} for each in refusals[:MOST_TOLD]
+    ]
+    if more := refusals[MOST_TOLD:]:
+        tasks.append({"title": f"{len(more):,} more files", "files": [[each.link, each.path] for each in more]})
+    return tasks
 
 
-def tell_ingested(operator: Any, context: Context, results: Sequence[Any]) -> None:
+def tell_ingested(operator: Any, context: Context, results: Sequence[Any], alone: bool = False) -> None:
     """Logs what was ingested, and makes one event of the asset `packets` of what is new, and none if nothing is.
 
     A try that ended with a hindrance told nobody what it had ingested: the one that succeeds tells it.
@@ -148,6 +151,7 @@ def tell_ingested(operator: Any, context: Context, results: Sequence[Any]) -> No
     Args:
         operator: the operator of the task, whose lineage it sets.
         results: `IngestResult` of each file.
+        alone: whether what other tries have ingested is not the operator's to tell.
     """
     from lowwater.catalog.protocols import RECORD_KINDS
     from lowwater.lake.layout import open_lake
@@ -163,7 +167,7 @@ def tell_ingested(operator: Any, context: Context, results: Sequence[Any]) -> No
         sorted({str(lake.table_of(row.link, row.format in RECORD_KINDS)) for row in rows}),
     )
     new = [row for result in results if result.state != "known" for row in result.captures]
-    if context["ti"].try_number > 1 or operator.pauses:
+    if not alone and (context["ti"].try_number > 1 or operator.pauses):
         begun = context["dag_run"].start_date
         assert begun is not None
         new = _since(lake, int(begun.timestamp() * SECOND))
@@ -201,24 +205,48 @@ class ReplayStages(Lineage, Patient):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """The outcome of the interval (fields of `replay.interval.Outcome`)."""
-        start, end = (format_instant(bound) for bound in self._bounds(context))
-        arguments = [self.query_set, "--lake", self.lake, "--queries", self.queries, "--from", start, "--to", end]
-        arguments += self._mode()
-        self._child = Child("replay", arguments, _spark())
+        start = format_instant(self._bounds(context)[0])
         with telling(context), self.waiting(context):
-            (outcome,) = self._child.run()
-        report: dict[str, Any] = outcome
+            report = self._report(context)
         self.log.info("%s %s: %s %s", self.query_set, start, report["state"], report["reason"])
         self.datasets = [str(lake_path(self.lake) / "packets")], tables(self.lake, "streams", report["rows"])
+        return report
+
+    def _report(self, context: Context) -> dict[str, Any]:
+        """Decides what is to be done, and does it."""
+        return self._standing(context) or self._run(*self._bounds(context))
+
+    def _standing(self, context: Context) -> dict[str, Any] | None:
+        """The outcome of an interval that a run would leave as it is; None where there is something to do. It is asked
+        here: a process that finds so takes seconds to begin. A stage that somebody runs by itself always runs."""
+        if self.stage not in (None, "publish"):
+            return None
+        from lowwater.replay.interval import standing
+
+        outcome = standing(self.job(), *self._bounds(context))
+        if outcome is None:
+            return None
+        self.log.info("it is published from these inputs: nothing is to be done")
+        return asdict(outcome)
+
+    def job(self) -> Job:
+        """The query set as it is now. Arrow is loaded in the process of the task only, which Airflow has forked."""
+        from lowwater.replay.job import Job
+
+        return Job.open(lake_path(self.lake), self.query_set, Path(self.queries))
+
+    def _run(self, start: int, end: int) -> dict[str, Any]:
+        """Runs the stages of an interval [start, end), ns, in a process of its own."""
+        span = ["--from", format_instant(start), "--to", format_instant(end)]
+        arguments = [self.query_set, "--lake", self.lake, "--queries", self.queries, *span]
+        self._child = Child("replay", [*arguments, *self._mode()], _spark())
+        (outcome,) = self._child.run()
+        report: dict[str, Any] = outcome
         return report
 
     def _bounds(self, context: Context) -> tuple[int, int]:
         """The interval, ns."""
         return interval_of(context)
-
-    def _intervals(self, context: Context) -> range:
-        """The begins of the intervals, ns: more than one of a stretch that runs as one."""
-        return range(*self._bounds(context), load_config(lake_path(self.lake)).length(self.query_set))
 
     def _mode(self) -> list[str]:
         """Arguments that say which stages run."""
@@ -250,15 +278,26 @@ class PublishInterval(ReplayStages):
         super().__init__(query_set=query_set, stage="publish", **kwargs)
 
     def execute(self, context: Context) -> dict[str, Any]:
+        context["ti"].task.outlets = [self.tables, self.whole]  # a process before this one may have changed no table
+        outcome = super().execute(context)
+        if any(self._tell(context, each) for each in self.pieces(outcome)):
+            return outcome
+        # Airflow adds an event to each outlet of a task that succeeds, unless the outlet is gone by then.
+        context["ti"].task.outlets = [self.tables] if outcome["rows"] else []
+        return outcome
+
+    def pieces(self, outcome: dict[str, Any]) -> list[dict[str, Any]]:
+        """The outcomes of which there are events: more than one where a part of a stretch has got records since."""
+        return [outcome]
+
+    def _tell(self, context: Context, outcome: dict[str, Any]) -> bool:
+        """Adds the events of an outcome; returns whether its intervals are whole."""
         from lowwater.lake.ledgers.intervals import HELD  # Arrow, which no DAG file needs
         from lowwater.lake.ledgers.runs import DONE
 
-        context["ti"].task.outlets = [self.tables, self.whole]  # a process before this one may have changed no table
-        outcome = super().execute(context)
-        if outcome["state"] in (HELD, WAITING, SKIPPED, UNREPORTED):
-            context["ti"].task.outlets = []  # no table has changed
-            return outcome
-        start, end = (format_instant(bound) for bound in self._bounds(context))
+        if outcome["state"] in (HELD, WAITING):
+            return False  # no table has changed
+        start, end = (format_instant(outcome[bound]) for bound in ("start", "end"))
         streams, published = (tables(self.lake, folder, outcome["rows"]) for folder in ("streams", "tables"))
         packets = [str(lake_path(self.lake) / "packets")]
         self.datasets = (packets, [*streams, *published]) if self.all_stages else (streams, published)
@@ -266,15 +305,13 @@ class PublishInterval(ReplayStages):
         for table, rows in outcome["rows"].items():
             extra = {"rows": rows, "digest": outcome["digests"][table], "from": start, "to": end, **summary}
             context["outlet_events"][self.tables].add(table_asset(table), extra=extra)
-        if outcome["state"] == DONE:
-            event = context["outlet_events"][self.whole]
-            event.add_partitions([partition_key(at) for at in self._intervals(context)])
-            event.extra = {"from": start, "to": end, "rows": outcome["rows"], "verdict": outcome["verdict"]}
-        else:
-            # Airflow adds an event to each outlet of a task that succeeds, unless the outlet is gone by then.
-            context["ti"].task.outlets = [self.tables]
         warned(context, self.query_set, outcome)
-        return outcome
+        if outcome["state"] != DONE:
+            return False
+        event, length = context["outlet_events"][self.whole], load_config(lake_path(self.lake)).length(self.query_set)
+        event.add_partitions([partition_key(at) for at in range(outcome["start"], outcome["end"], length)])
+        event.extra = {"from": start, "to": end, "rows": outcome["rows"], "verdict": outcome["verdict"]}
+        return True
 
 
 class MaintainLake(Patient):

@@ -20,7 +20,7 @@ from asgiref.sync import sync_to_async
 
 from lowwater.errors import AwayError, GapError, LakeError, LowwaterError
 from lowwater.instants import SECOND, format_instant, parse_duration
-from lowwater.lake.query_sets import SKIPPED, UNREPORTED
+from lowwater.lake.query_sets import SKIPPED
 from lowwater.storage.failures import outages
 from lowwater.storage.paths import lake_path
 from lowwater_airflow.operators import PublishInterval, interval_of, telling
@@ -54,18 +54,29 @@ class LinksReported(Patient):
 
     def execute(self, context: Context) -> None:
         """Looks once; defers to the triggerer if there is something to wait for."""
-        patience = _patience(context, self.patience)
-        trigger = _trigger(self, context, _unbegun(patience))
-        readiness = trigger.look()
-        if readiness["status"] == "waiting":
-            _begin(self, trigger, patience, readiness)
-            self.defer(trigger=trigger, method_name="resume")
-        self.resume(context, readiness)
+        self._wait(context, _trigger(self, context, _unbegun(_patience(context, self.patience))))
 
-    def resume(self, context: Context, event: dict[str, Any]) -> None:
-        with telling(context), self.waiting(context):
-            _conclude(event)
+    def resume(self, context: Context, event: dict[str, Any], deadline: float) -> None:
+        self._wait(context, _trigger(self, context, deadline))
+
+    def _wait(self, context: Context, trigger: LinksTrigger) -> None:
+        _wait(self, context, trigger)
         self.log.info("every link of %s has reported, or is excluded", self.query_set)
+
+
+def _wait(operator: LinksReported | RunInterval, context: Context, trigger: LinksTrigger) -> None:
+    """Defers to the triggerer if there is something to wait for, and fails or is skipped where nothing is. What the
+    trigger has seen is asked again: a task may have waited for its slot since.
+    Raises LowwaterError and AirflowSkipException."""
+    readiness = trigger.look()
+    if readiness["status"] == "waiting":
+        trigger.begin(_patience(context, operator.patience))
+        for line in readiness.get("missing", ()):
+            until = format_instant(int(trigger.deadline) * 10**9)
+            operator.log.info("waiting, for links until %s: %s", until, line)
+        operator.defer(trigger=trigger, method_name="resume", kwargs={"deadline": trigger.deadline})
+    with telling(context), operator.waiting(context):
+        _conclude(readiness)
 
 
 def _patience(context: Context, patience: float) -> float:
@@ -85,12 +96,6 @@ def _trigger(operator: LinksReported | RunInterval, context: Context, deadline: 
     return LinksTrigger(operator.lake, operator.queries, operator.query_set, start, end, deadline, only, dag)
 
 
-def _begin(operator: Patient, trigger: LinksTrigger, patience: float, readiness: dict[str, Any]) -> None:
-    trigger.begin(patience)
-    for line in readiness.get("missing", ()):
-        operator.log.info("waiting, for links until %s: %s", format_instant(int(trigger.deadline) * 10**9), line)
-
-
 def _conclude(readiness: dict[str, Any]) -> None:
     if readiness["status"] == "skip":
         raise AirflowSkipException(readiness["message"])
@@ -105,58 +110,29 @@ def _conclude(readiness: dict[str, Any]) -> None:
 class RunInterval(PublishInterval):
     """Runs the interval of a run through all stages and publishes it, in one process: nothing holds it in between.
 
-    That process first looks whether the links have reported. If not, the task waits in the triggerer without a slot, as
-    `LinksReported` does, and then begins anew.
+    Its task first looks whether the links have reported. If not, it waits in the triggerer without a slot, as
+    `LinksReported` does, and then looks anew. The process begins only where there is something to run.
 
     Args:
         patience: how long to wait for links that have not reported, s.
-        chained: whether its DAG knows that its intervals run in order; else its process tells.
     """
 
     all_stages = True
 
-    def __init__(self, *, patience: float, chained: bool, **kwargs: Any) -> None:
+    def __init__(self, *, patience: float, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.patience = patience
-        self.chained = chained
-        self._reported: list[str] = []
 
     def execute(self, context: Context) -> dict[str, Any]:
-        trigger = _trigger(self, context, _unbegun(_patience(context, self.patience)))
-        if self.chained:
-            self._wait(context, trigger)
-        return self._run(context, trigger, looked=self.chained)
+        _wait(self, context, _trigger(self, context, _unbegun(_patience(context, self.patience))))
+        return super().execute(context)
 
     def resume(self, context: Context, event: dict[str, Any], deadline: float) -> dict[str, Any]:
-        with telling(context), self.waiting(context):
-            _conclude(event)
-        return self._run(context, _trigger(self, context, deadline), looked=True)
-
-    def _wait(self, context: Context, trigger: LinksTrigger, again: bool = False) -> None:
-        """Defers to the triggerer if there is something to wait for. `again`: whether it waits although it has found
-        nothing to wait for."""
-        readiness = trigger.look()
-        if readiness["status"] == "waiting" or again:
-            _begin(self, trigger, _patience(context, self.patience), readiness)
-            self.defer(trigger=trigger, method_name="resume", kwargs={"deadline": trigger.deadline})
-        with telling(context), self.waiting(context):
-            _conclude(readiness)
-
-    def _run(self, context: Context, trigger: LinksTrigger, looked: bool) -> dict[str, Any]:
-        """Runs the process. `looked`: whether the trigger has looked, which knows runs of Airflow too."""
-        only = ["--only", ",".join(trigger.only)] if trigger.only else []
-        self._reported = ["--reported", str(trigger.deadline), *only, *(["--looked"] if looked else [])]
-        outcome = super().execute(context)
-        if outcome["state"] == SKIPPED:
-            with telling(context):
-                raise AirflowSkipException(outcome["reason"])
-        if outcome["state"] == UNREPORTED:
-            self._wait(context, trigger, again=looked)
-            return self._run(context, trigger, looked=True)
-        return outcome
+        _wait(self, context, _trigger(self, context, deadline))
+        return super().execute(context)
 
     def _mode(self) -> list[str]:
-        return ["--ask", *self._reported]
+        return ["--ask"]
 
 
 class LinksTrigger(BaseTrigger):
@@ -223,7 +199,7 @@ class LinksTrigger(BaseTrigger):
             said = f"the run of {format_instant(before)}, before it in its chain, is at work"
             return {"status": "waiting", "missing": [said]}
         try:
-            alone = left_alone(job, self.start, self.end, self.deadline, self.only, looked=True)
+            alone = left_alone(job, self.start, self.end, self.deadline, self.only)
         except GapError as error:
             return {"status": "gap", "message": str(error)}
         if alone is not None:

@@ -18,10 +18,10 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
@@ -56,106 +56,78 @@ time.time_ns = _driven
 """Lowwater asks `time.time_ns`; Airflow has other clocks, which stay."""
 
 
-class Days:
-    """The days, and the Airflow that looks.
+class World(Protocol):
+    """What an Airflow looks at: the files of the links as they come, and the settings.
 
-    Args:
-        month: the files, the settings and the changes.
+    Attributes:
+        folder: of all of it.
+        now: the time by the clock that is driven, ns.
     """
 
-    def __init__(self, month: Month) -> None:
-        self.month, self.file = month, month.folder / "clock"
-        (month.folder / "clocks").mkdir()
-        (month.folder / "clocks" / "sitecustomize.py").write_text(CLOCK.format(file=str(self.file)), encoding="utf-8")
-        self.home: Any = script("home").Home(month.folder / "airflow", month.lake, month.queries)
-        sys.path.insert(0, str(Path(script("home").ROOT) / "scripts"))
-        self.killer = script("kills").Killer
+    folder: Path
+    lake: Path
+    queries: Path
+    now: int
+
+    def deliver(self, until: int) -> None: ...
+
+
+class Driven:
+    """An Airflow that looks, whose tasks have a clock that is driven.
+
+    Args:
+        world: what it looks at.
+        keeps: DAGs that look at query sets.
+    """
+
+    def __init__(self, world: World, keeps: Sequence[str]) -> None:
+        self.world, self.keeps, self.file = world, keeps, world.folder / "clock"
+        (world.folder / "clocks").mkdir()
+        (world.folder / "clocks" / "sitecustomize.py").write_text(CLOCK.format(file=str(self.file)), encoding="utf-8")
+        self.home: Any = script("home").Home(world.folder / "airflow", world.lake, world.queries)
         self.paused: set[str] = set()
-        self.killed: dict[str, str] = {}
         self.looks = 0
 
-    def run(self) -> None:
-        """Lets the days pass, and the time in which the last late files come."""
-        month = self.month
-        hours = range(BEGIN + month.length, month.end + 2 * month.length, month.length)
-        os.environ["PYTHONPATH"] = str(month.folder / "clocks")
-        self._set(BEGIN)
+    def start(self) -> None:
+        """Starts the Airflow, and lets it look once."""
+        os.environ["PYTHONPATH"] = str(self.world.folder / "clocks")
         self.home.more = {"scheduler": {"task_instance_heartbeat_timeout": 20}}  # of tasks that were killed
         self.home.prepare()
         self.home.start()
-        self.home.ready(INGEST, *KEEPS, slots=2)
-        self._settle()
-        for number, hour in enumerate(hours):
-            self._set(hour + 25 * MINUTE)
-            happens = [what for share, what in EVENTS if round(share * len(hours)) == number]
-            print(f"{format_instant(hour)} {', '.join(happens)}", flush=True)
-            if not self.home.running():
-                self.home.start()
-            for what in happens:
-                self._happen(what)
-            if "down" in happens:
-                assert "kill" not in happens  # nothing would be at work
-                continue  # for an interval
-            if "kill" in happens:
-                with self.killer(month.lake, random.Random(month.seed)) as killer:
-                    self._look()
-                self.killed = killer.killed
-                assert self.killed, "no interval was at work"
-            elif "full" in happens:
-                with full_disk(month.lake):  # what meets it waits, for longer each time
-                    self._trigger(INGEST)
-                    time.sleep(60)
-                self._look()
-            else:
-                self._look()
-            if number % 8 == 1:
-                self.grid()
-        for hour in (1, 2):  # what failed the first time waits for the second
-            self._set(month.end + 2 * month.length + hour * HOUR)
-            self._look()
+        self.home.ready(INGEST, *self.keeps, slots=2)
+        self.settle()
 
-    def _happen(self, what: str) -> None:
-        word, _, dag = what.partition(" ")
-        if dag:
-            self.home.ask("PATCH", f"dags/{dag}", {"is_paused": word == "pause"})
-            (self.paused.add if word == "pause" else self.paused.discard)(dag)
-        elif what in ("setting", "query"):
-            self.month._change(what)
-        elif what == "down":
-            self._trigger(INGEST)
-            time.sleep(6)  # in the middle of what it does
-            self.home.stop([signal.SIGKILL])
-
-    def _set(self, now: int) -> None:
-        self.month.now = now
+    def set(self, now: int) -> None:
+        """Sets the clock, and lets the files come that have come by then."""
+        self.world.now = now
         self.file.with_suffix(".new").write_text(str(now))
         os.replace(self.file.with_suffix(".new"), self.file)
-        self.month.deliver(now)
+        self.world.deliver(now)
 
-    def _trigger(self, dag: str) -> None:
+    def trigger(self, dag: str) -> None:
         """A tick of the clock of a DAG."""
         if dag not in self.paused:
             self.home.ask("POST", f"dags/{dag}/dagRuns", {"logical_date": None})
 
-    def _look(self) -> None:
+    def look(self) -> None:
         """A tick of each clock: of the ingest, and of the DAGs that its event has not let look."""
         self.looks += 1
-        before = {dag: self._count(dag) for dag in KEEPS}
-        self._trigger(INGEST)
-        self._settle()
-        for dag in KEEPS:
+        before = {dag: self._count(dag) for dag in self.keeps}
+        self.trigger(INGEST)
+        self.settle()
+        for dag in self.keeps:
             if self._count(dag) == before[dag]:
-                self._trigger(dag)
-        self._settle()
+                self.trigger(dag)
+        self.settle()
 
     def _count(self, dag: str, more: str = "") -> int:
         return int(self.home.ask("GET", f"dags/{dag}/dagRuns?limit=1{more}")["total_entries"])
 
-    def _settle(self) -> None:
+    def settle(self) -> None:
         """Waits until nothing is at work, nor begins, but the runs of paused DAGs."""
 
         def quiet() -> bool:
-            dags = [dag for dag in (INGEST, *KEEPS) if dag not in self.paused]
+            dags = [dag for dag in (INGEST, *self.keeps) if dag not in self.paused]
             return not any(self._count(dag, "&state=running&state=queued") for dag in dags)
 
         assert wait(quiet, 900, 1.0)
@@ -168,6 +140,68 @@ class Days:
         return [
             run for at in range(0, self._count(dag), 100) for run in self.home.ask("GET", f"{path}{at}")["dag_runs"]
         ]
+
+
+class Days(Driven):
+    """The days, and the Airflow that looks.
+
+    Args:
+        month: the files, the settings and the changes.
+    """
+
+    def __init__(self, month: Month) -> None:
+        super().__init__(month, KEEPS)
+        self.month = month
+        sys.path.insert(0, str(Path(script("home").ROOT) / "scripts"))
+        self.killer = script("kills").Killer
+        self.killed: dict[str, str] = {}
+
+    def run(self) -> None:
+        """Lets the days pass, and the time in which the last late files come."""
+        month = self.month
+        hours = range(BEGIN + month.length, month.end + 2 * month.length, month.length)
+        self.set(BEGIN)
+        self.start()
+        for number, hour in enumerate(hours):
+            self.set(hour + 25 * MINUTE)
+            happens = [what for share, what in EVENTS if round(share * len(hours)) == number]
+            print(f"{format_instant(hour)} {', '.join(happens)}", flush=True)
+            if not self.home.running():
+                self.home.start()
+            for what in happens:
+                self._happen(what)
+            if "down" in happens:
+                assert "kill" not in happens  # nothing would be at work
+                continue  # for an interval
+            if "kill" in happens:
+                with self.killer(month.lake, random.Random(month.seed)) as killer:
+                    self.look()
+                self.killed = killer.killed
+                assert self.killed, "no interval was at work"
+            elif "full" in happens:
+                with full_disk(month.lake):  # what meets it waits, for longer each time
+                    self.trigger(INGEST)
+                    time.sleep(60)
+                self.look()
+            else:
+                self.look()
+            if number % 8 == 1:
+                self.grid()
+        for hour in (1, 2):  # what failed the first time waits for the second
+            self.set(month.end + 2 * month.length + hour * HOUR)
+            self.look()
+
+    def _happen(self, what: str) -> None:
+        word, _, dag = what.partition(" ")
+        if dag:
+            self.home.ask("PATCH", f"dags/{dag}", {"is_paused": word == "pause"})
+            (self.paused.add if word == "pause" else self.paused.discard)(dag)
+        elif what in ("setting", "query"):
+            self.month._change(what)
+        elif what == "down":
+            self.trigger(INGEST)
+            time.sleep(6)  # in the middle of what it does
+            self.home.stop([signal.SIGKILL])
 
     def grid(self) -> Counter[str]:
         """Holds that each red task says why, and that grid and pages agree; returns the number of tasks by state."""

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from lowwater.errors import CaptureError, GapError, LowwaterError
-from lowwater.instants import format_instant
+from lowwater.instants import HOUR, format_instant, parse_instant
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.captures import read_captures
 from lowwater.replay.schedule.due import statuses
-from tests.replay.test_looks import CHAINED, at, deliver, lake_of
+from tests.replay.test_looks import CHAINED, at, deliver, ingested, lake_of
 
 FAR = '[schedule]\nlook_back = "36500d"'
 
@@ -24,13 +24,14 @@ FAR = '[schedule]\nlook_back = "36500d"'
 class Task:
     """The parts of a context that operators use."""
 
-    def __init__(self, tries: int = 1, begin: int = 0) -> None:
-        """The number of its try, and when its run began, ns."""
-        self.try_number, self.begin = tries, datetime.fromtimestamp(begin / 1e9, UTC)
+    def __init__(self, tries: int = 1, begin: int = 0, cleared: int = 0) -> None:
+        """The number of its try, when its run began, ns, and how often tasks of that were cleared."""
+        self.try_number, self.begin, self.cleared = tries, datetime.fromtimestamp(begin / 1e9, UTC), cleared
         self.left: dict[str, Any] = {}
+        self.whole: list[str] = []  # partition keys of its events
         self.task = SimpleNamespace(outlets=[object()])
         self.events: dict[Any, Any] = defaultdict(
-            lambda: SimpleNamespace(extra=None, add=lambda *_, **__: None, add_partitions=lambda _: None)
+            lambda: SimpleNamespace(extra=None, add=lambda *_, **__: None, add_partitions=self.whole.extend)
         )
 
     def xcom_push(self, key: str, value: Any) -> None:
@@ -38,17 +39,18 @@ class Task:
 
     @property
     def context(self) -> Any:
-        run = SimpleNamespace(start_date=self.begin)
+        run = SimpleNamespace(start_date=self.begin, clear_number=self.cleared)
         return {"ti": self, "outlet_events": self.events, "dag_run": run}
 
 
 def _red(look: Any) -> int:
-    return sum(bool(each["why"]) for each in look.execute(Task().context))
+    """How many of the hours that a look has found cannot start: those without a capture, which are odd."""
+    return sum((parse_instant(each["start"]) - at(0)) // HOUR % 2 for each in look.execute(Task().context))
 
 
 @pytest.mark.slow
 def test_looks_ingest_what_is_new_and_find_what_can_run(plugins: None, tmp_path: Path) -> None:
-    from lowwater_airflow.keeping import IngestNew, KeepInterval, LookAtSet, RefusedFile
+    from lowwater_airflow.keeping import IngestNew, KeepInterval, LookAtSet
 
     lake = lake_of(tmp_path, [0], more=FAR).lake.root
     common: Any = {"lake": lake, "queries": tmp_path}
@@ -71,16 +73,11 @@ def test_looks_ingest_what_is_new_and_find_what_can_run(plugins: None, tmp_path:
         IngestNew(task_id="ingest", **common).again(again.context, None, 0.0, pauses)
         told = [event.extra for event in again.events.values()]
         assert again.task.outlets and told == [{"captures": ["p_20241004T02.pcap"], "packets": {"p": 1}}]
-    with pytest.raises(CaptureError, match="no capture"):
-        RefusedFile(task_id="refused", link="p", file="x.pcap", why="no capture").execute(Task().context)
-
     task = Task()
     found = LookAtSet(task_id="look", query_set="q", **common).execute(task.context)
-    assert [(each["start"], each["why"][:30]) for each in found[:3]] == [
-        (format_instant(at(0)), ""),
-        (format_instant(at(1)), "link 'p': no capture covers 20"),
-        (format_instant(at(2)), ""),
-    ]
+    hours = [{"start": format_instant(at(hour)), "end": format_instant(at(hour + 1))} for hour in range(3)]
+    edition = {"edition": found[0]["edition"], "intervals": 1}
+    assert found[:3] == [each | edition | {"title": each["start"]} for each in hours], "and no reason"
     assert task.left["found"]["more"] == 0
     later = LookAtSet(task_id="look", query_set="q", **common).execute(Task().context)
     assert format_instant(at(1)) not in {each["start"] for each in later}, "it is red once"
@@ -90,8 +87,11 @@ def test_looks_ingest_what_is_new_and_find_what_can_run(plugins: None, tmp_path:
     assert [_red(LookAtSet(task_id="look", **many)) for _ in range(3)] == [20, 2, 0], "no task is lost"
 
     blocked = KeepInterval(task_id="interval", query_set="q", **common, **found[1])
-    with pytest.raises(GapError, match="cannot start: link 'p'"):
+    with pytest.raises(GapError, match="cannot start: link 'p': no capture covers 20"):
         blocked.execute(Task().context)
+    beyond = KeepInterval(task_id="interval", query_set="q", **common, **found[3])
+    with pytest.raises(GapError, match=r"no capture covers .*; link 'p': p_20241004T03.pcap lies there, and is"):
+        beyond.execute(Task().context)
 
 
 @pytest.mark.slow
@@ -99,7 +99,7 @@ def test_a_task_names_the_refused_files_that_have_none_and_the_note_a_folder_tha
     plugins: None, tmp_path: Path
 ) -> None:
     """The files of a link whose recorder has written nonsense, and of one whose folder is not mounted."""
-    from lowwater_airflow.keeping import IngestNew
+    from lowwater_airflow.keeping import IngestNew, RefusedFile
     from lowwater_airflow.notes import look_text
     from lowwater_airflow.operators import MOST_TOLD, IngestCaptures
 
@@ -117,9 +117,28 @@ def test_a_task_names_the_refused_files_that_have_none_and_the_note_a_folder_tha
     span["data_interval_end"] = datetime.fromtimestamp(at(100) / 1e9, UTC)
     task = Task()
     refused = IngestNew(**asked, queries=tmp_path).execute(task.context)
+    paths = [["p", str(tmp_path / "captures" / name)] for name in names]
     for found in (refused, IngestCaptures(**asked).execute(Task().context | span)):
-        assert [each["file"] for each in found] == [*names[:MOST_TOLD], "2 more files"]
-        assert found[-1]["why"].endswith(f": p {names[-2]}, p {names[-1]}")
+        assert [each["title"] for each in found] == [*(f"p {name}" for name in names[:MOST_TOLD]), "2 more files"]
+        assert [file for each in found for file in each["files"]] == paths
+    both = f"2 files are refused: p {names[-2]}: .*not a capture.*; p {names[-1]}: "
+    with pytest.raises(CaptureError, match=both):
+        RefusedFile(task_id="refused", lake=lake, **refused[-1]).execute(Task().context)
+    deliver(tmp_path / "captures", MOST_TOLD + 2)
+    with pytest.raises(CaptureError, match=names[-2]):
+        RefusedFile(task_id="refused", lake=lake, **refused[-1]).execute(Task(cleared=1).context)
+    assert read_captures(open_lake(lake), ["p"])["p"][-1].path.endswith(names[-1]), "a cleared task tries again"
+    note_of_all = look_text(
+        {
+            (
+                "refused",
+                at,
+            ): ("failed", None)
+            for at in range(MOST_TOLD + 1)
+        },
+        {("ingest", -1, "return_value"): refused},
+    )
+    assert note_of_all.startswith(f"{MOST_TOLD + 2} refused; p {names[0]}: "), note_of_all
     note = look_text({}, {("ingest", -1, "found"): task.left["found"]})
     assert note == f"link 'away': folder {tmp_path}/away: is not there"
 
@@ -140,10 +159,48 @@ def test_an_interval_of_a_look_is_left_to_the_next_after_an_edit(plugins: None, 
     task = Task()
     with pytest.raises(AirflowSkipException, match="the next look runs it"):
         KeepInterval(task_id="interval", **common, **found).execute(task.context)
-    assert not task.task.outlets and statuses(lake, tmp_path)[0].state == "missing"
+    assert statuses(lake, tmp_path)[0].state == "missing"
+    outcome = KeepInterval(task_id="interval", **common, **found).execute(Task(cleared=1).context)
+    assert outcome["state"] == "provisional", "an edit may be what mends it"
     path.write_text(text)
-    KeepInterval(task_id="interval", **common, **found).execute(Task().context)
-    assert statuses(lake, tmp_path)[0].state == "provisional"
+    assert KeepInterval(task_id="interval", **common, **found).execute(Task().context)["committed"]
+
+
+@pytest.mark.slow
+def test_a_task_asks_the_lake_when_it_runs_and_not_when_it_was_made(
+    plugins: None, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whatever the look has found: a capture has come since, or a part of a stretch has one, or all is done by now."""
+    from lowwater_airflow.keeping import KeepInterval
+    from lowwater_airflow.whole import partition_key
+
+    lake = lake_of(tmp_path, [0, 4], more=FAR).lake.root
+    common: Any = {"task_id": "interval", "lake": lake, "queries": tmp_path, "query_set": "q"}
+    stretch = {"start": format_instant(at(1)), "end": format_instant(at(4)), "title": "three hours", "intervals": 3}
+
+    def run() -> tuple[Any, Any]:
+        task = Task()
+        return KeepInterval(**common, **stretch).execute(task.context), task
+
+    with pytest.raises(GapError, match=r"^cannot start: link 'p': no capture covers 2024-10-04T01:00:00Z to .*T04:00"):
+        run()
+    deliver(tmp_path / "captures", 2)
+    ingested(tmp_path)
+    with pytest.raises(GapError, match=r"2 intervals: 2024-10-04T01:00:00Z: .*; 2024-10-04T03:00:00Z: link 'p': no "):
+        run()
+    assert [row.state for row in statuses(lake, tmp_path)] == [
+        *("missing", "missing", "provisional", "missing", "missing")
+    ]
+    for hour in (1, 3):
+        deliver(tmp_path / "captures", hour)
+    ingested(tmp_path)
+    outcome, task = run()
+    keys = [partition_key(at(hour)) for hour in (1, 2, 3)]
+    assert outcome["state"] == "done" and task.whole == keys, outcome
+    caplog.clear()
+    outcome, task = run()
+    assert outcome["state"] == "done" and not outcome["committed"] and "starting" not in caplog.text
+    assert task.whole == keys, "a try that died before it told has told nobody"
 
 
 @pytest.mark.slow
@@ -153,7 +210,7 @@ def test_the_mapped_task_of_an_interval_is_made_with_its_outlets(plugins: None, 
     from lowwater_airflow.keeping import KeepInterval
     from lowwater_airflow.operators import published
 
-    found = {"start": format_instant(at(0)), "end": format_instant(at(1)), "why": ""}
+    found = {"start": format_instant(at(0)), "end": format_instant(at(1)), "title": "an hour"}
     common: Any = {"task_id": "interval", "lake": tmp_path, "queries": tmp_path, "query_set": "q"}
     with DAG("keep_q"):
         mapped = KeepInterval.partial(**common, outlets=[*published("q")]).expand_kwargs([found])
@@ -162,8 +219,6 @@ def test_the_mapped_task_of_an_interval_is_made_with_its_outlets(plugins: None, 
         found["start"],
         ["tables of q", "whole intervals of q"],
     )
-    stretch = KeepInterval(**common, start=format_instant(at(0)), end=format_instant(at(3)))
-    assert list(stretch._intervals(Task().context)) == [at(0), at(1), at(2)], "each has an event of its own"
 
 
 @pytest.mark.slow
@@ -216,6 +271,7 @@ def test_the_note_of_a_look(plugins: None) -> None:
         ("interval", 0, "return_value"): {"state": "done", "reason": ""},
         ("interval", 1, "why"): "cannot start: no capture",
         ("interval", 2, "return_value"): {"state": "held", "reason": "its audit warned"},
+        ("look", -1, "return_value"): [{"title": f"2026-01-01T0{at}:00:00Z", "intervals": 1} for at in range(3)],
         ("look", -1, "found"): {"stuck": 3, "waits": 1, "more": 0, "example": "2025-12-31T00:00:00Z: a gap"}
         | {"waiting": "2026-01-01T03:00:00Z: may report", "failed": 1, "failure": "2025-12-30: audit", "untold": 2},
     }
@@ -224,6 +280,11 @@ def test_the_note_of_a_look(plugins: None) -> None:
         "1 failed, as before (2025-12-30: audit), 2 more cannot start: the next look has their tasks, "
         "1 wait (2026-01-01T03:00:00Z: may report); "
         "2026-01-01T01:00:00Z: no capture; 2026-01-01T02:00:00Z held: its audit warned"
+    )
+    year = {"title": "2025-01-01T00:00:00Z to 2025-11-28T19:00:00Z (7,963 intervals)", "intervals": 7963}
+    left = {("look", -1, "return_value"): [year], ("interval", 0, "why"): "cannot start: link 'p': no capture"}
+    assert look_text({("look", -1): ("success", None), ("interval", 0): ("failed", None)}, left) == (
+        f"7,963 cannot start; {year['title']}: link 'p': no capture"
     )
     tasks = {("ingest", -1): ("success", None), ("refused", 0): ("failed", "p x.pcap")}
     left = {("refused", 0, "why"): "no capture", ("ingest", -1, "found"): {"files": 2}}

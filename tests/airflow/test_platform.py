@@ -227,6 +227,18 @@ def test_looks_take_the_late_capture_and_run_its_hour(platform: Platform) -> Non
     kept = platform.home.ask("GET", f"dags/keep_late/dagRuns/{second['dag_run_id']}/taskInstances")["task_instances"]
     names = {each["task_id"]: each["rendered_map_index"] for each in kept if each["map_index"] >= 0}
     assert names == {"interval": "2026-01-01T01:00:00Z done"}
+    # Clear repairs: the red task of the first look asks again, and its hour is done by now.
+    again = {"dry_run": False, "dag_run_id": first["dag_run_id"], "task_ids": [["interval", 0]], "only_failed": True}
+    platform.home.ask("POST", "dags/keep_late/clearTaskInstances", again)
+    assert wait(lambda: looks("keep_late") == ["success"] * 2, 300, 1.0)
+    path = f"dags/keep_late/dagRuns/{first['dag_run_id']}"
+    (task,) = (
+        each
+        for each in platform.home.ask("GET", f"{path}/taskInstances")["task_instances"]
+        if each["task_id"] == "interval"
+    )
+    assert task["rendered_map_index"] == "2026-01-01T01:00:00Z done" and task["try_number"] == 2
+    assert "Look: 1 done, 1 failed, as before" in platform.home.ask("GET", path)["note"]
     assert states(platform, "late")[START + HOUR, "late_flows"] == "done"
     assert table_rows(platform.lake, "late_flows", START + HOUR, END) != []
 

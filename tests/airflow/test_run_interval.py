@@ -28,13 +28,15 @@ def context_of(task: Task, hour: int, **params: Any) -> Any:
 
 
 @pytest.mark.slow
-def test_an_interval_waits_for_its_links_then_runs_and_is_skipped_afterwards(plugins: None, tmp_path: Path) -> None:
+def test_an_interval_waits_for_its_links_then_runs_and_is_skipped_afterwards(
+    plugins: None, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     from airflow.sdk.exceptions import AirflowSkipException, TaskDeferred
 
     from lowwater_airflow.sensor import RunInterval
 
     lake = lake_of(tmp_path, [1]).lake.root
-    common: Any = {"task_id": "interval", "lake": lake, "queries": tmp_path, "query_set": "q", "chained": False}
+    common: Any = {"task_id": "interval", "lake": lake, "queries": tmp_path, "query_set": "q"}
 
     with pytest.raises(TaskDeferred) as waits:
         RunInterval(**common, patience=3600).execute(context_of(Task(), 0))
@@ -44,13 +46,18 @@ def test_an_interval_waits_for_its_links_then_runs_and_is_skipped_afterwards(plu
     deliver(tmp_path / "captures", 0)
     ingested(tmp_path)
     task, (_, payload) = Task(), waits.value.trigger.serialize()
-    event = waits.value.trigger.look()
     deadline = waits.value.kwargs["deadline"]
-    assert event["status"] == "ready" and payload["deadline"] == deadline
+    assert waits.value.trigger.look()["status"] == "ready" and payload["deadline"] == deadline
+    # What the trigger saw before the capture came, and the task had a slot.
+    event = {"status": "gap", "message": "no longer true"}
     outcome = RunInterval(**common, patience=0).resume(context_of(task, 0), event, deadline)
     assert (outcome["state"], outcome["committed"], task.tables) == ("done", True, ["hosts"])
     assert [row.state for row in statuses(lake, tmp_path)] == ["done", "missing"]
     task = Task()
+    caplog.clear()
+    again = RunInterval(**common, patience=0).execute(context_of(task, 0))
+    assert again == outcome | {"committed": False} and "starting" not in caplog.text, "no process for nothing"
+    assert task.tables == ["hosts"], "a task that died before it told has told nobody"
     with pytest.raises(AirflowSkipException):
         RunInterval(**common, patience=0).execute(context_of(task, 0, only=["stale", "failed"]))
     assert task.left["why"] == "skipped: the interval is not stale or failed"

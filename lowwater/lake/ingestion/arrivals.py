@@ -333,6 +333,28 @@ def lying(lake: Lake, config: Config, links: Iterable[str], now: int) -> list[tu
     return [(each.link, path) for each in found for path, _ in each.complete]
 
 
+def still_refused(lake: Lake, config: Config, files: Iterable[tuple[str, Path]]) -> dict[tuple[str, Path], str]:
+    """Those of some files (link, path) that were refused as they are now, under the present settings and schemas, and
+    why."""
+    settings = ledger.settings_at(lake, config)
+    known = {
+        ledger.location(lake, row.path): row
+        for row in ledger.told_files(lake).values()
+        if row.state in (ledger.REFUSED, ledger.EMPTY) and row.seen_at >= settings
+    }
+    found = {}
+    for link, path in files:
+        row = known.get(_place(path))
+        if row is not None and link_names.family_of(link) in {*map(link_names.family_of, row.links)}:
+            try:
+                status = path.stat()
+            except OSError:
+                continue  # it is gone
+            if (row.size, row.written) == (status.st_size, status.st_mtime_ns):
+                found[link, path] = row.reason
+    return found
+
+
 def not_refused(lake: Lake, config: Config, arrivals: Sequence[Found]) -> list[Found]:
     """Leaves out files that were refused as they are now, under the present settings and schemas: who looks now and
     then, in a process of its own each time, would else read them each time."""

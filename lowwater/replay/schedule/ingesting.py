@@ -18,6 +18,7 @@ from typing import TypeVar
 from lowwater import errors, instants, threads
 from lowwater.catalog.protocols import RECORD_KINDS
 from lowwater.config import Config
+from lowwater.lake.ingestion import folders
 from lowwater.lake.ingestion.arrivals import FileState, Found, Watch, portions
 from lowwater.lake.ingestion.batch import IngestResult
 from lowwater.lake.ingestion.ingest import ingest
@@ -37,8 +38,9 @@ class Refusal:
     """A file of a link that was refused, and why."""
 
     link: str
-    file: str
+    file: str  # its name
     why: str
+    path: str = ""
 
 
 def of_every_link(error: errors.LowwaterError) -> bool:
@@ -75,7 +77,26 @@ def ingest_readable(
             refused = {files[0]: error}
         else:  # also of a task that Spark could not end, such as where its worker ran out of memory
             hindered = error
-    return results, {path: Refusal(link, path.name, str(why)) for path, why in refused.items()}, hindered
+    return results, {path: Refusal(link, path.name, str(why), str(path)) for path, why in refused.items()}, hindered
+
+
+def try_again(
+    lake: Lake, config: Config, link: str, path: Path, tasks: threads.TaskMap
+) -> tuple[list[IngestResult], str]:
+    """Ingests a file that was refused before, if it is still one for the ingest; returns results, and why it is not
+    taken. Without either it is gone, set aside, in the lake by now, or no file of the link any more.
+    Raises LowwaterError where the disk, a store, Spark or another process hinders."""
+    if family_of(link) not in config.links or config.link(link).captures is None:
+        return [], ""
+    (found,) = Watch(lake, folders.SETTLED, growing=True, link=link).look(config)
+    if path in (file for file, _ in found.growing):
+        return [], f"{path.name} is still being written"
+    if path not in (file for file, _ in found.complete):
+        return [], ""
+    results, refused, hindered = ingest_readable(lake, link, [path], config, tasks)
+    if hindered is not None:
+        raise hindered
+    return results, next((each.why for each in refused.values()), "")
 
 
 def each_link(

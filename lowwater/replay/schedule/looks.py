@@ -19,14 +19,14 @@ from lowwater.lake.ingestion.arrivals import Watch, not_refused
 from lowwater.lake.ingestion.folders import look as look_into_folders
 from lowwater.lake.ledgers import files
 from lowwater.lake.ledgers.captures import Captures
-from lowwater.lake.ledgers.intervals import merged, range_words, without
+from lowwater.lake.ledgers.intervals import gravest, merged, range_words, set_status, without
 from lowwater.lake.ledgers.runs import FAILED, ReplayRow, read_replays, tell_untold
 from lowwater.replay.interval import Outcome
 from lowwater.replay.job import Job
 from lowwater.replay.progress import Progress
 from lowwater.replay.schedule import ingesting, links
 from lowwater.replay.schedule.backfill import BackfillListener, IntervalResult, Order, backfill
-from lowwater.replay.schedule.due import UNAPPROVED, Due, DueSelection, due, open_jobs, timeless
+from lowwater.replay.schedule.due import UNAPPROVED, Due, DueSelection, due, expected, open_jobs, timeless
 from lowwater.replay.stages.runners import runner_of
 from lowwater.storage import paths
 from lowwater.storage.failures import outages
@@ -88,6 +88,28 @@ def look(job: Job, now: int, by: str = "") -> Findings:
     return replace(found, stuck=tuple(stuck), waits=tuple(waiting))
 
 
+def asked(job: Job, start: int, end: int, now: int) -> Findings:
+    """What of a range [start, end), ns, runs, waits or is stuck at this moment, for a task that a look has made for it
+    and that runs now, perhaps days later; nothing of what a run would leave as it is. What has failed runs: whoever
+    clears a task asks for that.
+    Raises ConfigError if the range does not bound whole intervals, and LakeError if a ledger cannot be read."""
+    job = replace(job, passed=now)
+    found = _Look(job, now, (start, end)).findings()
+    stuck = [replace(left, news=True) for left in found.stuck]
+    lie = _on_their_way(job, now, stuck) if stuck else []
+    for at, left in enumerate(stuck):  # no look tells of it again, so it is told with what will change it
+        stuck[at] = replace(left, why="; ".join([left.why, *(each.why for each in lie if each.due is left.due)]))
+    return replace(found, stuck=tuple(stuck))
+
+
+def state_now(job: Job, start: int, end: int, now: int) -> tuple[str, str]:
+    """The state of a range [start, end), ns, that no run would change, and the reason: of its gravest interval."""
+    expects = expected(replace(job, passed=now), job.captures())
+    rows = list(set_status(expects, read_replays(job.lake, job.query_set, (start, end)), start, end))
+    worst = gravest(rows) if rows else None
+    return (worst.shown, worst.why) if worst else ("not expected", "nothing is recorded there, and nothing is expected")
+
+
 def keep_told(root: PurePath, query_set: str, told: Iterable[Left], by: str = "") -> None:
     """Keeps what was told of a look, so that it is no news for the next one. Whoever tells calls it afterwards: a look
     of which nobody hears was not there.
@@ -136,10 +158,10 @@ def _news(left: Left, told: Iterable[query_sets.Told]) -> list[Left]:
 
 
 class _Look:
-    """One look at a query set."""
+    """One look at a query set, or at a range of it of which somebody asks."""
 
-    def __init__(self, job: Job, now: int) -> None:
-        self._job, self._now = job, now
+    def __init__(self, job: Job, now: int, span: tuple[int, int] | None = None) -> None:
+        self._job, self._now, self._span = job, now, span
         self._captures = job.captures()
         schedule, length = job.config.schedule, job.length
         self._begin = max(0, now - schedule.look_back) // length * length
@@ -166,7 +188,11 @@ class _Look:
         return Findings(self._job.query_set, tuple(runs), tuple(waits), tuple(stuck))
 
     def _due(self) -> Iterable[Due]:
-        """The due intervals of the last days; a stretch is divided where the patience with its links ends."""
+        """The due intervals of the last days, or of the range; a stretch is divided where the patience with its links
+        ends."""
+        if self._span is not None:
+            yield from due(self._job, DueSelection(*self._span))
+            return
         length = self._job.length
         edge = self._settled // length * length
         for interval in due(self._job, DueSelection(self._begin, None)):
@@ -182,7 +208,8 @@ class _Look:
 
     def _hindrance(self, interval: Due, first: bool) -> tuple[str, bool]:
         """Why an interval does not run now, or nothing; and whether no later look changes that by itself."""
-        if interval.running:
+        asked = self._span is not None
+        if interval.running and not asked:  # else its lock says so, and is waited for
             return interval.running, False
         if interval.end > self._settled:
             ready = links.link_readiness(self._job, interval.start, interval.end, patient=True)
@@ -192,12 +219,16 @@ class _Look:
         if interval.blocked:
             return interval.blocked, interval.blocked != UNAPPROVED
         rows = self._rows.get((interval.start, interval.end), [])
-        if rows and interval.state == FAILED and (reason := self._pause(interval, rows)) is not None:
+        if rows and interval.state == FAILED and not asked and (reason := self._pause(interval, rows)) is not None:
             return reason
         if first and self._job.chained:
             lacks = _lacks_state(self._job, interval.start, interval.end, self._captures)
-            return lacks, bool(lacks)
+            return lacks, bool(lacks) and not (asked and self._is_behind(interval.start))
         return "", False
+
+    def _is_behind(self, start: int) -> bool:
+        """Whether an interval of the last days before an instant is due, so that a look runs it, or tells of it."""
+        return self._begin < start and bool(due(self._job, DueSelection(self._begin, start)))
 
     def _pause(self, interval: Due, rows: Sequence[ReplayRow]) -> tuple[str, bool] | None:
         """Why what failed is not tried again yet; None if it is: after a pause that grows, or once its inputs changed.
@@ -370,16 +401,11 @@ def pause_after(hindered: int, config: Config) -> int:
 # may still report.
 
 
-def left_alone(
-    job: Job, start: int, end: int, deadline: float, only: Sequence[str], looked: bool = False
-) -> Outcome | None:
+def left_alone(job: Job, start: int, end: int, deadline: float, only: Sequence[str]) -> Outcome | None:
     """The outcome of an interval that does not run; None if it may. After the instant `deadline`, s of the wall clock,
-    only links of policy `wait` are waited for; `only` are states in which it runs, empty for all; `looked`: whoever
-    asks has seen that nobody is at work on the interval before it in its chain.
+    only links of policy `wait` are waited for; `only` are states in which it runs, empty for all.
     Raises ConfigError if it is no interval of the query set, and GapError if a link of it will not report."""
     job.require_bounds(start, end)
-    if job.chained and not looked:
-        return Outcome(start, end, query_sets.UNREPORTED, "its intervals run in order", {}, False)
     if only and not due(job, DueSelection(start, end, tuple(only))):
         return Outcome(start, end, query_sets.SKIPPED, f"skipped: the interval is not {' or '.join(only)}", {}, False)
     ready = links.link_readiness(job, start, end, time.time() < deadline)
