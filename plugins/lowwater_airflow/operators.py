@@ -280,7 +280,8 @@ class PublishInterval(ReplayStages):
     def execute(self, context: Context) -> dict[str, Any]:
         context["ti"].task.outlets = [self.tables, self.whole]  # a process before this one may have changed no table
         outcome = super().execute(context)
-        if any(self._tell(context, each) for each in self.pieces(outcome)):
+        done = [self._tell(context, each) for each in self.pieces(outcome)]
+        if any(done):
             return outcome
         # Airflow adds an event to each outlet of a task that succeeds, unless the outlet is gone by then.
         context["ti"].task.outlets = [self.tables] if outcome["rows"] else []
