@@ -150,7 +150,9 @@ def _summary(results: Sequence[IntervalResult], counted: str) -> None:
         words = range_words(group[0].start, group[-1].end, plans.number_of(group))
         why = plans.together(group, reasons[group[0]])
         say(f"{group[0].query_set} {words}: {query_sets.WAITING}: {why}", err=True)
-    counts = Counter(result.state for result in results)
+    counts: Counter[str] = Counter()
+    for result in results:
+        counts[result.state] += result.due.intervals  # one run may be of thousands
     counts_text = ", ".join(f"{state} {count:,}" for state, count in sorted(counts.items()))
     say(counts_text + plans.left_out([result.due for result in results if result.state == query_sets.WAITING], counted))
 

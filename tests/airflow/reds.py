@@ -56,6 +56,7 @@ class Day:
     folder: Path
     hours: int
     seed: int
+    worse: int = 1  # how many times as many files as in FATES
     now: int = BEGIN
     there: dict[tuple[str, int], str] = field(default_factory=dict)
     events: list[tuple[int, str, str, int]] = field(default_factory=list)
@@ -83,7 +84,8 @@ class Day:
 
     def _draw(self, link: str, begin: int) -> None:
         fates = [*FATES, "good"]
-        (fate,) = self.random.choices(fates, [*FATES.values(), 100 - sum(FATES.values())])
+        shares = [share * self.worse for share in FATES.values()]
+        (fate,) = self.random.choices(fates, [*shares, 100 - sum(shares)])
         self.fates[fate] += 1
         first = begin + LENGTH + MINUTE
         later = first + self.random.randrange(8, 45) * MINUTE
@@ -302,12 +304,13 @@ def main() -> None:
     parser.add_argument("--hours", type=int, default=24)
     parser.add_argument("--step", type=int, default=5, help="minutes, in each of which there is a look")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--worse", type=int, default=1, help="how many times as many files come late, broken, cut")
     parser.add_argument("--folder", type=Path, default=Path("var/reds"))
     chosen = parser.parse_args()
     folder = chosen.folder.absolute() / f"{chosen.hours}-{chosen.step}-{chosen.seed}"
     shutil.rmtree(folder, ignore_errors=True)
     begin = time.monotonic()
-    reds = Reds(Day(folder, chosen.hours, chosen.seed))
+    reds = Reds(Day(folder, chosen.hours, chosen.seed, chosen.worse))
     try:
         reds.run(chosen.step * MINUTE)
         states = reds.finish()
