@@ -224,6 +224,7 @@ class KeepInterval(PublishInterval):
     def __init__(
         self, *, start: str, end: str, edition: str = "", title: str = "", intervals: int = 1, **kwargs: Any
     ) -> None:
+        kwargs.pop("why", None)  # of a look by version 0.2.0, that somebody clears now
         super().__init__(**kwargs)
         self.start, self.end, self.edition, self.title, self.intervals = start, end, edition, title or start, intervals
         self._ran: list[dict[str, Any]] = []
