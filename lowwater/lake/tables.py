@@ -487,8 +487,11 @@ def swap_files(
     fence: Fence | None = None,
     note: Callable[[DeltaTable], Mapping[str, str | int]] | None = None,
     rows_change: bool = True,
+    predicate: str = "",
 ) -> None:
-    """Replaces files by others, in one atomic commit; commits nothing without files and without a note.
+    """Replaces files by others, in one atomic commit; commits nothing without files and without a note. The history of
+    the table says so with the metrics that Spark's writer gives: as Overwrite where files that went were all of their
+    partitions, which is all that Delta's library calls so, otherwise as Append.
 
     Args:
         files: to add; they are in the directory already.
@@ -497,6 +500,7 @@ def swap_files(
         note: returns what the commit says of itself, for the version that is changed; Delta keeps numbers until another
             commit has the key.
         rows_change: False if the new files have the same rows, which subscribers then are not told.
+        predicate: which rows are replaced, as SQL, for the history of the table.
     """
     from deltalake.transaction import AddAction, RemoveAction
 
@@ -505,32 +509,64 @@ def swap_files(
 
     def change(table: DeltaTable, options: Options) -> None:
         old_files = old(table)
+        files = [*new_files, *rest(old_files)]
         added = [
-            AddAction(file.path, file.size, dict(file.partition), now, rows_change, _statistics(file))
-            for file in (*new_files, *rest(old_files))
+            AddAction(file.path, file.size, dict(file.partition), now, rows_change, _statistics(file)) for file in files
         ]
         removed = [
             RemoveAction(unquote(row["path"]), rows_change, now, row["size_bytes"], partition_of(row))
             for row in old_files
         ]
         if added or removed or note is not None:
-            if note is not None:
-                options = {**options, "commit_properties": _noted(options["commit_properties"], note(table))}
+            notes: dict[str, Any] = dict(note(table)) if note is not None else {}
+            if added or removed:
+                notes |= _history(files, old_files, predicate)
+            options = {**options, "commit_properties": _noted(options["commit_properties"], notes)}
             names = table.metadata().partition_columns
-            actions: list[AddAction | RemoveAction] = [*added, *removed]
-            table.create_write_transaction(actions, "append", table.schema(), partition_by=names, **options)
+            whole = _whole_partitions(table, names, old_files) if rows_change else None
+            actions: list[AddAction | RemoveAction] = [*added] if whole else [*added, *removed]
+            if whole:
+                options |= {"partition_filters": whole}
+            table.create_write_transaction(
+                actions, "overwrite" if whole else "append", table.schema(), partition_by=names, **options
+            )
 
     commit(path, change, fence)
 
 
-def _noted(properties: CommitProperties, note: Mapping[str, str | int]) -> CommitProperties:
-    """Returns properties with a note, which holds for one version."""
+def _whole_partitions(
+    table: DeltaTable, names: Sequence[str], old_files: Sequence[Mapping[str, Any]]
+) -> list[tuple[str, str, list[str]]] | None:
+    """Returns the filter of partitions that have these files and no others; None where there is none, or no file."""
+    if len(names) != 1 or not old_files:
+        return None
+    key = f"partition.{names[0]}"
+    values = {str(row[key]) for row in old_files}
+    live = sum(str(row[key]) in values for row in live_files(table))
+    return [(names[0], "in", sorted(values))] if live == len(old_files) else None
+
+
+def _history(added: Sequence[DataFile], removed: Sequence[Mapping[str, Any]], predicate: str) -> dict[str, Any]:
+    """Returns what a commit says for the history of its table, by the names of Spark's writer."""
+    metrics = {
+        "numFiles": len(added),
+        "numOutputRows": sum(file.rows for file in added),
+        "numOutputBytes": sum(file.size for file in added),
+        "numRemovedFiles": len(removed),
+        "numRemovedBytes": sum(row["size_bytes"] for row in removed),
+    }
+    said = {name: str(number) for name, number in metrics.items()}
+    return {"operationMetrics": said, **({"operationParameters": {"predicate": predicate}} if predicate else {})}
+
+
+def _noted(properties: CommitProperties, note: Mapping[str, Any]) -> CommitProperties:
+    """Returns properties with a note, which holds for one version: its whole numbers become those of the table."""
     from deltalake import CommitProperties, Transaction
 
-    texts = {key: value for key, value in note.items() if isinstance(value, str)}
+    said = {key: value for key, value in note.items() if not isinstance(value, int)}
     numbers = [Transaction(key, value) for key, value in note.items() if isinstance(value, int)]
     return CommitProperties(
-        custom_metadata={**(properties.custom_metadata or {}), **texts},
+        custom_metadata={**(properties.custom_metadata or {}), **said},
         max_commit_retries=0,
         app_transactions=[*(properties.app_transactions or ()), *numbers],
     )

@@ -44,6 +44,11 @@ def table(lake: Lake, query: str = "q") -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: (row["_last"], row["n"]))
 
 
+def history(lake: Lake) -> list[dict[str, Any]]:
+    """What the log of the table says of its commits, the newest first."""
+    return open_tables.existing(lake.table("q")).history()
+
+
 def version(lake: Lake, query: str = "q") -> int:
     found = open_tables.existing(lake.table(query))
     return int(found.version())
@@ -56,6 +61,36 @@ def test_a_range_inside_an_hour_replaces_exactly_itself(lake: Lake) -> None:
     assert [row["n"] for row in table(lake)] == [1, 7, 3, 4, 5]
     run(lake, at(1799), at(3601), [])
     assert [row["n"] for row in table(lake)] == [1, 5]
+
+
+@pytest.mark.slow
+def test_the_history_says_what_each_publication_did(lake: Lake) -> None:
+    """An hour that is new is appended; one that is replaced is overwritten, with what went and what came."""
+    for digest, rows in (("first", 2), ("second", 1)):
+        run(lake, BASE, BASE + HOUR, ROWS[:rows], digest)
+    second, first = [each for each in history(lake) if each["operation"] == "WRITE"]
+    about = f"_last >= {BASE} AND _last < {BASE + HOUR}"
+    assert [each["operationParameters"]["mode"] for each in (first, second)] == ["Append", "Overwrite"]
+    assert {each["operationParameters"]["predicate"] for each in (first, second)} == {about}
+    numbers = [{name: int(value) for name, value in each["operationMetrics"].items()} for each in (first, second)]
+    assert [(each["numFiles"], each["numOutputRows"], each["numRemovedFiles"]) for each in numbers] == [
+        (1, 2, 0),
+        (1, 1, 1),
+    ]
+    assert numbers[1]["numRemovedBytes"] == numbers[0]["numOutputBytes"] > 0 == numbers[0]["numRemovedBytes"]
+    assert len(table(lake)) == 1
+
+
+@pytest.mark.slow
+def test_the_history_says_that_a_part_of_an_hour_was_replaced(lake: Lake) -> None:
+    """Delta's library overwrites whole partitions only: the predicate and the metrics say what went."""
+    half = BASE + HOUR // 2
+    run(lake, BASE, half, ROWS[:2], "first")
+    run(lake, half, BASE + HOUR, ROWS[2:3], "other")
+    run(lake, BASE, half, ROWS[:1], "second")
+    newest = history(lake)[0]
+    assert newest["operationParameters"]["predicate"] == f"_last >= {BASE} AND _last < {half}"
+    assert newest["operationMetrics"]["numRemovedFiles"] == "1"
 
 
 @pytest.mark.slow

@@ -165,10 +165,17 @@ class SimTable:
         mode: str,
         schema: Any,
         partition_by: Any = None,
+        partition_filters: Any = None,
         commit_properties: Any = None,
         post_commithook_properties: Any = None,
     ) -> None:
-        self.write(map(_action, actions), commit_properties)
+        made = [*map(_action, actions)]
+        if mode == "overwrite":
+            ((column, _, values),) = partition_filters
+            for name, action in self.current.files.items():
+                if action["partitionValues"][column] in values:
+                    made.append(("remove", {"path": name, "dataChange": True}))
+        self.write(made, commit_properties)
 
     def write(self, actions: Iterable[tuple[str, dict[str, Any]]], properties: Any) -> None:
         """Commits actions."""

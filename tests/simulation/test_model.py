@@ -34,7 +34,8 @@ class Direct(World):
 
 def outcome(table: Any, actions: list[Any], options: dict[str, Any]) -> str:
     try:
-        table.create_write_transaction(actions, "append", table.schema(), **options)
+        mode = "overwrite" if "partition_filters" in options else "append"
+        table.create_write_transaction(actions, mode, table.schema(), **options)
     except CommitFailedError as error:
         return str(error)
     except DeltaError as error:
@@ -60,14 +61,19 @@ def test_the_model_commits_what_delta_commits(tmp_path: Path, seed: int) -> None
         assert files == sorted(sim.current.files)
         gone = draw.sample(files, draw.randrange(len(files) + 1))
         stats = json.dumps({"numRecords": step, "minValues": {"_last": step}, "maxValues": {"_last": 2 * step}})
-        actions: list[Any] = [RemoveAction(name, False, 0, 1, {"part": "a"}) for name in gone]
-        actions.append(AddAction(f"part=a/{step}.parquet", 1, {"part": "a"}, 0, True, stats))
+        actions: list[Any] = [RemoveAction(name, False, 0, 1, {"part": name[5]}) for name in gone]
+        part = draw.choice("ab")
+        if whole := draw.random() < 0.3:
+            actions = []
+        actions.append(AddAction(f"part={part}/{step}.parquet", 1, {"part": part}, 0, True, stats))
         number = Transaction("lease", step)
-        options = {
+        options: dict[str, Any] = {
             "commit_properties": CommitProperties(
                 custom_metadata={"token": str(step)}, max_commit_retries=0, app_transactions=[number]
             )
         }
+        if whole:
+            options |= {"partition_filters": [("part", "in", [draw.choice("ab")])]}
         said = [outcome(table, actions, options) for table in (real, sim)]
         assert said[0] == said[1]
         assert real.version() == sim.version() and real.transaction_version("lease") == sim.transaction_version("lease")

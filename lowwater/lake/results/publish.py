@@ -317,7 +317,15 @@ def _replace(
         cut = [file for row in old_files if not is_inside(row, start, end) and paths.exists(file := path / row["path"])]
         return parts_of(path, cut, schema(), rest_of(start, end)) if cut else []
 
-    tables.swap_files(path, added, lambda newest: meeting_files(newest, start, end), rewrite, fence, notes)
+    tables.swap_files(
+        path,
+        added,
+        lambda newest: meeting_files(newest, start, end),
+        rewrite,
+        fence,
+        notes,
+        predicate=f"_last >= {start} AND _last < {end}",
+    )
 
 
 def _row_files(
