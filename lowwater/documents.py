@@ -69,6 +69,16 @@ def stored_pair(text: str) -> tuple[list[str], list[str]]:
     return value[0], value[1]
 
 
+def stored_numbers(text: str) -> list[list[int | None]]:
+    """Parses a list of rows of numbers in a column of a ledger. Raises LakeError if it is something else."""
+    value = _stored(text)
+    if not isinstance(value, list) or not all(
+        isinstance(row, list) and all(number is None or type(number) is int for number in row) for row in value
+    ):
+        raise _strange(text)
+    return value
+
+
 def _stored(text: str) -> Any:
     try:
         return json_value(text)

@@ -78,6 +78,9 @@ MALFORMED_ROWS = 1 << 22
 DROP_RANGES = 512
 """Most ranges of time for which a capture tells its drops; further ones are told together with those near them."""
 
+CAPTURE_HOLES = 256
+"""Most holes of a capture that the ledger keeps; of more, those with the least time between them are joined."""
+
 MEDIAN_INTERFACES = 256
 """Interfaces of a capture with a median. A capture with more makes no links of its interfaces, so needs none."""
 

@@ -367,13 +367,16 @@ class CaptureReader:
         if damage:
             position = None if stream.damaged_to_end else stream.judge.position
             stream.reject(position, rest, size - rest + skipped, "compression", clock)
-        summaries = zip(self.interfaces, stream.judge.tallies, strict=True)
+            if packed and skipped:
+                ratio = size / max(packed.stored - skipped, 1)
+                stream.judge.open_hole(rest, size - rest + skipped, size - rest + skipped * ratio)
+        summaries, holes = zip(self.interfaces, stream.judge.tallies, strict=True), stream.judge.holes
         self.summary = CaptureSummary(
             sha256=self._sha256 or (packed or self._window).sha256(),
             bytes=packed.stored if packed else size,
             format=self.header.format,
             interfaces=tuple(
-                replace(tally.summary(interface), drops=self._drops_of(interface.index))
+                replace(tally.summary(interface, holes.found(interface.index)), drops=self._drops_of(interface.index))
                 for interface, tally in summaries
             ),
             record_bytes=stream.judge.record_bytes,

@@ -91,6 +91,21 @@ LONG_SILENCE = 3
 """A silence is long if it lasts so many of the pauses that are usual."""
 
 
+LOST_BYTES = 512
+"""Most bytes of damage that count as a record lost."""
+
+
+def is_hole(length: int, lasts: int | None, pause: int) -> bool:
+    """Whether damage is a hole in the coverage of its capture (T5), and not a record that is lost.
+
+    Args:
+        length: its bytes.
+        lasts: from the clock before it to the first record behind it, ns; None where one of them is not known.
+        pause: the longest time between two records around it, ns.
+    """
+    return length > LOST_BYTES or lasts is None or lasts > LONG_SILENCE * pause
+
+
 def joined_coverage(
     begins: Sequence[int], ends: Sequence[int], whole: Sequence[bool], tolerance: int
 ) -> list[tuple[int, int]]:

@@ -48,10 +48,14 @@ def show_report(root: PurePath, interval: int | None, queries: Path) -> None:
         else:
             _tell(list(together), states)
     config = load_config(root)
-    lines = outside_lines(lake, config), coverage.tolerated_lines(lake, config), coverage.undeclared_lines(lake, config)
-    for line in chain(
-        *lines, drop_lines(lake), captures.shared_lines(lake), files.unread_lines(lake, config), stray_lines(lake)
-    ):
+    lines = (
+        outside_lines(lake, config),
+        coverage.tolerated_lines(lake, config),
+        coverage.undeclared_lines(lake, config),
+        coverage.damage_lines(lake, config),
+        drop_lines(lake),
+    )
+    for line in chain(*lines, captures.shared_lines(lake), files.unread_lines(lake, config), stray_lines(lake)):
         say(line)
     if counted_rows := [states[key] for key in chosen if key in states]:
         say(summary(counted_rows))

@@ -7,7 +7,7 @@ Reads the ledgers and the checks of the streams. `lowwater_expectations` judges 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,10 +20,27 @@ from lowwater.config import Config, Link, Thresholds
 from lowwater.instants import HOUR, SECOND, format_instant
 from lowwater.lake import layout, packets
 from lowwater.lake.ledgers.captures import Capture, Captures, malformed_between, shared_words
-from lowwater.lake.ledgers.coverage import Gap, silence_text, silences, uncovered_text, undeclared, undeclared_text
+from lowwater.lake.ledgers.coverage import (
+    Gap,
+    hole_line,
+    silence_text,
+    silences,
+    uncovered_text,
+    undeclared,
+    undeclared_text,
+)
 from lowwater.lake.ledgers.drops import counted
-from lowwater.lake.ledgers.missing import Missing, OutsideCount, drop_words, elsewhere, outside, outside_words
+from lowwater.lake.ledgers.missing import (
+    Missing,
+    OutsideCount,
+    damage_defect,
+    drop_words,
+    elsewhere,
+    outside,
+    outside_words,
+)
 from lowwater.lake.ledgers.runs import late_share, read_heartbeats, read_violations
+from lowwater.lake.ledgers.statements import Defect
 from lowwater.lake.query_sets import UNREAD
 from lowwater.quality import history, lateness, streams
 from lowwater.quality.links import MINUTE, LinkScan
@@ -32,6 +49,9 @@ EXAMPLES = 5
 """Number of files, records and offsets that a measure names."""
 
 WEEK = 7 * 24 * HOUR
+
+_NO_RECORD = pa.array(["length", "block", "compression"])
+"""Reasons of malformed rows for bytes that are no record."""
 
 Row = dict[str, Any]
 Counts = Mapping[tuple[str, str], Mapping[str, int]]
@@ -54,6 +74,7 @@ class AuditScope:
     # (T6)
     excluded: Sequence[Gap] = ()
     missing: Sequence[Missing] = ()  # records in the read range that are known and that nobody reads (T6)
+    accepted: Collection[Defect] = ()  # what is missing, and people accept
 
     @property
     def interval(self) -> str:
@@ -147,7 +168,7 @@ def _link(scope: AuditScope, scan: LinkScan, counts: Counts) -> Row:
         "not_read": "; ".join(each.reason for each in unread_files),
         **_copies(scan),
         **_share("violating", late.num_rows, read, limits),
-        **_share("malformed", malformed.num_rows, read, limits),
+        **_damage(captures, malformed, read, scope, limits),
         "dropped": dropped,
         **_share("dropped", dropped, counted_whole or read + dropped, limits),
         "drops": drop_words(captures, lost) if dropped else "",
@@ -292,6 +313,29 @@ def _share(kind: str, count: int, whole: int, limits: Thresholds) -> Row:
         f"{kind}_share": _ratio(count, whole),
         f"{kind}_warning": limit.warning,
         f"{kind}_critical": limit.critical,
+    }
+
+
+def _damage(captures: Sequence[Capture], malformed: pa.Table, read: int, scope: AuditScope, limits: Thresholds) -> Row:
+    """What damage lost of an interval, and the share of malformed records: of rows, or of the records that fit into the
+    damaged bytes, whichever is larger. Of damage that lasts beyond the interval, its part by time counts."""
+    found = [
+        each
+        for each in Captures.of(captures).holes_in(scope.start, scope.end)
+        if damage_defect(*each) not in scope.accepted
+    ]
+    lost = [
+        hole.records * (min(until, scope.end) - max(since, scope.start)) / (until - since)
+        for _, hole, (since, until) in found
+    ]
+    whole = malformed.num_rows - (pc.sum(pc.is_in(malformed.column("reason"), _NO_RECORD)).as_py() or 0)
+    shares = _share("malformed", malformed.num_rows, read, limits)
+    by_bytes = _ratio(whole + sum(lost), read - malformed.num_rows + whole + sum(lost))
+    return {
+        **shares,
+        "malformed_share": max(shares["malformed_share"], by_bytes) if lost else shares["malformed_share"],
+        "lost": max(1, round(sum(lost))) if lost else 0,
+        "damage": _abbreviated([hole_line(*each) for each in found[:EXAMPLES]], len(found)),
     }
 
 

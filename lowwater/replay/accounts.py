@@ -125,7 +125,12 @@ def link_summary(
     skew = config.link(name).skew
     cut = {row.path: instants.format_instant(row.covers_to) for row in captures if not row.ended_cleanly}
     dropped = counted(Captures.of(captures).lost)[0]
-    shared = {"captures": [row.path for row in captures], "cut": cut, "skew_ns": skew}
+    shared: dict[str, Any] = {"captures": [row.path for row in captures], "cut": cut, "skew_ns": skew}
+    if damage := Captures.of(captures).holes:
+        shared["damage"] = [
+            {"capture": captures[at].path, **hole._asdict(), "from": span[0], "to": span[1], "covered": not hole.is_gap}
+            for at, hole, span in damage
+        ]
     if name not in accounts.links:  # no query reads the link: its records are only counted
         malformed = sum(row.malformed for row in captures)
         packets = sum(row.packets for row in captures)

@@ -438,8 +438,8 @@ class IntervalInputs(LowInputs):
         return "" if over >= self.end or over in declared else format_instant(over)
 
     def gaps(self) -> list[Gap]:
-        """The gaps in the coverage of the links over the read range (T5)."""
-        return check(self.captures, self.config, self.link_starts(self.plan.queries), self.end)
+        """The gaps in the coverage of the links over the read range (T5), without damage that people accept."""
+        return self.known.unaccepted(check(self.captures, self.config, self.link_starts(self.plan.queries), self.end))
 
     def why_needed(self, gap: Gap) -> str:
         """Says which query looks back into a gap that begins before the interval; empty for another gap."""
@@ -466,13 +466,16 @@ class IntervalInputs(LowInputs):
     def missing_texts(self) -> list[str]:
         """Describes what is missing, and how a person accepts what nothing may mend."""
         found = self.missing()
+        return [*missing_texts(found), *self._to_accept(found)]
+
+    def _to_accept(self, found: Sequence[Missing]) -> list[str]:
+        """Says how a person accepts what nothing may mend."""
         lost = dict.fromkeys((each.link, each.cause) for each in found if each.cause in query_sets.LOST)
-        commands = [
+        return [
             f"to accept that for good: lowwater accept {self.query_set} --lake {shlex.quote(str(self.lake.root))} "
             f"--interval {format_instant(self.start)} --link {shlex.quote(link)} --cause {cause} --why TEXT"
             for link, cause in lost
         ]
-        return [*missing_texts(found), *commands]
 
     def accepted_texts(self) -> list[str]:
         """Describes what is missing and accepted, with who accepted it and why."""
@@ -563,6 +566,8 @@ class IntervalInputs(LowInputs):
         again, roll backs of another length."""
         gaps = [gap for gap in self.gaps() if not self.passes(gap)]
         texts = [*gap_texts(gaps, self.captures, self.why_needed), *self._absent_folders(gaps)]
+        if self.known.beside_damage(gaps) != gaps:
+            texts += self._to_accept([found for found in self.missing() if found.cause == query_sets.DAMAGE])
         return [*texts, *self.outdated(), *self.rolled_back()]
 
     def _absent_folders(self, gaps: Sequence[Gap]) -> list[str]:
@@ -574,7 +579,8 @@ class IntervalInputs(LowInputs):
 
     def state(self, excluded: Sequence[Gap]) -> tuple[str, str]:
         """The state of a publication now, and its reason: done, provisional or incomplete (T6)."""
-        if reasons := [*gap_texts(excluded, self.captures, self.why_needed), *self.missing_texts()]:
+        beside = self.known.beside_damage(excluded)
+        if reasons := [*gap_texts(beside, self.captures, self.why_needed), *self.missing_texts()]:
             return runs.INCOMPLETE, "; ".join(reasons)
         if reason := self.open():
             return runs.PROVISIONAL, reason
@@ -583,5 +589,6 @@ class IntervalInputs(LowInputs):
     def open(self) -> str:
         """Says which links have not reported to the end of the interval and their skew; empty where all have (T6)."""
         begins = dict.fromkeys(self.plan.links, self.start)
-        names = ", ".join(sorted({gap.link for gap in unsettled(self.captures, self.config, begins, self.end)}))
+        behind = self.known.unaccepted(unsettled(self.captures, self.config, begins, self.end))
+        names = ", ".join(sorted({gap.link for gap in behind}))
         return names and f"late packets may come until these links have reported to its end plus their skew: {names}"

@@ -30,6 +30,7 @@ from lowwater.lake.ingestion import batch, record_options
 from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import MALFORMED, VIOLATIONS, Lake, open_lake
 from lowwater.lake.ledgers.captures import Capture, Captures, ingested_links, interface_links, read_captures
+from lowwater.lake.ledgers.coverage import hole_line
 from lowwater.lake.ledgers.missing import fields_read, lacking_fields, missing_texts, record_ranges
 from lowwater.lake.packets import PacketFiles, read_packets
 from lowwater.lake.tables import read_rows
@@ -209,6 +210,7 @@ def run(request: RunRequest, progress: Progress, runner: Runner | None = None) -
     for link, rows in captures.items():
         fields = fields_read(request.plan.lftas, link)
         lines = missing_texts(lacking_fields(link, rows, fields, 0, END_OF_TIME))
+        lines += [f"link {link!r}: {hole_line(rows[at], hole, span)}" for at, hole, span in rows.holes]
         found.notes.update({f"note: {line}": None for line in lines})
     for note in found.notes:
         progress.say(note)

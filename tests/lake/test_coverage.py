@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from dataclasses import replace
@@ -10,11 +11,12 @@ from typing import Any
 
 import pytest
 
+from lowwater.catalog.time import LOST_BYTES
 from lowwater.config import Config, Link
 from lowwater.instants import HOUR, SECOND
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.captures import Capture, put_captures, read_captures
-from lowwater.lake.ledgers.coverage import Gap, check, gaps, unsettled
+from lowwater.lake.ledgers.coverage import Gap, check, gap_text, gaps, unsettled
 from lowwater.lake.ledgers.intervals import StatusInputs, status, timetable
 from lowwater.lake.ledgers.runs import ReplayRow, record_replays
 from lowwater.lake.run_inputs import inputs_digest, link_inputs, outdated
@@ -184,3 +186,44 @@ def test_the_old_name_of_the_policy_makes_nothing_stale() -> None:
     assert old == new and new.policy == "publish"
     assert link_inputs("a", [NEAR[0]], new, at(100), at(200))["policy"] == "exclude"
     assert link_inputs("a", NEAR, new, at(100), at(200), older=2)["policy"] == "exclude"
+
+
+def holed(start: float, end: float, *stretches: tuple[int | None, ...], **changes: Any) -> Capture:
+    return row(start, end, holes=json.dumps(stretches), **changes)
+
+
+def hole(length: int, before: float | None, after: float | None, pause: int = SECOND) -> tuple[int | None, ...]:
+    return 24, length, None if before is None else at(before), None if after is None else at(after), 9, pause
+
+
+def test_damage_is_a_gap_from_the_clock_before_it_to_the_first_record_behind_it() -> None:
+    captures = [holed(0, 100, hole(9000, 10, 20), hole(600, 50, 50), hole(9000, 70, 60)), row(100, 200)]
+    expected = [(at(10), at(20)), (at(50), at(50) + 1), (at(60), at(70))]
+    found = gaps("a", captures, LINK, at(0), at(200))
+    assert [(gap.since, gap.until) for gap in found] == expected
+    tolerant = LINK.model_copy(update={"gap_tolerance": 60 * SECOND})
+    assert gaps("a", captures, tolerant, at(0), at(200)) == found, "what is damaged did not end cleanly"
+    assert "0.pcap is damaged: 9,000 bytes from byte 24 on, about 9 records" in gap_text(found[0], captures)
+    assert gaps("a", [row(0, 100), row(100, 200)], LINK, at(0), at(200)) == []
+
+
+def test_short_damage_is_a_record_lost() -> None:
+    for length, lasts, pause, is_gap in (
+        (LOST_BYTES, 3, SECOND, False), (LOST_BYTES + 1, 3, SECOND, True), (1, 3.1, SECOND, True), (1, 0, 0, False)
+    ):  # fmt: skip
+        captures = [holed(0, 100, hole(length, 10, 10 + lasts, pause))]
+        assert bool(gaps("a", captures, LINK, at(0), at(100))) == is_gap
+
+
+def test_damage_before_the_first_record_begins_with_the_coverage() -> None:
+    declared = {"declared_from": at(0), "declared_to": at(100), "first": at(7)}
+    assert gaps("a", [holed(0, 100, hole(600, None, 7), **declared)], LINK, at(0), at(100)) == [Gap("a", at(0), at(7))]
+    lived = LINK.model_copy(update={"since": at(0)})
+    captures = [holed(1, 100, hole(600, None, 1))]  # a pause that tolerance would join, but for the damage
+    assert gaps("a", captures, lived, at(0), at(100)) == [Gap("a", at(0), at(1) + 1)]
+    assert gaps("a", [row(1, 100)], lived, at(0), at(100)) == []
+
+
+def test_another_capture_that_covers_the_time_of_damage_heals_it() -> None:
+    captures = [holed(0, 100, hole(9000, 10, 20)), row(5, 30)]
+    assert gaps("a", captures, LINK, at(0), at(100)) == []

@@ -87,7 +87,8 @@ def scan(
         count: number of records that `out` holds already.
 
     Returns:
-        Number of records in `out`, index of the next one, and FULL, MORE or DAMAGE (implausible captured length).
+        Number of records in `out`, index of the next one, and FULL, MORE or DAMAGE (an implausible captured length, or
+        a header of zeros).
     """
     at = begin
     while count < out.shape[1]:
@@ -98,7 +99,7 @@ def scan(
         seconds, part, captured, wire = _words(buffer, at, big)
         if lengths != AS_NAMED and (lengths == SWAPPED or captured > wire):
             captured, wire = wire, captured
-        if captured > limit:
+        if captured > limit or (seconds == 0 and part == 0 and captured == 0 and wire == 0):
             return count, at, DAMAGE
         if end - at - header < captured:
             return count, at, MORE
@@ -136,12 +137,14 @@ def plausible(
 @kernel
 def search(
     buffer: Any, begin: int, end: int, big: bool, scale: int, limit: int, header: int, lengths: int, near: int,
-    at_end: bool,
+    at_end: bool, border: int,
 ) -> tuple[int, int]:  # fmt: skip
     """Finds where records go on in buffer[begin:end]: CHAIN in a row, or at least one and then the end of the file.
 
     Args:
         begin: first index to try.
+        border: index of the damage. Records that begin before it lie in one whose length is wrong, if they go on over
+            the border; a capture in a payload ends before it, or at it.
         near: seconds since the epoch; records lie within a year of it, and within a day of each other. Negative if
             unknown.
         at_end: whether the file ends at `end`.
@@ -149,20 +152,23 @@ def search(
     Returns:
         An index, and FOUND, MORE (the search needs more bytes from there on) or NOT_FOUND (up to the end of the file).
     """
-    for start in range(begin, end - header + 1):
+    last_start = border if begin < border else end - header + 1
+    for start in range(begin, last_start):
         at, whole, last, span = start, 0, near, YEAR
-        while whole < CHAIN and end - at >= header:
+        while (whole < CHAIN or at < border) and end - at >= header:
             captured, last = plausible(buffer, at, big, scale, limit, lengths, last, span)
-            if captured < 0:
+            if captured < 0 or at + header + captured == border:
                 whole = -1
                 break
             if end - at - header < captured:
                 break
             at, whole, span = at + header + captured, whole + 1, DAY
-        if whole == CHAIN or (at_end and whole > 0):
+        if at > border and (whole >= CHAIN or (at_end and whole > 0)):
             return start, FOUND
         if whole >= 0 and not at_end:
             return start, MORE
+    if begin < border:
+        return border, NOT_FOUND
     return (end, NOT_FOUND) if at_end else (max(begin, end - header + 1), MORE)
 
 
@@ -207,13 +213,19 @@ class Scanner(Protocol):
             records: int64 array (classic.ROWS, capacity), filled as by `classic.scan`.
         """
 
-    def search(self, buffer: NDArray[Any], begin: int, end: int, at_end: bool, around: int) -> tuple[int, int]:
+    def search(
+        self, buffer: NDArray[Any], begin: int, end: int, at_end: bool, around: int, border: int
+    ) -> tuple[int, int]:
         """Finds where records go on after damage in buffer[begin:end]. Returns as `classic.search`.
 
         Args:
             begin: first index to try.
             around: instant near which records lie, ns since the epoch; -1 if unknown.
+            border: index of the damage; `begin` is before it to look into the record before the damage.
         """
+
+    def credible(self, buffer: NDArray[Any], at: int, around: int) -> bool:
+        """Whether a record that was found at an index, right before damage, is none of the damage."""
 
     def doubtful(self, buffer: NDArray[Any], begin: int, end: int, around: int) -> bool:
         """Whether the cut bytes at the end of the file may be damage instead of a record.
@@ -306,11 +318,16 @@ class ClassicScanner(Stateless):
         )
         return result
 
-    def search(self, buffer: NDArray[Any], begin: int, end: int, at_end: bool, around: int) -> tuple[int, int]:
-        result: tuple[int, int] = search(
-            buffer, begin, end, self.big, self.scale, self.limit, self.header, self.lengths, around // _SECOND, at_end
-        )
+    def search(
+        self, buffer: NDArray[Any], begin: int, end: int, at_end: bool, around: int, border: int
+    ) -> tuple[int, int]:
+        layout = self.big, self.scale, self.limit, self.header, self.lengths
+        result: tuple[int, int] = search(buffer, begin, end, *layout, around // _SECOND, at_end, border)
         return result
+
+    def credible(self, buffer: NDArray[Any], at: int, around: int) -> bool:
+        layout = self.big, self.scale, self.limit, self.lengths
+        return plausible(buffer, at, *layout, around // _SECOND, YEAR)[0] >= 0
 
     def doubtful(self, buffer: NDArray[Any], begin: int, end: int, around: int) -> bool:
         if end - begin < self.header:

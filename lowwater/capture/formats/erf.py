@@ -231,7 +231,7 @@ def plausible(buffer: Any, at: int, near: int, span: int) -> tuple[int, int]:
 
 
 @kernel
-def search(buffer: Any, begin: int, end: int, near: int, at_end: bool) -> tuple[int, int]:
+def search(buffer: Any, begin: int, end: int, near: int, at_end: bool, border: int) -> tuple[int, int]:
     """Finds where records go on in buffer[begin:end]: CHAIN in a row, or at least one and then the end of the file.
 
     Args:
@@ -241,23 +241,26 @@ def search(buffer: Any, begin: int, end: int, near: int, at_end: bool) -> tuple[
     Returns:
         As `formats.search`.
     """
-    for start in range(begin, end - HEADER + 1):
+    last_start = border if begin < border else end - HEADER + 1
+    for start in range(begin, last_start):
         at, whole, last, span = start, 0, near, classic.YEAR
         # Padding has no time, so that of zeros no chain can begin.
         if byte(buffer, start + 8) & 0x7F == PADDING:
             continue
-        while whole < classic.CHAIN and end - at >= HEADER:
+        while (whole < classic.CHAIN or at < border) and end - at >= HEADER:
             size, last = plausible(buffer, at, last, span)
-            if size < 0:
+            if size < 0 or at + size == border:
                 whole = -1
                 break
             if end - at < size:
                 break
             at, whole, span = at + size, whole + 1, classic.DAY
-        if whole == classic.CHAIN or (at_end and whole > 0):
+        if at > border and (whole >= classic.CHAIN or (at_end and whole > 0)):
             return start, classic.FOUND
         if whole >= 0 and not at_end:
             return start, classic.MORE
+    if begin < border:
+        return border, classic.NOT_FOUND
     return (end, classic.NOT_FOUND) if at_end else (max(begin, end - HEADER + 1), classic.MORE)
 
 
@@ -321,12 +324,17 @@ class ErfScanner:
         self._at += at - begin
         return count, at, stopped
 
-    def search(self, buffer: NDArray[Any], begin: int, end: int, at_end: bool, around: int) -> tuple[int, int]:
-        result: tuple[int, int] = search(buffer, begin, end, around // _SECOND, at_end)
+    def search(
+        self, buffer: NDArray[Any], begin: int, end: int, at_end: bool, around: int, border: int
+    ) -> tuple[int, int]:
+        result: tuple[int, int] = search(buffer, begin, end, around // _SECOND, at_end, border)
         return result
 
+    def credible(self, buffer: NDArray[Any], at: int, around: int) -> bool:
+        return plausible(buffer, at, around // _SECOND, classic.YEAR)[0] >= 0
+
     def doubtful(self, buffer: NDArray[Any], begin: int, end: int, around: int) -> bool:
-        return end - begin >= HEADER and plausible(buffer, begin, around // _SECOND, classic.YEAR)[0] < 0
+        return end - begin >= HEADER and not self.credible(buffer, begin, around)
 
     def skip(self, count: int) -> None:
         self._at += count

@@ -520,9 +520,16 @@ class PcapngScanner:
             at += self._declare(buffer, at, end)
         return count, at, classic.FULL
 
-    def search(self, buffer: NDArray[Any], begin: int, end: int, at_end: bool, around: int) -> tuple[int, int]:
+    def search(
+        self, buffer: NDArray[Any], begin: int, end: int, at_end: bool, around: int, border: int
+    ) -> tuple[int, int]:
+        if begin < border:  # the lengths at both ends of a block agree, so none has swallowed others
+            return border, classic.NOT_FOUND
         result: tuple[int, int] = search(buffer, begin, end, self._now.big, at_end)
         return result
+
+    def credible(self, buffer: NDArray[Any], at: int, around: int) -> bool:
+        return True
 
     def doubtful(self, buffer: NDArray[Any], begin: int, end: int, around: int) -> bool:
         return bool(doubtful(buffer, begin, end, self._now.big))

@@ -84,7 +84,9 @@ def plausible(buffer: Any, at: int, scale: int, limit: int, near: int, span: int
 
 
 @kernel
-def search(buffer: Any, begin: int, end: int, scale: int, limit: int, near: int, at_end: bool) -> tuple[int, int]:
+def search(
+    buffer: Any, begin: int, end: int, scale: int, limit: int, near: int, at_end: bool, border: int
+) -> tuple[int, int]:
     """Finds where records go on in buffer[begin:end]: CHAIN in a row, or at least one and then the end of the file.
 
     Args:
@@ -94,20 +96,23 @@ def search(buffer: Any, begin: int, end: int, scale: int, limit: int, near: int,
     Returns:
         As `classic.search`.
     """
-    for start in range(begin, end - _HEADER + 1):
+    last_start = border if begin < border else end - _HEADER + 1
+    for start in range(begin, last_start):
         at, whole, last, span = start, 0, near, classic.YEAR
-        while whole < classic.CHAIN and end - at >= _HEADER:
+        while (whole < classic.CHAIN or at < border) and end - at >= _HEADER:
             size, last = plausible(buffer, at, scale, limit, last, span)
-            if size < 0:
+            if size < 0 or at + size == border:
                 whole = -1
                 break
             if end - at < size:
                 break
             at, whole, span = at + size, whole + 1, classic.DAY
-        if whole == classic.CHAIN or (at_end and whole > 0):
+        if at > border and (whole >= classic.CHAIN or (at_end and whole > 0)):
             return start, classic.FOUND
         if whole >= 0 and not at_end:
             return start, classic.MORE
+    if begin < border:
+        return border, classic.NOT_FOUND
     return (end, classic.NOT_FOUND) if at_end else (max(begin, end - _HEADER + 1), classic.MORE)
 
 
@@ -133,15 +138,18 @@ class SnoopScanner(Stateless):
         result: tuple[int, int, int] = scan(buffer, begin, end, self.scale, self.limit, records, count)
         return result
 
-    def search(self, buffer: NDArray[Any], begin: int, end: int, at_end: bool, around: int) -> tuple[int, int]:
-        result: tuple[int, int] = search(buffer, begin, end, self.scale, self.limit, around // _SECOND, at_end)
+    def search(
+        self, buffer: NDArray[Any], begin: int, end: int, at_end: bool, around: int, border: int
+    ) -> tuple[int, int]:
+        near = around // _SECOND
+        result: tuple[int, int] = search(buffer, begin, end, self.scale, self.limit, near, at_end, border)
         return result
 
+    def credible(self, buffer: NDArray[Any], at: int, around: int) -> bool:
+        return plausible(buffer, at, self.scale, self.limit, around // _SECOND, classic.YEAR)[0] >= 0
+
     def doubtful(self, buffer: NDArray[Any], begin: int, end: int, around: int) -> bool:
-        return (
-            end - begin >= _HEADER
-            and plausible(buffer, begin, self.scale, self.limit, around // _SECOND, classic.YEAR)[0] < 0
-        )
+        return end - begin >= _HEADER and not self.credible(buffer, begin, around)
 
     def extents(self, records: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
         return records[classic.BLOCK], records[classic.SIZE]

@@ -94,6 +94,27 @@ class Malformed:
 
 
 @dataclass(frozen=True)
+class Hole:
+    """Bytes of a capture that are no record, as one of its interfaces has them (SEMANTICS T5).
+
+    Attributes:
+        offset: of its first byte in the file; in a compressed file, in its decompressed content.
+        length: number of bytes; of several holes that were joined, their sum.
+        before: the clock before it, ns; None if no record lies before it.
+        after: timestamp of the first record behind it, ns; None without one.
+        records: estimated number of the records that are lost.
+        pause: longest time between two successive records around it, ns.
+    """
+
+    offset: int
+    length: int
+    before: int | None
+    after: int | None
+    records: int
+    pause: int
+
+
+@dataclass(frozen=True)
 class InterfaceSummary:
     """Totals of one interface of a capture.
 
@@ -106,6 +127,7 @@ class InterfaceSummary:
         median: lower median timestamp, ns; also None beyond the 256th interface.
         lull: longest time between two successive arrivals, ns; 0 with a single record.
         drops: records that the capture says were lost.
+        holes: damaged stretches, in file order; many are joined into at most `limits.CAPTURE_HOLES`.
     """
 
     interface: Interface
@@ -119,6 +141,7 @@ class InterfaceSummary:
     median: int | None
     lull: int | None = None
     drops: DeclaredDrops = NO_DROPS
+    holes: tuple[Hole, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from lowwater.capture.records.facts import Interface, InterfaceSummary
+from lowwater.capture.records.facts import Hole, Interface, InterfaceSummary
 from lowwater.catalog.time import arrival_times
 from lowwater.limits import LEAST_MEDIAN_TIMESTAMPS, MEDIAN_INTERFACES, MEDIAN_TIMESTAMPS
 from lowwater.machine_code import cached_njit
@@ -350,6 +350,7 @@ class Tally:
         self.last: int | None = None
         self._smallest: int | None = None
         self._lull = 0
+        self._broken = False
         in_memory = max(MEDIAN_TIMESTAMPS >> number.bit_length(), LEAST_MEDIAN_TIMESTAMPS)
         self._median = Median(in_memory) if number < MEDIAN_INTERFACES else None
 
@@ -360,12 +361,17 @@ class Tally:
             self._median.add(stamps, (smallest, largest))
         self._first = int(stamps[0]) if self._first is None else self._first
         self.last = int(stamps[-1])
-        self._lull = longest_lull(stamps, self.clock, self._lull)
+        self._lull = longest_lull(stamps, -1 if self._broken else self.clock, self._lull)
+        self._broken = False
         self._smallest = smallest if self._smallest is None else min(smallest, self._smallest)
         self.clock = max(self.clock, largest)
         self._packets += len(stamps)
 
-    def summary(self, interface: Interface) -> InterfaceSummary:
+    def break_off(self) -> None:
+        """Notes that records are missing before the next one: the time to it is no lull."""
+        self._broken = True
+
+    def summary(self, interface: Interface, holes: tuple[Hole, ...]) -> InterfaceSummary:
         return InterfaceSummary(
             interface=interface,
             packets=self._packets,
@@ -377,6 +383,7 @@ class Tally:
             largest=self.clock if self._packets else None,
             median=self._median.value() if self._median else None,
             lull=self._lull if self._packets else None,
+            holes=holes,
         )
 
     def close(self) -> None:

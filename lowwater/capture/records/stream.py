@@ -26,6 +26,7 @@ from lowwater.capture.headers.packet import Memory, decode_batch
 from lowwater.capture.inlining import kernel, part
 from lowwater.capture.records import drops
 from lowwater.capture.records.facts import Interface, Malformed
+from lowwater.capture.records.holes import HoleFinder
 from lowwater.capture.records.sanity import END_OF_TIME, LARGEST_WIRE, SIDE, Judge, Tally, judgeable
 from lowwater.errors import CaptureError
 from lowwater.limits import BATCH_ROWS, MALFORMED_ROWS
@@ -235,6 +236,10 @@ class GapQueue:
         self._malformed = malformed
         self._gaps: deque[Gap] = deque()
         self._discarded = 0
+
+    def is_behind(self, records: int) -> bool:
+        """Whether a gap lies directly behind this number of waiting records."""
+        return bool(self._gaps) and self._gaps[-1].before == records
 
     def behind(self, records: int) -> Gap:
         """Returns the gap behind this number of waiting records; opens one if there is none."""
@@ -464,6 +469,7 @@ class RecordJudge:
         tallies: one an interface; the reader adds the sane records of every span.
         position: number of the next record in the capture.
         record_bytes: bytes of the sane records so far, headers included.
+        holes: finds the damaged stretches of the capture.
     """
 
     def __init__(self, scanner: Scanner, max_jump: int, malformed: MalformedRows, rows: int) -> None:
@@ -472,6 +478,7 @@ class RecordJudge:
         self.tallies = [Tally(0)]
         self.position = 0
         self.record_bytes = 0
+        self.holes = HoleFinder()
         self._scanner = scanner
         self._indices = np.arange(rows)
         self._after_damage = False
@@ -512,7 +519,12 @@ class RecordJudge:
             usable = usable[begin : begin + count]
         if len(sane) < count:
             self._refuse(records, sane, usable, origin)
-        self.record_bytes += self._scanner.bytes_of(records if len(sane) == count else records[:, sane])
+        chosen = records if len(sane) == count else records[:, sane]
+        self.record_bytes += self._scanner.bytes_of(chosen)
+        if len(sane):
+            several = len(self._scanner.interfaces) > 1
+            numbers = chosen[classic.INTERFACE] if several else None
+            self.holes.add(chosen[classic.STAMP], self._scanner.extents(chosen)[1], numbers)
         begins, sizes = self._scanner.extents(records[:, [0, -1]])
         first, end = int(begins[0]) + origin, int(begins[1] + sizes[1]) + origin
         position, after_damage = self.position, self._after_damage
@@ -548,9 +560,17 @@ class RecordJudge:
         if rows.added:
             numbers, where = np.unique(rows.columns["interface"], return_inverse=True)
             clocks = np.array([self.tallies[number].clock for number in numbers.tolist()], np.int64)
+            for row in rows.columns[rows.columns["reason"] == NUMBERS[self._scanner.damage]]:
+                self.open_hole(int(row["offset"]), int(row["length"]))
             self.malformed.take(rows, self.position, clocks[where])
             self.position += rows.added
             self._after_damage = True
+
+    def open_hole(self, offset: int, length: int, lost: float | None = None) -> None:
+        """Notes bytes that are no record, behind all records so far; `lost` as of `HoleFinder.open`."""
+        self.holes.open(offset, length, (tally.clock for tally in self.tallies), lost)
+        for tally in self.tallies:
+            tally.break_off()
 
     def median(self, records: NDArray[np.int64]) -> int:
         """Returns the lower median timestamp (ns) of the last judged and the waiting records; -1 if there are none."""
@@ -686,10 +706,13 @@ class RecordStream:
         around = self.judge.median(self._records[:, : self._waiting])
         if not damage and not (self._at < window.end and scanner.doubtful(window.buffer, self._at, window.end, around)):
             return False
+        found = self._step_back(around)
         begin, gap = window.origin + self._at, self._open_gap()
         candidate, outcome, discarded = self._at + 1, classic.MORE, 0
+        if found is not None:
+            self._at, outcome = found, classic.FOUND
         while outcome == classic.MORE:
-            candidate, outcome = scanner.search(window.buffer, candidate, window.end, window.at_end, around)
+            candidate, outcome = scanner.search(window.buffer, candidate, window.end, window.at_end, around, -1)
             if outcome == classic.NOT_FOUND and not damage:
                 return False
             self._at = candidate
@@ -702,6 +725,36 @@ class RecordStream:
         self.judge.add(gap.rows, np.array([(-1, begin, length, -1, 0, NUMBERS[scanner.damage])], ROW))
         self.damaged_to_end = outcome == classic.NOT_FOUND
         return not self.damaged_to_end
+
+    def _step_back(self, around: int) -> int | None:
+        """Takes the records right before damage that are a part of it out of the waiting ones.
+
+        They are records that chance found in damage, and one whose length is wrong, so that it has swallowed others.
+        Returns the index of the first one that was swallowed; None if there is none.
+        """
+        window, scanner = self._window, self.scanner
+        while self._waiting and not self._gaps.is_behind(self._waiting):
+            begin = self._begin_of(self._waiting - 1)
+            if scanner.credible(window.buffer, begin, around):
+                break
+            self._take_back(begin)
+        else:
+            return None
+        candidate, outcome = begin + 1, classic.MORE
+        while outcome == classic.MORE and candidate < self._at:
+            candidate, outcome = scanner.search(window.buffer, candidate, window.end, window.at_end, around, self._at)
+            if outcome == classic.MORE and candidate < self._at:
+                candidate -= self._fill()
+        if outcome != classic.FOUND or candidate >= self._at:
+            return None
+        self._take_back(self._begin_of(self._waiting - 1))
+        return candidate
+
+    def _take_back(self, begin: int) -> None:
+        """Takes the last waiting record, which begins at an index, back: its bytes are damage."""
+        self.scanner.skip(begin - self._at)
+        self._waiting, self._at = self._waiting - 1, begin
+        self._malformed_tail = max(self._malformed_tail - 1, 0)
 
     def _settle(self, final: bool) -> Iterator[RecordSpan]:
         """Judges the waiting records, yields the spans of those that are settled, and keeps the others."""

@@ -326,7 +326,7 @@ class RecordReader:
             sha256=self._sha256,
             bytes=unpacked.stored if unpacked else stored,
             format=self._options.kind,
-            interfaces=(replace(self._tally.summary(interface), drops=self._told.drops()),),
+            interfaces=(replace(self._tally.summary(interface, ()), drops=self._told.drops()),),
             record_bytes=self._record_bytes,
             overhead=overhead if self._options.kind != "parquet" else stored,
             ended_cleanly=not (cut or damage),

@@ -164,7 +164,7 @@ def status(lake: PurePath, queries: Path) -> None:
     from lowwater.config import load_config
     from lowwater.lake.layout import lake_to_read
     from lowwater.lake.ledgers import captures, files, missing, runs
-    from lowwater.lake.ledgers.coverage import tolerated_lines, undeclared_lines
+    from lowwater.lake.ledgers.coverage import damage_lines, tolerated_lines, undeclared_lines
     from lowwater.lake.ledgers.intervals import BLOCKED, DAMAGED, range_words
     from lowwater.lake.results.published import stray_lines
     from lowwater.replay.schedule.due import statuses
@@ -179,13 +179,14 @@ def status(lake: PurePath, queries: Path) -> None:
     if table.row_count or not unplanned:
         terminal.open_console().print(table if table.row_count else none)
     opened, config = lake_to_read(lake), load_config(lake)
-    lines = missing.outside_lines(opened, config), tolerated_lines(opened, config), undeclared_lines(opened, config)
-    more = (
+    lines = (
+        missing.outside_lines(opened, config),
+        tolerated_lines(opened, config),
+        undeclared_lines(opened, config),
+        damage_lines(opened, config),
         missing.drop_lines(opened),
-        captures.shared_lines(opened),
-        files.unread_lines(opened, config),
-        stray_lines(opened),
     )
+    more = captures.shared_lines(opened), files.unread_lines(opened, config), stray_lines(opened)
     retired = (f"query set {name}: {why}" for name, why in retired_sets(lake, queries).items())
     for line in chain(*lines, *more, retired):
         terminal.say(line)

@@ -7,7 +7,7 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import astuple, dataclass, field, replace
 from pathlib import Path, PurePath
 
 import pyarrow as pa
@@ -35,7 +35,8 @@ from lowwater.lake.ingestion.tasks import (
     send,
     survey,
 )
-from lowwater.lake.ledgers.captures import Capture, malformed_rows
+from lowwater.lake.ledgers.captures import Capture, Captures, malformed_rows
+from lowwater.lake.ledgers.coverage import damage_note
 from lowwater.lake.ledgers.files import key_of
 from lowwater.lake.ledgers.missing import absent_words, attempt_paths, strays
 from lowwater.lake.packets import PacketFiles
@@ -490,7 +491,10 @@ def _note(ledger_file: replacement.LedgerFile) -> str:
         record = "record" if row.format in RECORD_KINDS else "packet"
         why = f"its first {record} has its largest time" if ledger_file.packets else f"it has no {record}"
         return f"it covers nothing: {why}, and no coverage is declared; ingest it with --covers FROM/TO"
-    return "" if row.ended_cleanly else f"it is cut: it covers {replacement.span(row)} only"
+    notes = [damage_note(Captures(ledger_file.rows))]
+    if not row.ended_cleanly:
+        notes.append(f"it is cut: it covers {replacement.span(row)} only")
+    return "; ".join(filter(None, notes))
 
 
 def _row(
@@ -519,6 +523,7 @@ def _row(
         largest=part.largest,
         median=part.median,
         lull=part.lull,
+        holes=json.dumps([astuple(hole) for hole in part.holes]) if part.holes else None,
         covers_from=0,
         covers_to=0,
         declared_from=None,

@@ -32,6 +32,7 @@ from lowwater.capture.reader import BATCH, CaptureChunk, CaptureIndex, digest, i
 from lowwater.capture.records import sanity, stream
 from lowwater.capture.records.drops import joined
 from lowwater.capture.records.facts import CaptureSummary, Interface, InterfaceSummary
+from lowwater.capture.records.holes import merged_holes
 from lowwater.capture.tables.options import TableOptions
 from lowwater.capture.tables.reader import DAMAGE as RECORD_DAMAGE, RecordReader
 from lowwater.catalog.time import arrival_times
@@ -251,6 +252,7 @@ def merge_summaries(
         median=rows.median.value(),
         lull=rows.lull if rows.first is not None else None,
         drops=joined([part.drops for part in parts]),
+        holes=merged_holes([part.holes for part in parts]),
     )
     rows.median.close()
     return summary, rows.damage()

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from lowwater import documents, errors, instants, limits, link_names
 from lowwater.capture.records.drops import NO_DROPS, DeclaredDrops
-from lowwater.catalog.time import joined_coverage
+from lowwater.catalog.time import is_hole, joined_coverage
 from lowwater.lake import open_tables, tables
 from lowwater.lake.layout import CAPTURES, MALFORMED, Lake
 from lowwater.lake.ledgers.drops import Lost, lost_of
@@ -79,6 +79,36 @@ class CopiedFile(NamedTuple):
     seen_at: int
 
 
+class LedgerHole(NamedTuple):
+    """Bytes of a capture that are no record (T5); see `capture.records.facts.Hole`."""
+
+    offset: int
+    length: int
+    before: int | None
+    after: int | None
+    records: int
+    pause: int
+
+    @classmethod
+    def of(cls, row: Sequence[int | None]) -> LedgerHole:
+        offset, length, before, after, records, pause = row
+        return cls(offset or 0, length or 0, before, after, records or 0, pause or 0)
+
+    @property
+    def is_gap(self) -> bool:
+        """Whether coverage ends and begins there; else a few records are lost."""
+        lasts = None if self.before is None or self.after is None else abs(self.after - self.before)
+        return is_hole(self.length, lasts, self.pause)
+
+    def span(self, covers: tuple[int, int]) -> tuple[int, int]:
+        """Returns the time [since, until), ns, that is not covered for it, given what its capture covers by itself.
+        While it lasts the clock may have stood, or gone back."""
+        ends = [at for at in (self.before, self.after) if at is not None] or [covers[0]]
+        since = covers[0] if self.before is None else min(ends)
+        until = covers[1] if self.after is None else max(ends)
+        return min(since, until), max(since, until, min(since, until) + 1)
+
+
 @dataclass(frozen=True, slots=True)
 class Capture:
     """A row of the ledger; see `layout.CAPTURES` for the columns. Instants are ns since the epoch."""
@@ -134,6 +164,12 @@ class Capture:
     name: str | None = None
     leading: int | None = None
     drops: str | None = None
+    holes: str | None = None
+
+    @property
+    def damage(self) -> list[LedgerHole]:
+        """Its damaged stretches, in the order of the file."""
+        return [LedgerHole.of(row) for row in documents.stored_numbers(self.holes or "[]")]
 
     @property
     def file_digest(self) -> str:
@@ -325,7 +361,7 @@ class Captures(Sequence[Capture]):
     def joined(self, tolerance: int) -> list[tuple[int, int]]:
         """Covered ranges, joined over pauses of at most `tolerance`, ns, but not after a cut or growing capture."""
         if tolerance not in self._joined:
-            begins, ends, whole = self._covered
+            begins, ends, whole = self._pieces
             order = np.lexsort((ends, begins))
             well = (whole[order] > 0).tolist()
             self._joined[tolerance] = joined_coverage(begins[order].tolist(), ends[order].tolist(), well, tolerance)
@@ -335,6 +371,12 @@ class Captures(Sequence[Capture]):
     def begin(self) -> int | None:
         """Begin of the earliest coverage, ns; None without a capture."""
         return int(self._covered[0].min()) if self._size else None
+
+    @cached_property
+    def begins_well(self) -> bool:
+        """Whether no damage lies before the first record of the capture with the earliest coverage."""
+        first = min((since for _, _, (since, _) in self.holes), default=None)
+        return first is None or self.begin is None or first > self.begin
 
     @cached_property
     def end(self) -> int | None:
@@ -422,6 +464,39 @@ class Captures(Sequence[Capture]):
         broken = (self.numbers("malformed") > 0) | (self.numbers("ended_cleanly") == 0)
         begins: NDArray[np.int64] = self._coverage[0][broken]
         return begins
+
+    @cached_property
+    def holes(self) -> list[tuple[int, LedgerHole, tuple[int, int]]]:
+        """The damaged stretches of these captures: index of the capture, stretch, and the time [since, until), ns, in
+        which it lies."""
+        found = []
+        for at, stored in enumerate(self.values("holes")):
+            if stored:
+                covers = int(self._coverage[0][at]), int(self._coverage[1][at])
+                found += [(at, hole, hole.span(covers)) for hole in self[at].damage]
+        return found
+
+    def holes_in(self, start: int, end: int) -> list[tuple[Capture, LedgerHole, tuple[int, int]]]:
+        """Returns the damaged stretches, also of captures beside these, that lie in [start, end), ns, or meet it."""
+        own = [(self[at], hole, span) for at, hole, span in self.holes if span[0] < end and span[1] > start]
+        return [*own, *(Captures.of(self.beside).holes_in(start, end) if self.beside else ())]
+
+    @cached_property
+    def _pieces(self) -> NDArray[np.int64]:
+        """As `_covered`, without the time of damage: a piece before damage does not end well."""
+        if not any(hole.is_gap for _, hole, _ in self.holes):
+            own = self._covered[:, : self._size]
+        else:
+            by_capture = tables.grouped((at, span) for at, hole, span in self.holes if hole.is_gap)
+            rows = []
+            for at, (begin, end, whole) in enumerate(self._covered[:, : self._size].T.tolist()):
+                for since, until in sorted(by_capture.get(at, ())):
+                    if since < end and until > begin:
+                        rows.append((begin, since, 0))
+                        begin = max(begin, until)
+                rows.append((begin, end, whole))
+            own = np.array(rows, np.int64).T
+        return np.hstack([own, Captures.of(self.beside)._pieces]) if self.beside else own
 
     @cached_property
     def _coverage(self) -> NDArray[np.int64]:

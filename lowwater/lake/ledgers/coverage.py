@@ -18,7 +18,7 @@ from lowwater.config import Config, Link, section_of
 from lowwater.errors import GapError
 from lowwater.instants import SECOND, format_duration, format_instant, spoken_duration
 from lowwater.lake.layout import Lake
-from lowwater.lake.ledgers.captures import Capture, Captures, few, ingested_links, life_of, read_captures
+from lowwater.lake.ledgers.captures import Capture, Captures, LedgerHole, few, ingested_links, life_of, read_captures
 from lowwater.plan.temporal import END_OF_TIME
 
 # Was the recorder stopped? A rotation says when a file should end, so a recorder that was stopped covers the rest of
@@ -150,7 +150,7 @@ def gaps(link: str, captures: Sequence[Capture], settings: Link, start: int, end
     ordered = Captures.of(captures)
     spans = ordered.joined(settings.gap_tolerance)
     if spans and settings.since is not None and 0 < spans[0][0] - settings.since <= settings.gap_tolerance:
-        at = max(at, spans[0][0])
+        at = max(at, spans[0][0]) if ordered.begins_well else at
     if spans and settings.until is not None and 0 < settings.until - spans[-1][1] <= settings.gap_tolerance:
         end = min(end, spans[-1][1]) if ordered.ends_well else end
     return [Gap(link, *gap) for gap in uncovered(spans, at, end)]
@@ -276,6 +276,8 @@ def uncovered_text(gap: Gap, captures: Sequence[Capture] = ()) -> str:
 def _cause(gap: Gap, captures: Sequence[Capture]) -> str:
     if not captures:
         return "it has no capture at all"
+    if damage := damage_text(captures, gap.since, gap.until):
+        return damage
     if short := _short_at(gap.since, captures):
         name = Path(short[0].path).name
         if short[0].growing:
@@ -286,6 +288,57 @@ def _cause(gap: Gap, captures: Sequence[Capture]) -> str:
     return {BEFORE: "its first capture begins there", AFTER: "its last capture ends before"}.get(
         _side(gap, captures), ""
     )
+
+
+def holes(captures: Sequence[Capture], start: int, end: int) -> list[tuple[Capture, LedgerHole]]:
+    """Finds the damaged stretches in [start, end), ns, that are holes in the coverage of a link (T5)."""
+    found = Captures.of(captures).holes_in(start, end)
+    return [(capture, hole) for capture, hole, _ in found if hole.is_gap]
+
+
+def damage_text(captures: Sequence[Capture], start: int, end: int) -> str:
+    """Describes the holes in [start, end), ns; empty without one."""
+    return few([hole_words(capture, hole) for capture, hole in holes(captures, start, end)])
+
+
+def damage_lines(lake: Lake, config: Config) -> list[str]:
+    """Describes damage of captures: a line for each link with some, with its bytes and the first places."""
+    lines = []
+    for link, captures in read_captures(lake, ingested_links(lake)).items():
+        if found := Captures.of(captures).holes:
+            files, length = len({at for at, _, _ in found}), sum(hole.length for _, hole, _ in found)
+            count = f"{length:,} bytes of {files:,} capture{'' if files == 1 else 's'} are damaged, about "
+            count += f"{_records(sum(hole.records for _, hole, _ in found))} lost"
+            places = [hole_line(captures[at], hole, span) for at, hole, span in found]
+            lines.append(f"link {link!r}: {count}: {few(places)}")
+    return lines
+
+
+def damage_note(captures: Captures) -> str:
+    """Describes the damage of a file, by its rows of the ledger; empty without."""
+    found = {hole.offset: (hole, span) for _, hole, span in captures.holes}
+    if not found:
+        return ""
+    length, records = (sum(getattr(hole, name) for hole, _ in found.values()) for name in ("length", "records"))
+    spans = [f"{format_instant(span[0])} to {format_instant(span[1])}" for hole, span in found.values() if hole.is_gap]
+    gaps = f", not covered: {few(spans)}" if spans else ""
+    return f"it is damaged: {length:,} bytes, about {_records(records)} lost{gaps}"
+
+
+def hole_line(capture: Capture, hole: LedgerHole, span: tuple[int, int]) -> str:
+    """Describes damage, with its time [since, until), ns."""
+    covered = "not covered" if hole.is_gap else "taken as covered"
+    return f"{hole_words(capture, hole)}, {format_instant(span[0])} to {format_instant(span[1])}, {covered}"
+
+
+def hole_words(capture: Capture, hole: LedgerHole) -> str:
+    """Describes damage: file, place, bytes and the estimated number of records."""
+    count = f"{hole.length:,} byte{'' if hole.length == 1 else 's'}"
+    return f"{Path(capture.path).name} is damaged: {count} from byte {hole.offset:,} on, about {_records(hole.records)}"
+
+
+def _records(number: int) -> str:
+    return f"{number:,} record{'' if number == 1 else 's'}"
 
 
 def _short_at(at: int, captures: Sequence[Capture]) -> list[Capture]:
@@ -343,7 +396,7 @@ def _nothing_before(group: Sequence[Gap], captures: Mapping[str, Sequence[Captur
 
 def _kind(gap: Gap, captures: Sequence[Capture]) -> tuple[str, tuple[int, ...]]:
     """Returns the key by which gaps become one sentence: on which side of the captures they lie, and common bounds."""
-    if _short_at(gap.since, captures):
+    if _short_at(gap.since, captures) or holes(captures, gap.since, gap.until):
         return "", ()
     side = _side(gap, captures)
     bounds = {BEFORE: (gap.since,), BETWEEN: (gap.since, gap.until)}
@@ -362,6 +415,8 @@ def _advice(gap: Gap, captures: Captures) -> str:
         return "" if captures.meeting(gap.since + 1, END_OF_TIME) else _UNTIL
     at = bisect_right(spans, gap.since, key=itemgetter(0))
     pause = spans[at][0] - spans[at - 1][1]
+    if holes(captures, gap.since, gap.until):
+        return ""
     whole = all(capture.ended_cleanly and not capture.growing for capture in captures.ending(spans[at - 1][1]))
     if not whole or pause > LONG_SILENCE * int(captures.numbers("lull").max()):
         return ""
@@ -371,6 +426,15 @@ def _advice(gap: Gap, captures: Captures) -> str:
 
 def gap_error(gap: Gap, start: int, end: int, captures: Sequence[Capture] = (), why: str = "") -> GapError:
     """Makes the error of a gap for the interval [start, end), ns. `why`: why it matters, if it lies before that."""
+    if damaged := holes(captures, gap.since, gap.until):
+        name = Path(damaged[0][0].path).name
+        hint = (
+            f"copy {name} again from where it was recorded, under the same name, and run `lowwater ingest`: a whole "
+            "file replaces it; if there is none, accept it: `lowwater status` has the command; or set policy = "
+            f'"publish" in {section_of(gap.link)}'
+        )
+        message = f"interval {format_instant(start)} to {format_instant(end)}: {gap_text(gap, captures)}"
+        return GapError(f"{message}{why and f'; {why}'}", hint, gap.link, gap.since, gap.until)
     return GapError(
         f"interval {format_instant(start)} to {format_instant(end)}: {gap_text(gap, captures)}{why and f'; {why}'}",
         "ingest the missing capture; or say what a file covers: "

@@ -16,19 +16,29 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from lowwater.catalog.expr import columns_of
-from lowwater.catalog.time import is_late, promise_at
+from lowwater.catalog.time import is_late, promise_at, uncovered
 from lowwater.config import Config, Link, section_of
 from lowwater.documents import FILE_NAME
 from lowwater.instants import format_instant
 from lowwater.lake import layout, open_tables
 from lowwater.lake.files.patterns import pieces_of
-from lowwater.lake.ledgers.captures import SHOWN, Capture, Captures, few, ingested_links, life_of, read_captures
+from lowwater.lake.ledgers.captures import (
+    SHOWN,
+    Capture,
+    Captures,
+    LedgerHole,
+    few,
+    ingested_links,
+    life_of,
+    read_captures,
+)
+from lowwater.lake.ledgers.coverage import Gap, hole_line, in_life
 from lowwater.lake.ledgers.drops import Lost, counted, span_words
 from lowwater.lake.ledgers.files import LONGEST, SeenFile, absent_folders, file_words, seen_links, told_files
 from lowwater.lake.ledgers.intervals import merged
 from lowwater.lake.ledgers.statements import Defect, Statement, accepted, covering
 from lowwater.lake.packets import PacketFiles, readable
-from lowwater.lake.query_sets import ABSENT, DROPS, OUTSIDE, UNREAD
+from lowwater.lake.query_sets import ABSENT, DAMAGE, DROPS, OUTSIDE, UNREAD
 from lowwater.lake.tables import grouped
 from lowwater.plan import operators as ops, temporal
 from lowwater.storage.paths import local
@@ -362,6 +372,7 @@ class KnownMissing:
     def __init__(self, lake: layout.Lake, config: Config, captures: Mapping[str, Sequence[Capture]]) -> None:
         self._lake = lake
         self._finders = [source(lake, config, captures) for source in SOURCES]
+        self._damage = damaged_stretches(lake, config, captures)
         self._accepted = accepted(lake)
 
     @cached_property
@@ -386,6 +397,26 @@ class KnownMissing:
     def accepted(self, found: Missing) -> list[Statement]:
         """The statements by which people accept all of what is missing; none where some of it is not accepted."""
         return covering(self._accepted, found.link, found.cause, found.defects)
+
+    def unaccepted(self, gaps: Iterable[Gap]) -> list[Gap]:
+        """Returns gaps without the damage that people accept."""
+        return self._without(gaps, False)
+
+    def beside_damage(self, gaps: Iterable[Gap]) -> list[Gap]:
+        """Returns gaps without all damage, which is told by itself."""
+        return self._without(gaps, True)
+
+    def _without(self, gaps: Iterable[Gap], all_damage: bool) -> list[Gap]:
+        left: list[Gap] = []
+        for gap in gaps:
+            spans = [
+                (defect.start, defect.end)
+                for found in self._damage(gap.link, gap.since, gap.since, gap.until)
+                if all_damage or self.accepted(found)
+                for defect in found.defects
+            ]
+            left += [Gap(gap.link, *each) for each in uncovered(merged(spans), gap.since, gap.until)]
+        return left
 
 
 def missing_texts(found: Iterable[Missing]) -> list[str]:
@@ -510,9 +541,28 @@ def drop_lines(lake: layout.Lake) -> list[str]:
     return lines
 
 
+def damaged_stretches(lake: layout.Lake, config: Config, captures: Mapping[str, Sequence[Capture]]) -> Finder:
+    """Finds the holes that damage makes in the coverage of a link, within its life (T5)."""
+
+    def find(link: str, read_from: int, start: int, end: int) -> Iterator[Missing]:
+        for capture, hole, span in Captures.of(captures.get(link, ())).holes_in(
+            *in_life(config.link(link), read_from, end)
+        ):
+            if hole.is_gap:
+                text = f"link {link!r}: {hole_line(capture, hole, span)}"
+                yield Missing(link, DAMAGE, text, (damage_defect(capture, hole, span),))
+
+    return find
+
+
+def damage_defect(capture: Capture, hole: LedgerHole, span: tuple[int, int]) -> Defect:
+    """Returns what people accept of a hole with its time [since, until), ns."""
+    return Defect(f"{capture.capture} {hole.offset}", *span, hole.length)
+
+
 def _unread(lake: layout.Lake) -> dict[str, _Spans]:
     rows = grouped((link, row) for row in told_files(lake).values() if row.unread for link in row.links)
     return {link: _Spans(of_link) for link, of_link in rows.items()}
 
 
-SOURCES: Sequence[Source] = (left_out_records, declared_drops, unread_files)
+SOURCES: Sequence[Source] = (left_out_records, damaged_stretches, declared_drops, unread_files)

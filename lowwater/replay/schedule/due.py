@@ -94,7 +94,7 @@ def expected(job: Job, captures: Mapping[str, Captures]) -> intervals.StatusInpu
 
     def gaps(start: int, end: int) -> list[str]:
         now = inputs(start, end)
-        return coverage.gap_texts(now.gaps(), captures, now.why_needed)
+        return coverage.gap_texts(known.beside_damage(now.gaps()), captures, now.why_needed)
 
     return intervals.StatusInputs(
         job.query_set,

@@ -193,7 +193,8 @@ def _scope(job: Job, inputs: IntervalInputs) -> AuditScope:
     for gap in inputs.gaps():
         (passing if inputs.passes(gap) else failing).append(gap)
     about = job.lake, job.config, job.query_set, inputs.start, inputs.end
-    return AuditScope(*about, inputs.captures, instances, failing, passing, inputs.missing())
+    accepted = {defect for found in inputs.all_missing() if inputs.known.accepted(found) for defect in found.defects}
+    return AuditScope(*about, inputs.captures, instances, failing, passing, inputs.missing(), accepted)
 
 
 @dataclass(frozen=True)
