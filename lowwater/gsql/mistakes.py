@@ -465,9 +465,22 @@ def _union(error: ErrorContext) -> str:
     return "UNION joins sources, `FROM A UNION B AS m`; two queries are joined with MERGE" if "UNION" in before else ""
 
 
+def _of_name(text: str) -> bool:
+    """Whether the text of a token may be a part of the name of a link."""
+    return text.rstrip(".").replace("-", "a").replace("_", "a").isalnum()  # `2.` of `my-2.TCP` is a number
+
+
 def _source(error: ErrorContext) -> str:
     if error.clause != "FROM":
         return ""
+    if error.kind(error.at) == "MINUS" and error.kind(error.at - 1) == "NAME" and error.glued():
+        start = end = error.at
+        while error.tokens[start].start_pos == error.tokens[start - 1].end_pos and _of_name(error.text(start - 1)):
+            start -= 1
+        while error.tokens[end].end_pos == error.tokens[end + 1].start_pos and _of_name(error.text(end + 1)):
+            end += 1
+        name = "".join(error.text(at) for at in range(start, end + 1))
+        return f'a name with `-` is written in double quotes: `"{name.rstrip(".")}"`'
     if error.kind(error.at - 1) == "STRING" or error.kind(error.at - 3) == "STRING":
         return "links have names of their own, whatever host they are on: write `link.PROTOCOL`"
     if error.kind(error.at) == "SLASH":

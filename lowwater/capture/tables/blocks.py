@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import partial
 from typing import Any
 
@@ -105,6 +106,7 @@ _MOST = _LATEST * NANOSECONDS
 _TRUE, _FALSE = ("true", "t", "1", "yes"), ("false", "f", "0", "no")
 _SECONDS = pa.decimal128(38, 9)
 _DECIMAL = r"^(?P<sign>-?)(?P<whole>[0-9]{1,18})(?:\.(?P<part>[0-9]{0,9}))?$"
+_EXPONENT = r"^[0-9]{1,18}(\.[0-9]{0,18})?[eE]\+?[0-9]{1,2}$"
 _NUMBER = {pa.int64(): r"^-?(0[xX])?[0-9a-fA-F]+$", pa.float64(): r"^[-+0-9.a-zA-Z]+$"}
 _INSTANT = r"^[-+0-9 :.,TtZz]+$"
 """Patterns of all texts that Arrow's casts take, and of few others."""
@@ -254,8 +256,19 @@ def _booleans(texts: pa.Array) -> Typed:
     return pc.if_else(known, true, pa.scalar(None, pa.bool_())), bad
 
 
+def _without_exponent(texts: pa.Array) -> pa.Array:
+    """Returns numbers such as `1.7e9`, as awk and old versions of tools write large ones, as decimals."""
+    written = pc.match_substring_regex(texts, _EXPONENT)
+    if not pc.any(written).as_py():
+        return texts
+    pairs = zip(texts.to_pylist(), written.to_pylist(), strict=True)
+    plain = [f"{Decimal(text):f}" if odd else text for text, odd in pairs]
+    return pa.array(plain, pa.string())
+
+
 def _seconds(texts: pa.Array) -> Typed:
-    parts = pc.extract_regex(pc.utf8_trim_whitespace(texts), _DECIMAL)
+    texts = _without_exponent(pc.utf8_trim_whitespace(texts))
+    parts = pc.extract_regex(texts, _DECIMAL)
     bad = pc.and_(texts.is_valid(), parts.is_null()).to_numpy(zero_copy_only=False)
     fields = {name: parts.field(name) for name in ("sign", "whole", "part")}
     whole = _digits(fields["whole"])
@@ -269,7 +282,7 @@ def _seconds(texts: pa.Array) -> Typed:
 
 def _times(texts: pa.Array) -> Typed:
     """Reads decimal seconds, whole milliseconds and ISO 8601, by the form of each text."""
-    texts = pc.utf8_trim_whitespace(texts)
+    texts = _without_exponent(pc.utf8_trim_whitespace(texts))
     texts = pc.replace_substring_regex(texts, _MILLISECONDS, r"\1.\2")
     decimal = pc.match_substring_regex(texts, _DECIMAL).fill_null(False)
     none = pa.scalar(None, pa.string())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import io
 import json
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -656,6 +657,9 @@ def _parquet_parts(path: Path, file: pq.ParquetFile, columns: list[str]) -> list
 # Columns of a sample of delimited text: separator, quote and header. Each candidate is read by the parser of links,
 # so a proposal divides the lines as ingest will.
 
+MOST_HEADERS = 0.1
+"""Largest share of the records that may be headers again."""
+
 SEPARATORS = (",", "\t", ";", "|", " ", ":", "^", "\x01")
 
 
@@ -710,7 +714,7 @@ def _columns(sample: TextSample, options: TextOptions, least: int = 2) -> Candid
         starts = begins if number == 0 else starts
     if not parts:
         return None
-    table = pa.Table.from_batches(parts).combine_chunks()
+    table = _without_headers(pa.Table.from_batches(parts).combine_chunks(), starts)
     if table.num_rows < WHOLE * records:
         return None
     columns = [table.column(at).combine_chunks() for at in range(width)]
@@ -726,6 +730,22 @@ def _columns(sample: TextSample, options: TextOptions, least: int = 2) -> Candid
         rises = kind.type is Type.INT and not kind.form and _separated_rises(column, kind.nulls)
         made.columns.append(Column(name, at + 1, (name,) if unique and name else (), kind, rises))
     return TextOptions(options.separator, options.quote, header, nulls), made
+
+
+def _without_headers(table: pa.Table, starts: bool) -> pa.Table:
+    """Leaves out the records that repeat the first one, where they are few: files that were joined have several."""
+    if not starts or not table.num_rows:
+        return table
+    same = pa.array(np.ones(table.num_rows, np.bool_))
+    for column in (column.combine_chunks() for column in table.columns):
+        equal = pc.equal(column, column[0]).fill_null(False) if column[0].is_valid else column.is_null()
+        same = pc.and_(same, equal)
+    repeated = pc.sum(same).as_py() - 1
+    if not 0 < repeated <= MOST_HEADERS * table.num_rows:
+        return table
+    kept = pc.invert(same).to_numpy(zero_copy_only=False)
+    kept[0] = True
+    return table.filter(pa.array(kept))
 
 
 def _tables_layout(width: int) -> RecordLayout:
@@ -843,10 +863,31 @@ def _of_text(path: Path, sample: TextSample) -> tuple[str, TextOptions, SniffedC
             f"{path}: is text in UTF-16, and texts are read as UTF-8",
             "write it again, such as `iconv -f utf-16 -t utf-8 OLD > NEW` does",
         )
+    if re.match(rb"\s*\[\s*\{", first):
+        raise CaptureError(
+            f"{path}: is one array of JSON, and records are read from lines of JSON, one object each",
+            "write each element as a line, such as `jq -c '.[]' OLD > NEW` does",
+        )
+    if order := _utf16(first):
+        raise CaptureError(
+            f"{path}: is text in UTF-16 without a byte order mark, and texts are read as UTF-8",
+            f"write it again, such as `iconv -f {order} -t utf-8 OLD > NEW` does",
+        )
     if b"\0" in first[: 1 << 16]:
         raise CaptureError(f"{path}: is no text, no parquet file and no capture", "leave it out")
     if first.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{") and (objects := json_columns(sample)) is not None:
         return "json", TextOptions(), objects
+    if first.removeprefix(codecs.BOM_UTF8)[:4].lower() == b"sep=":
+        line = first.removeprefix(codecs.BOM_UTF8).partition(b"\n")[0].decode("utf-8", "replace").strip()
+        raise CaptureError(
+            f"{path}: its first line, {line!r}, is for Excel, and no record",
+            "remove the line, such as `tail -n +2 OLD > NEW` does",
+        )
+    if (place := _no_utf8(first)) is not None:
+        raise CaptureError(
+            f"{path}: is no text in UTF-8, from line {place} on",
+            "write it again from the encoding that it has, such as `iconv -f windows-1252 -t utf-8 OLD > NEW` does",
+        )
     candidates = separated_columns(sample)
     if not candidates or (len(candidates[0][1].columns) == 1 and _clock(candidates[0][1])[0] is None):
         raise CaptureError(
@@ -858,6 +899,32 @@ def _of_text(path: Path, sample: TextSample) -> tuple[str, TextOptions, SniffedC
     # Among the separators the one with a clock and the most columns of numbers, times and addresses is right.
     best = next(chosen for chosen in candidates if _clock(chosen[1])[0] is not None)
     return "csv", *best
+
+
+def _utf16(first: bytes) -> str:
+    """The order of bytes of UTF-16 without a mark, by the zeros beside the signs of ASCII; empty for other bytes."""
+    part = first[: 1 << 12]
+    part = part[: len(part) // 2 * 2]
+    halves = {"utf-16le": (part[1::2], part[::2]), "utf-16be": (part[::2], part[1::2])}
+    for name, (zeros, signs) in halves.items():
+        if len(part) > 8 and zeros.count(0) > 0.7 * len(zeros) and not signs.count(0):
+            return name
+    return ""
+
+
+def _no_utf8(first: bytes) -> int | None:
+    """The first line that is no UTF-8 where so many are not that it is the encoding, and no damage; else None. The last
+    line of a sample may be cut."""
+    odd = [number for number, line in enumerate(first.split(b"\n")[:-1], 1) if not _decodes(line)]
+    return odd[0] if len(odd) > BEARABLE * first.count(b"\n") else None
+
+
+def _decodes(line: bytes) -> bool:
+    try:
+        line.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _with_clock(kind: str, compression: str, text: TextOptions, columns: SniffedColumns) -> SniffedTable:

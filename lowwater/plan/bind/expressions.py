@@ -575,7 +575,9 @@ class Scope:
         if chosen is None:
             accepted = " or ".join(dict.fromkeys(f"({', '.join(function.parameters)})" for function in overloads))
             types = ", ".join(argument.type for argument in arguments)
-            raise self.text.error(place_of(node), f"{name} takes {accepted}, not ({types})")
+            raise self.text.error(
+                place_of(node), f"{name} takes {accepted}, not ({types})", _of_text(overloads, arguments)
+            )
         require_limits(*chosen, syntax.children(node), self.text)
         return chosen
 
@@ -658,3 +660,12 @@ def bind_aggregate(call: syntax.Call, overloads: Sequence[AggregateFunction], ro
     if argument.type is ex.Type.FLOAT and function.native.sums:
         argument = ex.Unary(ex.Type.FLOAT, ex.SUMMED, argument)
     return Aggregate("", function.name, argument, function.returns, place=spot(call))
+
+
+def _of_text(overloads: Sequence[Overload], arguments: Sequence[ex.Expr]) -> str:
+    """The hint for a function of numbers that gets a text, such as a 64-bit number of JSON by protobuf; else empty."""
+    numbers = any(kind in ("int", "float") for function in overloads for kind in function.parameters)
+    text = next((argument for argument in arguments if argument.type == "string"), None)
+    if text is None or not numbers:
+        return ""
+    return "convert a text first: to_llong(...) reads it as a whole number"
