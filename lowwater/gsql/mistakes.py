@@ -477,7 +477,11 @@ def _source(error: ErrorContext) -> str:
         start = end = error.at
         while error.tokens[start].start_pos == error.tokens[start - 1].end_pos and _of_name(error.text(start - 1)):
             start -= 1
-        while error.tokens[end].end_pos == error.tokens[end + 1].start_pos and _of_name(error.text(end + 1)):
+        while (
+            not error.text(end).endswith(".")
+            and error.tokens[end].end_pos == error.tokens[end + 1].start_pos
+            and _of_name(error.text(end + 1))
+        ):
             end += 1
         name = "".join(error.text(at) for at in range(start, end + 1))
         return f'a name with `-` is written in double quotes: `"{name.rstrip(".")}"`'
