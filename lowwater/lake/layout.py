@@ -83,6 +83,7 @@ CAPTURES = pa.schema(
         pa.field("leading", _INT),  # malformed records before the first sane one, which count at the clock before it
         pa.field("drops", pa.string()),  # records that the file says were lost (`DeclaredDrops`), JSON; or NULL
         pa.field("holes", pa.string()),  # damaged stretches, as `captures.LedgerHole`, JSON; NULL without one
+        pa.field("edges", pa.string()),  # ends that its own records do not judge (T3): `edges.Edges`, JSON; or NULL
     ]
 )
 """A row for every capture and link (T5, T7). A capture without rows here is not ingested, whatever files exist.

@@ -157,6 +157,7 @@ def _read_hashes(link: HashedLink, file: PacketFile, number: int, classes: int) 
     for batch in _batches(link, file):
         stamps, arrivals, high, low = (batch.column(name).to_numpy() for name in (*_TIMES, *PACKET_HASH))
         late = is_late(np.maximum(arrivals, file.clock), stamps, link.skews.of(batch))
+        late |= np.arange(at, at + len(stamps)) >= file.rows  # no records of the link (T3)
         chosen = ~late & (stamps >= link.read.since) & (stamps < link.read.until)
         if classes > 1:
             chosen &= low.view(np.uint64) % np.uint64(classes) == number
@@ -394,17 +395,42 @@ class PacketFiles:
         path: PurePath = row["folder"] / row["path"]
         return path
 
-    def rows(self, link: str, attempt: str) -> list[dict[str, Any]]:
-        """Returns the files of an attempt and link, in no order."""
-        return [row for row in self.attempts.get(attempt, ()) if row["partition.link"] == link]
+    def rows(self, link: str, attempt: str, packets: int | None = None, largest: int = 0) -> list[dict[str, Any]]:
+        """Returns the files of an attempt and link, in no order; of a capture with so many packets, up to a timestamp
+        (ns), without those at its end that lead what follows (T3). Of a file with both, the first `num_records` count.
+        """
+        rows = [row for row in self.attempts.get(attempt, ()) if row["partition.link"] == link]
+        if packets is None or sum(row["num_records"] for row in rows) <= packets:
+            return rows
+        kept = []
+        for row in sorted(rows, key=_place):
+            if packets >= row["num_records"]:
+                kept.append(row)
+            elif packets:
+                bounds = {f"max.{name}": min(row[f"max.{name}"], largest) for name in _TIMES}
+                kept.append({**row, **bounds, "num_records": packets})
+            packets -= min(packets, row["num_records"])
+        return kept
+
+    def in_force(self, capture: Capture) -> list[dict[str, Any]]:
+        """Returns the files of a capture and its link, in no order; without what is out of force (T3)."""
+        return self.rows(capture.link, capture.attempt, capture.packets, capture.largest or 0)
 
     def of_capture(self, capture: Capture, link: str) -> list[dict[str, Any]] | None:
         """Returns the files of a capture and link, in order; None where some of its packets are missing."""
-        rows = self.rows(link, capture.attempt)
-        if sum(row["num_records"] for row in rows) != capture.packets:
+        stored, strays = sum(row["num_records"] for row in self.rows(link, capture.attempt)), capture.strays
+        if stored not in (capture.packets, capture.packets + strays):
             return None
-        # By hour of arrival, then by name, which begins with the chunk.
-        return sorted(rows, key=lambda row: (int(row["partition.hour"]), row["path"].rpartition("/")[2]))
+        return sorted(self.rows(link, capture.attempt, capture.packets, capture.largest or 0), key=_place)
+
+
+def place_of(path: PurePath) -> tuple[int, str]:
+    """Sort key of the files of a capture and link: hour of arrival, then name, which begins with the chunk."""
+    return int(path.parent.name.partition("=")[2]), path.name
+
+
+def _place(row: Mapping[str, Any]) -> tuple[int, str]:
+    return int(row["partition.hour"]), row["path"].rpartition("/")[2]
 
 
 def _by_attempt(table: DeltaTable | None, folder: PurePath) -> dict[str, list[dict[str, Any]]]:

@@ -408,12 +408,16 @@ def _misdated_places(misdated: Sequence[tuple[Capture, int]], settings: Link) ->
 def _offsets(captures: Sequence[Capture], malformed: pa.Table, read: int) -> str:
     names = {capture.attempt: Path(capture.path).name for capture in captures}
     places = [
-        f"{names[row['attempt']]} at byte {row['offset']} ({row['reason']})"
-        for row in malformed.slice(0, EXAMPLES).to_pylist()
+        f"{names[row['attempt']]} {_place(row)} ({row['reason']})" for row in malformed.slice(0, EXAMPLES).to_pylist()
     ]
     parts = pc.sum(pc.equal(malformed.column("reason"), "sub-second")).as_py() or 0
     doubt = subsecond_words(parts, read)
     return _abbreviated(places, malformed.num_rows) + (f"; {doubt}" if doubt else "")
+
+
+def _place(row: Row) -> str:
+    """Where a malformed row lies; the offset of a record that another capture has judged is unknown (T3)."""
+    return f"at byte {row['offset']}" if row["offset"] >= 0 else f"record {row['position']}"
 
 
 def _abbreviated(texts: Sequence[str], total: int) -> str:

@@ -11,16 +11,21 @@ def leads(stamps: Sequence[int]) -> list[int]:
 
 
 def _lead(stamps: Sequence[int], index: int) -> int:
-    side = min(16, index, len(stamps) - 1 - index)
-    before, after = stamps[index - side : index], stamps[index + 1 : index + 1 + side]
+    first = max(min(index - 16, len(stamps) - 33), 0)
+    before, after = stamps[first:index], stamps[index + 1 : first + 33]
     window = [*before, stamps[index], *after]
     found = 0
-    for level in {level for level in window if level < stamps[index] and sum(at <= level for at in window) > side}:
-        last = next(place for place, stamp in enumerate(after) if stamp <= level)
-        above = [stamp for stamp in (*before, stamps[index], *after[:last]) if stamp > level]
-        if max(stamp for stamp in after if stamp <= level) < min(stamp for stamp in before if stamp <= level):
+    for level in {level for level in window if level < stamps[index]}:
+        if 2 * sum(at <= level for at in window) <= len(window):
             continue
-        near = [stamp for stamp in stamps[max(index - 32, 0) : index + 17] if stamp <= level]
+        last = next((place for place, stamp in enumerate(after) if stamp <= level), None)
+        if last is None:
+            continue  # nothing in the capture says whether time goes on there
+        above = [stamp for stamp in (*before, stamps[index], *after[:last]) if stamp > level]
+        lower = [stamp for stamp in before if stamp <= level]
+        if (not lower and index >= 16) or max(stamp for stamp in after if stamp <= level) < min(lower, default=0):
+            continue
+        near = [stamp for stamp in stamps[max(index - 32, 0) : first + 33] if stamp <= level]
         pauses = [stamp - max(near[:place]) for place, stamp in enumerate(near) if place]
         if min(above) - level > 4 * max(0, *pauses):
             found = max(found, min(above) - level)

@@ -1,8 +1,9 @@
 """Judgement of records: finds the time jumps of a capture (SEMANTICS T3), and keeps totals of its interfaces.
 
-Called by `stream`, which holds the records that wait. A record is compared with the 33 records centred on it, and its
-lead with the pauses of the 32 records before it and the 16 after it. So a record is judged after the 16 records behind
-it are known, and `Judge` remembers the 32 before.
+Called by `stream`, which holds the records that wait. A record is compared with the 33 records centred on it, or with
+the first or last 33 of the capture, and its lead with the pauses of the 32 records before it and those behind it. So a
+record is judged after the 16 records behind it are known, the first ones after 33 are, and `Judge` remembers the 32
+before. What leads at the end of a capture is judged by the next one (`lake.ledgers.edges`).
 """
 
 from __future__ import annotations
@@ -47,23 +48,34 @@ def _next_drop(stamps: Any, at: int, last: int, largest: int, ahead: int) -> tup
 
 
 @njit(nogil=True)
-def _returns(stamps: Any, index: int, side: int, level: int) -> bool:
-    """Whether time goes on at or below a level: some record after stamps[index] is not before all those before it."""
+def _window(index: int, count: int) -> tuple[int, int]:
+    """Returns the first and the last index of the window of a record: 33 of `count` records, centred on it but at the
+    ends."""
+    first = max(min(index - SIDE, count - 1 - 2 * SIDE), 0)
+    return first, min(first + 2 * SIDE, count - 1)
+
+
+@njit(nogil=True)
+def _returns(stamps: Any, index: int, first: int, end: int, level: int) -> bool:
+    """Whether time goes on at or below a level: some record after stamps[index] is not before all those before it; of
+    those at the begin of a capture, any record after it."""
     least, largest = _NONE, -1
-    for other in range(index - side, index):
+    for other in range(first, index):
         if stamps[other] <= level:
             least = min(least, stamps[other])
-    for other in range(index + 1, index + side + 1):
+    for other in range(index + 1, end + 1):
         if stamps[other] <= level:
             largest = max(largest, stamps[other])
+    if least == _NONE and index < SIDE:
+        least = 0
     return bool(largest >= least)
 
 
 @njit(nogil=True)
-def _pause(stamps: Any, index: int, level: int) -> int:
+def _pause(stamps: Any, index: int, end: int, level: int) -> int:
     """Returns the longest pause at or below a level among the records around stamps[index]."""
     clock, longest = -1, 0
-    for other in range(max(index - _BEFORE, 0), min(index + SIDE + 1, len(stamps))):
+    for other in range(max(index - _BEFORE, 0), end + 1):
         if stamps[other] <= level:
             if clock >= 0:
                 longest = max(longest, stamps[other] - clock)
@@ -72,16 +84,17 @@ def _pause(stamps: Any, index: int, level: int) -> int:
 
 
 @njit(nogil=True)
-def _lead(stamps: Any, index: int, side: int, least: int) -> int:
+def _lead(stamps: Any, index: int, least: int) -> int:
     """Returns the lead of stamps[index] (SEMANTICS T3), or `least` if that is larger."""
-    most, first, last = least, index - side, index + side
+    most = least
+    first, last = _window(index, len(stamps))
     for place in range(first, last + 1):
         level, reached = stamps[place], 0
         if level >= stamps[index] - most:
             continue
         for other in range(first, last + 1):
             reached += stamps[other] <= level
-        if reached <= side:
+        if 2 * reached <= last + 1 - first:
             continue
         lowest = stamps[index]
         for other in range(first, last + 1):
@@ -90,7 +103,8 @@ def _lead(stamps: Any, index: int, side: int, least: int) -> int:
             elif other > index:
                 break
         lead = lowest - level
-        if lead > most and _returns(stamps, index, side, level) and lead > _USUAL * _pause(stamps, index, level):
+        ahead = lead > most and _returns(stamps, index, first, last, level)
+        if ahead and lead > _USUAL * _pause(stamps, index, last, level):
             most = lead
     return most
 
@@ -110,21 +124,22 @@ def _judge(stamps: Any, begin: int, end: int, max_jump: int, ahead: int, smalles
         for other in range(first + 1, min(behind + SIDE, len(stamps))):
             later += stamps[other] < largest - ahead
         for index in range(first, behind):
-            side = min(SIDE, index, len(stamps) - 1 - index)
-            limit = stamps[index] - ahead
-            # More than half of the window lies below the limit: more records after it than records before it do not.
-            before, other = 0, index
-            while before < later and other > index - side:
-                other -= 1
-                before += stamps[other] >= limit
-            if before >= later:
-                continue
-            after = 0
-            for other in range(index + 1, index + side + 1):
-                after += stamps[other] < limit
-            if after <= before:
-                continue
-            lead = _lead(stamps, index, side, ahead)
+            if SIDE <= index < len(stamps) - SIDE:
+                limit = stamps[index] - ahead
+                # More than half of the window lies below the limit: more records after it than those before it that
+                # do not.
+                before, other = 0, index
+                while before < later and other > index - SIDE:
+                    other -= 1
+                    before += stamps[other] >= limit
+                if before >= later:
+                    continue
+                after = 0
+                for other in range(index + 1, index + SIDE + 1):
+                    after += stamps[other] < limit
+                if after <= before:
+                    continue
+            lead = _lead(stamps, index, ahead)
             if lead > max_jump:
                 jumps[index - begin] = True
                 smallest = min(smallest, lead)
@@ -163,9 +178,11 @@ class Judge:
             stamps: timestamps within range, ns, from the first record that is not judged.
 
         Returns:
-            A bool for every judged record, True for a time jump. All records are judged if `final`, else all but 16.
+            A bool for every judged record, True for a time jump. All records are judged if `final`, else all but 16,
+            and none as long as the capture has at most 32.
         """
-        count = len(stamps) if final else max(len(stamps) - SIDE, 0)
+        known = final or len(self.before) or len(stamps) > 2 * SIDE
+        count = len(stamps) if final else max(len(stamps) - SIDE, 0) if known else 0
         jumps = np.zeros(count, np.bool_)
         if not count:
             return jumps

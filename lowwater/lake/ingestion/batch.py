@@ -37,9 +37,10 @@ from lowwater.lake.ingestion.tasks import (
 )
 from lowwater.lake.ledgers.captures import Capture, Captures, malformed_rows
 from lowwater.lake.ledgers.coverage import damage_note
+from lowwater.lake.ledgers.edges import edges_of
 from lowwater.lake.ledgers.files import key_of
 from lowwater.lake.ledgers.missing import absent_words, attempt_paths, strays
-from lowwater.lake.packets import PacketFiles
+from lowwater.lake.packets import PacketFiles, place_of
 from lowwater.lake.tables import DataFile, append_rows, swap_files
 from lowwater.limits import COMMIT_BYTES, COMMIT_CAPTURES, FILE_ROWS, INGEST_CHUNK_BYTES
 from lowwater.storage.paths import exists, locals_of
@@ -437,7 +438,9 @@ class Batch:
                 part, merged = merge_summaries(of_link, locals_of(paths[link]), damage.filter(marks))
                 damage = pa.concat_tables([damage.filter(pc.invert(marks)), merged])
             count = len({each.interface.name for each in of_link})
-            rows.append(_row(link, survey.path, work, facts, part, count, self._content_of(number), self._ledger.link))
+            row = _row(link, survey.path, work, facts, part, count, self._content_of(number), self._ledger.link)
+            ends = edges_of(sorted(paths[link], key=place_of), part.packets, part.lull, self._settings.jump)
+            rows.append(replace(row, edges=ends))
         malformed = malformed_rows(damage, links, identity, work.attempt)
         leading = Counter(malformed.filter(pc.is_null(malformed.column("arrival"))).column("link").to_pylist())
         rows = [replace(row, leading=leading[row.link]) for row in rows]

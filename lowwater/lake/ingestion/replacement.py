@@ -21,6 +21,7 @@ from lowwater.instants import SECOND, format_duration, format_instant, spoken_du
 from lowwater.lake.files.patterns import covers_key, last_unit
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.captures import Capture, CopiedFile, family_captures, put_captures, source_of
+from lowwater.lake.ledgers.edges import Edges
 from lowwater.lake.ledgers.files import FolderNames, is_there, key_of, places_of, spellings
 from lowwater.lake.tables import grouped
 from lowwater.link_names import below, family_of
@@ -447,11 +448,23 @@ def _refuse_overlap(new: LedgerFile, others: Iterable[LedgerFile], settings: con
 def _extent(file: LedgerFile) -> Coverage:
     """Returns the time of the records of a file, ns. Those outside of its declared coverage are `uncovered`: they do
     not say when it was taken."""
-    firsts = [row.first for row in file.rows if row.first is not None]
-    if not firsts or file.largest is None:
+    extents = [extent for row in file.rows if (extent := _records_of(row)) is not None]
+    if not extents:
         return END_OF_TIME, 0
     begin, end = file.row.declared or (0, END_OF_TIME)
-    return max(min(firsts), begin), min(file.largest, end)
+    return max(min(first for first, _ in extents), begin), min(max(largest for _, largest in extents), end)
+
+
+def _records_of(row: Capture) -> Coverage | None:
+    """Returns the first and the largest timestamp of a capture, ns, but for those at its ends that its own records do
+    not judge (T3); None without a record."""
+    if row.first is None or row.largest is None:
+        return None
+    if row.edges is None:
+        return row.first, row.largest
+    edges = Edges.parse(row.edges)
+    largest = min((level.largest for level in edges.levels if level.kept), default=row.largest)
+    return max(row.first, edges.begin), largest
 
 
 def _are_of_one_time(new: LedgerFile, old: LedgerFile, skew: int) -> bool:

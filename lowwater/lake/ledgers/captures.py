@@ -20,6 +20,7 @@ from lowwater.catalog.time import is_hole, joined_coverage
 from lowwater.lake import open_tables, tables
 from lowwater.lake.layout import CAPTURES, MALFORMED, Lake
 from lowwater.lake.ledgers.drops import Lost, lost_of
+from lowwater.lake.ledgers.edges import Edges, judged
 from lowwater.lake.upkeep import MEND
 from lowwater.plan.temporal import END_OF_TIME
 
@@ -165,6 +166,7 @@ class Capture:
     leading: int | None = None
     drops: str | None = None
     holes: str | None = None
+    edges: str | None = None  # in force: the end of it that leads what follows; else as the ledger keeps them
 
     @property
     def damage(self) -> list[LedgerHole]:
@@ -212,6 +214,11 @@ class Capture:
         if not tail:  # an interface without a name had its number
             return self.interfaces in (None, 1) and name not in ("", "0")
         return name != "" and (name != tail or name.isdigit() or "\ufffd" in name)
+
+    @property
+    def strays(self) -> int:
+        """Number of records at its end that lead what follows, where it is in force."""
+        return 0 if self.edges is None else len(Edges.parse(self.edges).records)
 
     @property
     def declared(self) -> tuple[int, int] | None:
@@ -271,7 +278,8 @@ class Captures(Sequence[Capture]):
         keys = [(name, "ascending") for name in ("start", "middle", "capture", "covers_from")]
         ordered = rows.take(pc.sort_indices(keyed, sort_keys=keys))
         captures = Captures()
-        captures._rows, captures._size, captures._columns = None, rows.num_rows, _packed(in_force(ordered))
+        captures._rows, captures._size = None, rows.num_rows
+        captures._columns = _packed(in_force(judged(ordered)))
         return captures
 
     @staticmethod
@@ -721,15 +729,19 @@ def malformed_rows(damage: pa.Table, links: Sequence[str], identity: str, attemp
 def malformed_between(lake: Lake, link: str, captures: Sequence[Capture], start: int, end: int) -> pa.Table:
     """Reads the malformed rows of a link that arrive in [start, end), ns (A1), by capture and offset."""
     begins: dict[str, tuple[int, int]] = {}
+    strays = [MALFORMED.empty_table()]
     ordered = Captures.of(captures)
     for at in np.flatnonzero(ordered.numbers("malformed")).tolist():
         capture, before, first = ordered[at], ordered.clocks[at], ordered.damage_from(at)
         if first < end and max(first, capture.largest or 0) >= start:
             begins[capture.attempt] = before, first
+            if capture.edges is not None:
+                strays.append(_strays(capture, capture.edges))
     if not begins:
         return MALFORMED.empty_table()
     of_captures = pc.field("attempt").isin(pa.array(list(begins), pa.string()))
     rows = tables.read_rows(lake.malformed, MALFORMED, (pc.field("link") == link) & of_captures).sort_by("offset")
+    rows = pa.concat_tables([rows, *strays])
     kept = [MALFORMED.empty_table()]
     for attempt, (before, first) in begins.items():
         capture_rows = rows.filter(pc.equal(rows.column("attempt"), attempt))
@@ -737,6 +749,16 @@ def malformed_between(lake: Lake, link: str, captures: Sequence[Capture], start:
         clock = pc.max_element_wise(clock, pa.scalar(before, pa.int64()))
         kept.append(capture_rows.filter(pc.and_(pc.greater_equal(clock, start), pc.less(clock, end))))
     return pa.concat_tables(kept)
+
+
+def _strays(capture: Capture, text: str) -> pa.Table:
+    """Returns malformed rows of the records at the end of a capture that lead what follows (T3); their offset, which
+    is unknown, is -1."""
+    _, (level,), strays, _ = Edges.parse(text)
+    arrival = level.largest if level.kept else None
+    own = {"link": capture.link, "capture": capture.capture, "attempt": capture.attempt, "arrival": arrival}
+    rows = [{**own, "position": at, "offset": -1, "length": 0, "reason": "time-jump", "line": None} for at, _ in strays]
+    return pa.Table.from_pylist(rows, MALFORMED)
 
 
 # Captures that several links have: a query over these links counts each of their packets several times. Copies of

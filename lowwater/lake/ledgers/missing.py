@@ -138,7 +138,7 @@ def outside(
         if capture.declared is not None:
             declared = capture.declared[0] - settings.longest_skew, capture.declared[1] + settings.longest_skew
         count = OutsideCount()
-        for row in files.rows(link, capture.attempt):
+        for row in files.in_force(capture):
             count += _of_file(PacketFiles.path(row), link, row, life, declared, (start, end, clock))
         if count != OutsideCount():
             counts.append((capture, count))
@@ -160,7 +160,7 @@ def left_out(
     counts = []
     for at in places[(firsts < end) & (lasts >= start)].tolist():
         arrivals, count = (start, end, ordered.clocks[at]), OutsideCount()
-        for row in files.rows(link, ordered[at].attempt):
+        for row in files.in_force(ordered[at]):
             count += _of_file(PacketFiles.path(row), link, row, life, whole_time, arrivals, settings.longest_skew)
         counts.append((ordered[at], count))
     if early := [(capture, count.early) for capture, count in counts if count.early]:
@@ -255,6 +255,7 @@ def _of_file(
             return OutsideCount(late=row["num_records"])
     with readable(link, path):
         table = pq.read_table(local(path), columns=["timestamp", "arrival"], partitioning=None)
+    table = table.slice(0, row["num_records"])
     stamps, clocks = (table.column(name).to_numpy() for name in ("timestamp", "arrival"))
     clocks = np.maximum(clocks, clock)
     stamps = stamps[(clocks >= start) & (clocks < end) & ~is_late(clocks, stamps, skew)]
@@ -301,8 +302,9 @@ def occupied_intervals(
 def record_ranges(files: PacketFiles, link: str, captures: Captures, skew: int) -> Iterator[tuple[int, int]]:
     """Yields the ranges of time, ns, ends included, in which sane records of a link count, by the statistics of its
     files: by hours, so that a silence within a capture is in none of them."""
-    for attempt, clock in zip(captures.values("attempt"), captures.clocks, strict=True):
-        for row in files.rows(link, attempt):
+    facts = (captures.values("attempt"), captures.values("packets"), captures.numbers("largest").tolist())
+    for attempt, packets, largest, clock in zip(*facts, captures.clocks, strict=True):
+        for row in files.rows(link, attempt, packets, largest):
             first, last = max(row["min.arrival"], clock), max(row["max.arrival"], clock)
             yield min(max(row["min.timestamp"], promise_at(first, skew)), first), last
 

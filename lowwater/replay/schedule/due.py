@@ -188,9 +188,7 @@ def packet_estimate(files: PacketFiles, inputs: IntervalInputs) -> PacketEstimat
         end = inputs.end if settings.until is None else min(inputs.end, settings.until)
         captures = Captures.of(inputs.captures.get(link, ()))
         for at in captures.meeting(begin, end):
-            for row in files.attempts.get(captures[at].attempt, ()):
-                if row["partition.link"] != link:
-                    continue
+            for row in files.in_force(captures[at]):
                 share = _share(row["min.timestamp"], row["max.timestamp"], begin, end)
                 packets += share * row["num_records"]
                 late = share == 0 and row["min.arrival"] < inputs.end and row["max.arrival"] >= inputs.start
