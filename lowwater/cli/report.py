@@ -57,6 +57,8 @@ def show_report(root: PurePath, interval: int | None, queries: Path) -> None:
     )
     for line in chain(*lines, captures.shared_lines(lake), files.unread_lines(lake, config), stray_lines(lake)):
         say(line)
+    for line in captures.stray_end_lines(lake):
+        say(line)
     if counted_rows := [states[key] for key in chosen if key in states]:
         say(summary(counted_rows))
 

@@ -128,6 +128,7 @@ class InterfaceSummary:
         lull: longest time between two successive arrivals, ns; 0 with a single record.
         drops: records that the capture says were lost.
         holes: damaged stretches, in file order; many are joined into at most `limits.CAPTURE_HOLES`.
+        lag: largest lateness of a record by the clock of its capture, ns.
     """
 
     interface: Interface
@@ -142,6 +143,7 @@ class InterfaceSummary:
     lull: int | None = None
     drops: DeclaredDrops = NO_DROPS
     holes: tuple[Hole, ...] = ()
+    lag: int | None = None
 
 
 @dataclass(frozen=True)

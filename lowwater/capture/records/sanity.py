@@ -366,7 +366,7 @@ class Tally:
         self._first: int | None = None
         self.last: int | None = None
         self._smallest: int | None = None
-        self._lull = 0
+        self._lull = self._lag = 0
         self._broken = False
         in_memory = max(MEDIAN_TIMESTAMPS >> number.bit_length(), LEAST_MEDIAN_TIMESTAMPS)
         self._median = Median(in_memory) if number < MEDIAN_INTERFACES else None
@@ -380,6 +380,8 @@ class Tally:
         self.last = int(stamps[-1])
         self._lull = longest_lull(stamps, -1 if self._broken else self.clock, self._lull)
         self._broken = False
+        if int(stamps[0]) < self.clock or (len(stamps) > 1 and bool(np.any(stamps[1:] < stamps[:-1]))):
+            self._lag = max(self._lag, int((arrival_times(stamps, self.clock) - stamps).max()))
         self._smallest = smallest if self._smallest is None else min(smallest, self._smallest)
         self.clock = max(self.clock, largest)
         self._packets += len(stamps)
@@ -401,6 +403,7 @@ class Tally:
             median=self._median.value() if self._median else None,
             lull=self._lull if self._packets else None,
             holes=holes,
+            lag=self._lag if self._packets else None,
         )
 
     def close(self) -> None:

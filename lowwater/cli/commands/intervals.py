@@ -185,6 +185,7 @@ def status(lake: PurePath, queries: Path) -> None:
         undeclared_lines(opened, config),
         damage_lines(opened, config),
         missing.drop_lines(opened),
+        captures.stray_end_lines(opened),
     )
     more = captures.shared_lines(opened), files.unread_lines(opened, config), stray_lines(opened)
     retired = (f"query set {name}: {why}" for name, why in retired_sets(lake, queries).items())

@@ -527,6 +527,7 @@ def _row(
         median=part.median,
         lull=part.lull,
         holes=json.dumps([astuple(hole) for hole in part.holes]) if part.holes else None,
+        lag=part.lag,
         covers_from=0,
         covers_to=0,
         declared_from=None,

@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path, PurePath
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -194,15 +195,18 @@ def _with_interfaces(result: IngestResult, ledger: replacement.LedgerFiles, befo
 
 
 def _in_force(lake: layout.Lake, results: Sequence[IngestResult]) -> list[IngestResult]:
-    """Returns results with the coverage that their files have beside the others of their link (T5)."""
-    found: dict[tuple[str, str], tuple[int, int]] = {}
+    """Returns results with the records and the coverage that their files have beside the others of their link (T3,
+    T5)."""
+    names = "covers_from", "covers_to", "packets", "malformed"
+    found: dict[tuple[str, str], dict[str, int]] = {}
     for link, captures in read_captures(lake, {row.link for result in results for row in result.captures}).items():
-        spans = zip(captures.numbers("covers_from").tolist(), captures.numbers("covers_to").tolist(), strict=True)
-        found |= {(link, attempt): span for attempt, span in zip(captures.values("attempt"), spans, strict=True)}
+        columns = [captures.numbers(name).tolist() for name in names]
+        for attempt, *facts in zip(captures.values("attempt"), *columns, strict=True):
+            found[link, attempt] = dict(zip(names, facts, strict=True))
 
     def in_force(row: Capture) -> Capture:
-        begin, end = found.get((row.link, row.attempt), (row.covers_from, row.covers_to))
-        return replace(row, covers_from=begin, covers_to=end)
+        changed: dict[str, Any] = {**found.get((row.link, row.attempt), {})}
+        return replace(row, **changed)
 
     return [replace(result, captures=tuple(map(in_force, result.captures))) for result in results]
 

@@ -253,6 +253,7 @@ def merge_summaries(
         lull=rows.lull if rows.first is not None else None,
         drops=joined([part.drops for part in parts]),
         holes=merged_holes([part.holes for part in parts]),
+        lag=rows.lag if rows.first is not None else None,
     )
     rows.median.close()
     return summary, rows.damage()
@@ -264,7 +265,7 @@ class _Rows:
     def __init__(self, damage: pa.Table) -> None:
         self.first: int | None = None
         self.last: int | None = None
-        self.lull = 0
+        self.lull = self.lag = 0
         self._clock = -1
         self.median = sanity.Median()
         self._damage = damage
@@ -277,6 +278,7 @@ class _Rows:
         self.first = int(stamps[0]) if self.first is None else self.first
         self.last = int(stamps[-1])
         self.lull, self._clock = sanity.longest_lull(arrivals, self._clock, self.lull), int(arrivals[-1])
+        self.lag = max(self.lag, int((arrivals - stamps).max()))
         self.median.add(stamps)
         before = np.searchsorted(positions, self._places)
         self._clocks = np.where(before > 0, arrivals[before - 1], self._clocks)

@@ -21,6 +21,7 @@ from lowwater.lake import open_tables, tables
 from lowwater.lake.layout import CAPTURES, MALFORMED, Lake
 from lowwater.lake.ledgers.drops import Lost, lost_of
 from lowwater.lake.ledgers.edges import Edges, judged
+from lowwater.lake.ledgers.edges import Edges, judged, of_one_file
 from lowwater.lake.upkeep import MEND
 from lowwater.plan.temporal import END_OF_TIME
 
@@ -166,6 +167,7 @@ class Capture:
     leading: int | None = None
     drops: str | None = None
     holes: str | None = None
+    lag: int | None = None
     edges: str | None = None  # in force: the end of it that leads what follows; else as the ledger keeps them
 
     @property
@@ -271,15 +273,10 @@ class Captures(Sequence[Capture]):
 
     @staticmethod
     def of_ledger(rows: pa.Table) -> Captures:
-        """Takes the rows of a link as the ledger has them, in any order, with the coverage in force (T5)."""
-        median = pc.coalesce(rows.column("median"), rows.column("covers_from"))
-        keyed = rows.append_column("start", pc.coalesce(rows.column("declared_from"), median))
-        keyed = keyed.append_column("middle", median)
-        keys = [(name, "ascending") for name in ("start", "middle", "capture", "covers_from")]
-        ordered = rows.take(pc.sort_indices(keyed, sort_keys=keys))
+        """Takes the rows of a link as the ledger has them, in any order, with what is in force of them (T3, T5)."""
         captures = Captures()
         captures._rows, captures._size = None, rows.num_rows
-        captures._columns = _packed(in_force(judged(ordered)))
+        captures._columns = _packed(in_force(judged(_ordered(rows))))
         return captures
 
     @staticmethod
@@ -529,6 +526,15 @@ def _places(chosen: NDArray[np.bool_]) -> list[int]:
     return places
 
 
+def _ordered(rows: pa.Table) -> pa.Table:
+    """Returns captures of a link in the order of T1."""
+    median = pc.coalesce(rows.column("median"), rows.column("covers_from"))
+    keyed = rows.append_column("start", pc.coalesce(rows.column("declared_from"), median))
+    keyed = keyed.append_column("middle", median)
+    keys = [(name, "ascending") for name in ("start", "middle", "capture", "covers_from")]
+    return rows.take(pc.sort_indices(keyed, sort_keys=keys))
+
+
 def in_force(rows: pa.Table) -> pa.Table:
     """Returns the captures of a link, which are in the order of T1, with the coverage that is in force (T5).
 
@@ -625,8 +631,12 @@ def _family_captures(lake: Lake, family: str, files: Sequence[tuple[str, str]]) 
 
 def by_interface(rows: pa.Table) -> dict[str, Captures]:
     """Divides the rows of a link and its interfaces by link, each with the files beside it (T5)."""
+    names = pc.unique(rows.column("link")).to_pylist()
+    if len(names) > 1 and "edges" in rows.column_names and rows.column("edges").null_count < rows.num_rows:
+        parts = [judged(_ordered(rows.filter(pc.equal(rows.column("link"), name)))) for name in names]
+        rows = of_one_file(pa.concat_tables(parts))  # an end that is out of force covers no interface
     links = rows.column("link")
-    captures = {link: Captures.of_ledger(rows.filter(pc.equal(links, link))) for link in pc.unique(links).to_pylist()}
+    captures = {name: Captures.of_ledger(rows.filter(pc.equal(links, name))) for name in names}
     if len(captures) < 2:
         return captures
     sources, attempts = rows.column("source").to_pylist(), rows.column("attempt").to_pylist()
@@ -759,6 +769,22 @@ def _strays(capture: Capture, text: str) -> pa.Table:
     own = {"link": capture.link, "capture": capture.capture, "attempt": capture.attempt, "arrival": arrival}
     rows = [{**own, "position": at, "offset": -1, "length": 0, "reason": "time-jump", "line": None} for at, _ in strays]
     return pa.Table.from_pylist(rows, MALFORMED)
+
+
+def stray_end_lines(lake: Lake) -> list[str]:
+    """Describes records at the ends of captures that lead what follows (T3): a line for each such capture."""
+    lines = []
+    for link, captures in read_captures(lake, ingested_links(lake)).items():
+        for at, text in enumerate(captures.values("edges")):
+            if text is not None:
+                stamps = [stamp for _, stamp in Edges.parse(text).records]
+                many = "last record is" if len(stamps) == 1 else f"last {len(stamps)} records are"
+                lines.append(
+                    f"link {link!r}: {captures[at].path.rpartition('/')[2]}: the {many} of "
+                    f"{instants.format_instant(stamps[0])}, ahead of the records before and of what follows: malformed "
+                    "(time-jump), in no row, and moves no clock"
+                )
+    return lines
 
 
 # Captures that several links have: a query over these links counts each of their packets several times. Copies of

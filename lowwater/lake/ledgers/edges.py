@@ -156,6 +156,28 @@ def judged(rows: pa.Table) -> pa.Table:
     return rows
 
 
+def of_one_file(rows: pa.Table) -> pa.Table:
+    """Returns judged captures of a link and its interfaces, where a file that covers the time to its clock does so for
+    all of them to the clock that is in force."""
+    attempts, largest = rows.column("attempt").to_pylist(), rows.column("largest").to_pylist()
+    before, covers = rows.column("file_largest").to_pylist(), rows.column("covers_to").to_pylist()
+    clocks: dict[str, int] = {}
+    for attempt, clock in zip(attempts, largest, strict=True):
+        clocks[attempt] = max(clock if clock is not None else -1, clocks.get(attempt, -1))
+    was: dict[str, int] = {}
+    for attempt, clock in zip(attempts, before, strict=True):
+        was[attempt] = max(clock if clock is not None else -1, was.get(attempt, -1))
+    now = [clocks[attempt] if clocks[attempt] >= 0 else None for attempt in attempts]
+    ends = [
+        clocks[attempt] if end == was[attempt] and clocks[attempt] >= 0 else end
+        for attempt, end in zip(attempts, covers, strict=True)
+    ]
+    for name, values in (("file_largest", now), ("covers_to", ends)):
+        place = rows.schema.get_field_index(name)
+        rows = rows.set_column(place, rows.schema.field(place), pa.array(values, pa.int64()))
+    return rows
+
+
 _IN_ORDER = '"begin": -1'
 """In the text of most edges: no record at the begin lies before all others."""
 _CHANGED = (

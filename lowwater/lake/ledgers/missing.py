@@ -19,7 +19,7 @@ from lowwater.catalog.expr import columns_of
 from lowwater.catalog.time import is_late, promise_at, uncovered
 from lowwater.config import Config, Link, section_of
 from lowwater.documents import FILE_NAME
-from lowwater.instants import format_instant
+from lowwater.instants import HOUR, format_duration, format_instant
 from lowwater.lake import layout, open_tables
 from lowwater.lake.files.patterns import pieces_of
 from lowwater.lake.ledgers.captures import (
@@ -36,9 +36,10 @@ from lowwater.lake.ledgers.coverage import Gap, hole_line, in_life
 from lowwater.lake.ledgers.drops import Lost, counted, span_words
 from lowwater.lake.ledgers.files import LONGEST, SeenFile, absent_folders, file_words, seen_links, told_files
 from lowwater.lake.ledgers.intervals import merged
+from lowwater.lake.ledgers.late import LateRecords, OwnTime, late_records, own_time
 from lowwater.lake.ledgers.statements import Defect, Statement, accepted, covering
 from lowwater.lake.packets import PacketFiles, readable
-from lowwater.lake.query_sets import ABSENT, DAMAGE, DROPS, OUTSIDE, UNREAD
+from lowwater.lake.query_sets import ABSENT, DAMAGE, DROPS, LATE, OUTSIDE, UNREAD
 from lowwater.lake.tables import grouped
 from lowwater.plan import operators as ops, temporal
 from lowwater.storage.paths import local
@@ -296,6 +297,8 @@ def occupied_intervals(
                 numbers.add((begin // length, begin // length + 1))
         for least, last in record_ranges(files, link, ordered, skew):
             numbers.add((least // length, last // length + 1))
+        for late in late_records(files, link, ordered, config):  # what is missing there is told there (T6)
+            numbers.update((at, at + 1) for at in np.unique(late.stamps // length).tolist())
     return merged(numbers)
 
 
@@ -496,6 +499,25 @@ def declared_drops(lake: layout.Lake, config: Config, captures: Mapping[str, Seq
                 if each.drops.count
             )
             yield Missing(link, DROPS, text, tuple(defects), len({each.at for each in found}))
+def refused_records(lake: layout.Lake, config: Config, captures: Mapping[str, Sequence[Capture]]) -> Finder:
+    """Finds hours of which too many records were refused as late, by their own time: whatever interval they arrive in,
+    which may never run."""
+    files = PacketFiles.of(lake)
+    read: dict[str, Sequence[LateRecords]] = {}
+
+    def find(link: str, read_from: int, start: int, end: int) -> Iterator[Missing]:
+        of_link = captures.get(link, ())
+        if link not in read:
+            read[link] = late_records(files, link, of_link, config)
+        if not read[link]:
+            return
+        limit = config.limits(link).violating.warning
+        hours = {hour for late in read[link] for hour in np.unique(late.between(start, end) // HOUR).tolist()}
+        for hour in sorted(hours):
+            begin, until = max(hour * HOUR, start), min((hour + 1) * HOUR, end)
+            own = own_time(files, link, of_link, read[link], begin, until)
+            if own.refused > limit * own.records:
+                yield _refused(link, own, begin, until, config.link(link))
 
     return find
 
@@ -541,6 +563,16 @@ def drop_lines(lake: layout.Lake) -> list[str]:
         if counted(lost := captures.lost)[0]:
             lines.append(f"link {link!r}: {drop_words(captures, lost)}")
     return lines
+def _refused(link: str, own: OwnTime, start: int, end: int, settings: Link) -> Missing:
+    kind = "packets" if settings.kind == "pcap" else "records"
+    names = few([capture.path.rpartition("/")[2] for capture, _ in own.late])
+    when = f"from {format_instant(start)} to {format_instant(end)}"
+    text = (
+        f"link {link!r}: {own.refused:,} of {own.records:,} {kind} {when} were refused as late ({names}): the clock of "
+        f"the link was at {format_instant(own.clock)}, and its skew is {format_duration(settings.skew)}"
+    )
+    defects = tuple(Defect(capture.capture, start, end, count) for capture, count in own.late)
+    return Missing(link, LATE, text, defects, len(defects))
 
 
 def damaged_stretches(lake: layout.Lake, config: Config, captures: Mapping[str, Sequence[Capture]]) -> Finder:
@@ -567,4 +599,4 @@ def _unread(lake: layout.Lake) -> dict[str, _Spans]:
     return {link: _Spans(of_link) for link, of_link in rows.items()}
 
 
-SOURCES: Sequence[Source] = (left_out_records, damaged_stretches, declared_drops, unread_files)
+SOURCES: Sequence[Source] = (left_out_records, damaged_stretches, declared_drops, unread_files, refused_records)
