@@ -113,7 +113,7 @@ def test_a_late_packet_is_read_by_the_interval_of_its_arrival(tmp_path: Path) ->
     lake = open_lake(tmp_path / "lake")
     link = Link(skew="1s")  # type: ignore[arg-type]
     config = Config(links={"a": link})
-    ingest(lake, "a", [capture(tmp_path / "0.pcap", [10, 7200])], config, covers=(at(0), at(7200)))
+    ingest(lake, "a", [capture(tmp_path / "0.pcap", [10, *range(7181, 7201)])], config, covers=(at(0), at(7200)))
     ingest(lake, "a", [capture(tmp_path / "1.pcap", [20, 7300])], config, covers=(at(7200), at(9000)))
     captures = read_captures(lake, ["a"])["a"]
     read = packet_files(PacketFiles.of(lake), "a", captures, link, at(7200), at(7200), at(7250))

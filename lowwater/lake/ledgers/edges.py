@@ -150,9 +150,9 @@ def judged(rows: pa.Table) -> pa.Table:
                 numbers["covers_from"][at] = edges.begin
     for name, values in {**numbers, "edges": chosen}.items():
         place = rows.schema.get_field_index(name)
-        kind = rows.schema.field(place).type
-        column = pa.array(values, kind) if name == "edges" else pa.array(values, kind, mask=_void(name, values))
-        rows = rows.set_column(place, pa.field(name, kind), column)
+        field = rows.schema.field(place)
+        column = pa.array(values, field.type, mask=None if isinstance(values, list) else _void(name, values))
+        rows = rows.set_column(place, field, column)
     return rows
 
 
