@@ -420,7 +420,8 @@ def test_thresholds_decide(tmp_path: Path, runner: Runner) -> None:
         lake, tmp_path / "lone.gsql", f"[links.main1.thresholds]\nviolating = {limits}\nmalformed = {limits}\n"
     )
     (outcome,) = replay_range(lake, runner, *HOUR_0, query_set="lone")
-    assert (outcome.state, outcome.verdict, outcome.committed) == ("done", "warned", True)
+    assert (outcome.state, outcome.verdict, outcome.committed) == ("incomplete", "warned", True)
+    assert "4 of 196 packets" in outcome.reason, "until a person accepts it (T6)"
     (warned,) = interval_audits(open_lake(lake))
     assert [each.severity for each in warned.failures] == ["warning", "warning"]
     assert "more than the warning limit of 1%" in warned.messages[0]

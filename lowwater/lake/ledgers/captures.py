@@ -20,7 +20,6 @@ from lowwater.catalog.time import is_hole, joined_coverage
 from lowwater.lake import open_tables, tables
 from lowwater.lake.layout import CAPTURES, MALFORMED, Lake
 from lowwater.lake.ledgers.drops import Lost, lost_of
-from lowwater.lake.ledgers.edges import Edges, judged
 from lowwater.lake.ledgers.edges import Edges, judged, of_one_file
 from lowwater.lake.upkeep import MEND
 from lowwater.plan.temporal import END_OF_TIME

@@ -499,6 +499,10 @@ def declared_drops(lake: layout.Lake, config: Config, captures: Mapping[str, Seq
                 if each.drops.count
             )
             yield Missing(link, DROPS, text, tuple(defects), len({each.at for each in found}))
+
+    return find
+
+
 def refused_records(lake: layout.Lake, config: Config, captures: Mapping[str, Sequence[Capture]]) -> Finder:
     """Finds hours of which too many records were refused as late, by their own time: whatever interval they arrive in,
     which may never run."""
@@ -531,7 +535,7 @@ def _pass_limit(
     known, paths = 0, []
     files, (start, end) = PacketFiles.of(lake), within
     for at in captures.meeting(start, end):
-        for row in files.rows(link, captures[at].attempt):
+        for row in files.in_force(captures[at]):
             least, most = row["min.timestamp"], row["max.timestamp"]
             if start <= least and most < end:
                 known += row["num_records"]
@@ -540,9 +544,10 @@ def _pass_limit(
     # most files lie within an interval, and the others are read only where they decide
     if count <= limit * (known + count) or count > limit * (known + sum(size for _, size in paths) + count):
         return count > limit * (known + count)
-    for path, _ in paths:
+    for path, size in paths:
         with readable(link, path):
-            stamps = pq.read_table(local(path), columns=["timestamp"], partitioning=None).column("timestamp").to_numpy()
+            table = pq.read_table(local(path), columns=["timestamp"], partitioning=None).slice(0, size)
+        stamps = table.column("timestamp").to_numpy()
         known += int(((stamps >= start) & (stamps < end)).sum())
     return count > limit * (known + count)
 
@@ -563,6 +568,8 @@ def drop_lines(lake: layout.Lake) -> list[str]:
         if counted(lost := captures.lost)[0]:
             lines.append(f"link {link!r}: {drop_words(captures, lost)}")
     return lines
+
+
 def _refused(link: str, own: OwnTime, start: int, end: int, settings: Link) -> Missing:
     kind = "packets" if settings.kind == "pcap" else "records"
     names = few([capture.path.rpartition("/")[2] for capture, _ in own.late])
