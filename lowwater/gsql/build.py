@@ -242,7 +242,8 @@ class ExpressionBuilder(Transformer[Token, syntax.QueryFile]):
 # base of `build`, for the middle of `grammar.lark`.
 
 Part = tuple[str, Any]
-Sources = tuple[tuple[syntax.SourceRef, ...], tuple[Token | None, ...]]
+Sources = tuple[tuple[syntax.SourceRef, ...], tuple[Token | None, ...], syntax.Expression | tuple[syntax.Name, ...]]
+"""All sources, the SQL join keyword before each but the first, None where a comma stands, and what ON or USING says."""
 
 
 @v_args(inline=True)
@@ -250,14 +251,21 @@ class SourceBuilder(ExpressionBuilder):
     """Makes nodes of sources, windows and column declarations, one method per grammar rule. Holds no state."""
 
     def sources(self, *parts: Any) -> Sources:
-        """Returns all sources, and the SQL join keyword before each source but the first; None where a comma stands."""
+        met = [part for part in parts if isinstance(part, syntax.Expression | tuple)]
+        parts = tuple(part for part in parts if isinstance(part, syntax.SourceRef | Token))
         pairs = pairwise(parts)
         joins = (
             before if isinstance(before, Token) else None
             for before, part in pairs
             if isinstance(part, syntax.SourceRef)
         )
-        return tuple(part for part in parts if isinstance(part, syntax.SourceRef)), tuple(joins)
+        return tuple(part for part in parts if isinstance(part, syntax.SourceRef)), tuple(joins), met[0] if met else ()
+
+    def on(self, expression: syntax.Expression) -> syntax.Expression:
+        return expression
+
+    def using(self, *names: Token) -> tuple[syntax.Name, ...]:
+        return tuple(syntax.Name(checked_name(name), "", place_of(name)) for name in names)
 
     def source(self, refs: tuple[syntax.SourceRef, ...], *parts: Any) -> syntax.SourceRef:
         alias = next((part for part in parts if isinstance(part, Token)), None)
@@ -429,11 +437,15 @@ class TreeBuilder(SourceBuilder):
         distinct, items, window, join, _from, sources, where, group_by, *ends = parts
         supergroup, having, cleaning_when, cleaning_by, closing_when = ends
         refs, kind, filter_range = _join_clause(join, sources, place_of(_from))
+        met = sources[2]
         return syntax.Select(
             items,
             refs,
             kind,
             where,
+            met if isinstance(met, syntax.Expression) else None,
+            met if isinstance(met, tuple) else (),
+            any(sources[1]),
             group_by or (),
             having,
             distinct=distinct is not None,
@@ -502,7 +514,7 @@ class TreeBuilder(SourceBuilder):
 
     def merge(self, keyword: Token, *parts: Any) -> syntax.Merge:
         columns: list[syntax.Name]
-        *columns, slack, _from, (sources, joins) = parts
+        *columns, slack, _from, (sources, joins, _) = parts
         if any(joins):
             raise fault(
                 "MERGE lists its sources with commas", "write `MERGE A.t : B.t FROM a A, b B`", place_of(keyword)
@@ -532,7 +544,7 @@ def _check_unique(entries: Iterable[tuple[str, syntax.Place]]) -> None:
 def _join_clause(join: Any, sources: Sources, place: syntax.Place) -> tuple[tuple[syntax.SourceRef, ...], str, Any]:
     """Returns the sources, the keyword of their join, and the arguments of FILTER_JOIN. `join`: the join before FROM,
     as (keyword, arguments of FILTER_JOIN); None where the query writes none there."""
-    refs, keywords = sources
+    refs, keywords, _ = sources
     keyword, filter_range = join or (next((token for token in keywords if token), None), None)
     if join and any(keywords):
         raise fault(

@@ -52,6 +52,8 @@ TERMINAL_NAMES = {
     "JOIN": "a join keyword such as INNER_JOIN",
     "FILTER_JOIN": "FILTER_JOIN",
     "SQL_JOIN": "JOIN",
+    "_ON": "ON",
+    "_USING": "USING",
     "_UNION": "UNION",
     "_AS": "AS",
     "_BY": "BY",

@@ -211,6 +211,25 @@ def chain(op: str, operands: Sequence[Expression]) -> Expression:
     return shallow_tree(list(_flat(op, operands)), lambda left, right: BinaryOp(op, left, right, begin(left)))
 
 
+def conjuncts(condition: Expression | None) -> list[Expression]:
+    """Returns the operands of the outermost ANDs; none for no condition."""
+    return [] if condition is None else list(_flat("AND", [condition]))
+
+
+def asks_null(expression: Expression, negated: bool = False) -> bool:
+    """Whether an expression may be true of NULLs by an IS NULL, or by NOT before an IS NOT NULL."""
+    if isinstance(expression, IsNull):
+        return expression.negated is negated
+    turned = isinstance(expression, UnaryOp) and expression.op in ("NOT", "!")
+    return any(asks_null(child, negated is not turned) for child in children(expression))
+
+
+def qualifiers(expression: Expression) -> set[str]:
+    """Returns the qualifiers of the columns of an expression; an empty one for a column without."""
+    own = {expression.qualifier} if isinstance(expression, Name) else set()
+    return own.union(*map(qualifiers, children(expression)))
+
+
 def _flat(op: str, operands: Iterable[Expression]) -> Iterator[Expression]:
     for operand in operands:
         if isinstance(operand, BinaryOp) and operand.op == op:
@@ -299,6 +318,11 @@ class Select(Statement):
     sources: tuple[SourceRef, ...]
     join: str = ""  # empty, or INNER_JOIN, OUTER_JOIN, LEFT_OUTER_JOIN, RIGHT_OUTER_JOIN, FILTER_JOIN, WATCHLIST_JOIN
     where: Expression | None = None
+    on: Expression | None = None  # what stands behind ON of a join between the sources; None for none
+    using: tuple[Name, ...] = ()  # the columns behind USING
+    # whether SQL's keyword stands between the sources. Only where WHERE asks for NULL it makes a difference (V1); the
+    # printer writes it there and before ON and USING.
+    between: bool = field(default=False, compare=False)
     group_by: tuple[SelectItem | Grouping, ...] = ()
     having: Expression | None = None
     distinct: bool = False
@@ -379,6 +403,6 @@ def expressions_of(statement: Statement) -> list[Expression]:
     items = list(statement.items)
     for group in statement.group_by:
         items += group.items if isinstance(group, Grouping) else [group]
-    clauses = (statement.where, statement.having, statement.cleaning_when, statement.cleaning_by)
+    clauses = (statement.on, statement.where, statement.having, statement.cleaning_when, statement.cleaning_by)
     ends = [*clauses, statement.closing_when, statement.filter_range[1] if statement.filter_range else None]
     return [item.expression for item in items] + [end for end in ends if end is not None]

@@ -138,7 +138,10 @@ def _select(select: syntax.Select) -> list[str]:
         column, reach = select.filter_range
         join = f"{join}({print_expression(column)}, {print_expression(reach)})"
     clauses = [f"SELECT {distinct}{_items(select.items)}{window}"]
-    clauses.append(f"{join + ' ' if join else ''}FROM {_sources(select.sources)}")
+    if select.between and (select.on or select.using or _finds_missing(select)):
+        clauses.append(f"FROM {_between(select)}")
+    else:
+        clauses.append(f"{join + ' ' if join else ''}FROM {_sources(select.sources)}")
     if select.where is not None:
         clauses.append(f"WHERE {print_expression(select.where)}")
     if select.group_by:
@@ -150,6 +153,28 @@ def _select(select: syntax.Select) -> list[str]:
         if clause is not None:
             clauses.append(f"{word.upper()} {print_expression(clause)}")
     return clauses
+
+
+_BETWEEN = {"INNER_JOIN": "JOIN", "LEFT_OUTER_JOIN": "LEFT JOIN", "RIGHT_OUTER_JOIN": "RIGHT JOIN"}
+
+
+def _finds_missing(select: syntax.Select) -> bool:
+    """Whether WHERE of an outer join may be asked of rows without a match, so that SQL's keyword makes a difference."""
+    kept = {"LEFT_OUTER_JOIN": select.sources[:1], "RIGHT_OUTER_JOIN": select.sources[1:], "OUTER_JOIN": ()}
+    if select.join not in kept:
+        return False
+    names = {source.alias or source.name for source in kept[select.join]}
+    parts = [part for part in syntax.conjuncts(select.where) if not syntax.qualifiers(part) & names]
+    return any(map(syntax.asks_null, parts))
+
+
+def _between(select: syntax.Select) -> str:
+    """Prints the sources with the keyword of SQL between them, and ON or USING."""
+    left, right = map(print_source, select.sources)
+    text = f"{left} {_BETWEEN.get(select.join, 'FULL JOIN')} {right}"
+    if select.using:
+        return f"{text} USING ({', '.join(print_name(name.name) for name in select.using)})"
+    return f"{text} ON {print_expression(select.on)}" if select.on else text
 
 
 def _group(group: syntax.SelectItem | syntax.Grouping) -> str:

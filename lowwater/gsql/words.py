@@ -94,7 +94,7 @@ _NO_CROSS = "a join needs a temporal predicate: `FROM a A JOIN b B WHERE A.t = B
 TOKENS = {
     "TIMEVAL": ("TIMEVAL", "write the time as an integer in the unit of the column"),
     "CROSS": ("CROSS JOIN", _NO_CROSS),
-    "NATURAL": ("NATURAL JOIN", "write the equalities into WHERE"),
+    "NATURAL": ("NATURAL JOIN", "name the columns: `FROM a A JOIN b B USING (time, srcIP)`"),
 }
 
 # Words of SQL without a meaning in GSQL -> name and remedy, for the message of a parse error.
@@ -105,8 +105,8 @@ SQL = {
     ),
     "LIMIT": ("LIMIT", "keep the groups above a bound, such as HAVING count(*) > 100"),
     "TOP": ("TOP", "keep the groups above a bound, such as HAVING count(*) > 100"),
-    "ON": ("ON", "write the condition of the join into WHERE"),
-    "USING": ("USING", "write the condition of the join into WHERE"),
+    "ON": ("ON", "write it behind a join between the sources: `FROM a A JOIN b B ON A.t = B.t`"),
+    "USING": ("USING", "write it behind a join between the sources: `FROM a A JOIN b B USING (t)`"),
     "WITH": ("WITH", "name the inner query with DEFINE and read it by name"),
     "OVER": ("OVER", "write a window after the source: `[RANGE 5 min, SLIDE 1 min, WA time]`"),
     "EXISTS": ("EXISTS", "write FILTER_JOIN"),
@@ -147,6 +147,9 @@ _BY_SPELLING = {spelling: (kind, word) for word, kind in KEYWORDS.items() for sp
 _BY_SPELLING |= {word: (kind, word) for word, kind in UPPER_ONLY.items()}
 _SOFT = {*WINDOW_WORDS, "DISTINCT", "UNION", "JOIN", "INNER", "LEFT", "RIGHT", "FULL", "OUTER", "BETWEEN", "LIKE", "IS"}
 _SOFT |= {"NULL", "CASE", "WHEN", "THEN", "ELSE", "END", "CROSS", "NATURAL"}
+_CONDITIONS = {"ON", "USING"}
+"""Words that no position takes from a name: they need no quotes."""
+_JOINING = {"JOIN", "INNER", "LEFT", "RIGHT", "FULL", "CROSS", "NATURAL"}
 
 
 def is_keyword(name: str) -> bool:
@@ -177,7 +180,13 @@ class Keywords(PostLex):
 _VALUE_ENDS = {"NAME", "RPAR", "RSQB", "INT", "FLOAT", "STRING", "TRUE", "FALSE", "NULL", "IP", "IPV6", "HEX", "END"}
 _VALUE_ENDS |= {"UNIT", "PARAMETER", "DEFINED", "PROPERTY"}
 _CLAUSES = {"FROM", "SELECT", "_WHERE", "_GROUP", "_SUPERGROUP", "_HAVING", "SEMICOLON", "_CLOSING_WHEN", "MERGE"}
-_CLAUSES |= {"_CLEANING_WHEN", "_CLEANING_BY"}
+_CLAUSES |= {"_CLEANING_WHEN", "_CLEANING_BY", "_ON"}
+
+
+_VALUE_BEGINS = {"NAME", "LPAR", "MINUS", "TILDE", "BANG", "SUPERAGGREGATE", "INT", "FLOAT", "STRING", "IP", "IPV6"}
+_VALUE_BEGINS |= {"HEX", "PARAMETER", "DEFINED", "PROPERTY"}
+_BEHIND_SOURCE = {"WHERE", "GROUP", "HAVING", "SUPERGROUP", "ON", "USING", "UNION", *_JOINING}
+"""Words that may follow a source with its name, in upper case."""
 
 
 class _Reading:
@@ -187,6 +196,7 @@ class _Reading:
         at: the position of the current token in `given`.
         done: the tokens with their final types.
         clause: the type of the latest token that starts a clause.
+        joined: whether FROM has a join between its sources, so that ON or USING may follow.
         window: whether the current token is inside a window, before its WHERE.
         counted: the number of brackets open inside a window after its WHERE, the window's own included; 0 elsewhere.
     """
@@ -196,6 +206,7 @@ class _Reading:
         self.at = 0
         self.done: list[Token] = []
         self.clause = ""
+        self.joined = False
         self.cases = 0
         self.window = False
         self.counted = 0
@@ -206,7 +217,9 @@ class _Reading:
             token = self._next(self.given[self.at])
             self.at += 1
             if token.type in _CLAUSES:
-                self.clause, self.cases = token.type, 0
+                self.clause, self.cases, self.joined = token.type, 0, False
+            if token.type == "SQL_JOIN":
+                self.clause, self.joined = "FROM", True
             self.done.append(token)
         return self.done
 
@@ -258,7 +271,7 @@ class _Reading:
             if kind == "_WHERE" and self.window:
                 self.window, self.counted = False, 1
             return token.update(type=kind, value=word)
-        if token.value.upper() in _SOFT and self.before != "_AS":
+        if token.value.upper() in _SOFT | _CONDITIONS and self.before != "_AS":
             return self._soft(token, token.value.upper())
         return token
 
@@ -277,6 +290,8 @@ class _Reading:
             return token.update(type=WINDOW_WORDS[word]) if opens else token
         if self.clause == "FROM" and self.before in ("NAME", "RSQB"):
             return self._in_from(token, word)
+        if self.clause == "_ON" and word in _JOINING and self.before in _VALUE_ENDS:
+            return self._in_from(token, word)
         rule = _RULES.get(word)
         if rule is None or not rule(self):
             return token
@@ -286,6 +301,10 @@ class _Reading:
     def _in_from(self, token: Token, word: str) -> Token:
         if word == "UNION" and self.source_follows() and self.word(1) != "AS":
             return token.update(type="_UNION", value=word)
+        if word == "ON" and self.joined and self._condition_follows():
+            return token.update(type="_ON", value=word)
+        if word == "USING" and self.joined and self.kind(1) == "LPAR":
+            return token.update(type="_USING", value=word)
         if word in ("CROSS", "NATURAL") and self.word(1) == "JOIN":
             return token.update(type=word)
         if word == "JOIN" and self.source_follows() and self.word(1) != "AS":
@@ -299,6 +318,11 @@ class _Reading:
             if (self.word(1), self.word(2)) == ("OUTER", "JOIN"):
                 return self._merged(token, "SQL_JOIN", name, 2)
         return token
+
+    def _condition_follows(self) -> bool:
+        """Whether what stands behind the word ON begins a condition; else ON is the name of the source before it."""
+        word, after = self.word(1), self.kind(1)
+        return word not in _BEHIND_SOURCE and after in _VALUE_BEGINS
 
     def _merged(self, token: Token, kind: str, word: str, more: int) -> Token:
         self.at += more

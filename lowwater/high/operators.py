@@ -419,18 +419,15 @@ def join_rows(node: ops.Join, left: Frame, right: Frame) -> Iterator[tuple[Frame
         met[0][a], met[1][b] = True, True
         ends = np.maximum(lasts[0][a], lasts[1][b])
         yield _dated(_pairs(ours, theirs, a, b, needed), ends), ""
-    sides = (
-        (node.kind.keeps_left, "left", ours, theirs, [(b, a) for a, b in ties(node)]),
-        (node.kind.keeps_right, "right", theirs, ours, ties(node)),
-    )
+    sides = (node.kind.keeps_left, "left", ours, theirs), (node.kind.keeps_right, "right", theirs, ours)
     kinds = {f"{alias}.{f.name}": schemas.STREAM_TYPES[f.type] for alias, below in _inputs(node) for f in below.fields}
-    for at, (keeps, side, frame, other, pairs) in enumerate(sides):
+    for at, (keeps, side, frame, other) in enumerate(sides):
         missing = {name: kinds[name] for name in needed if name in other.columns}
         alone = np.flatnonzero(~met[at]) if keeps else np.zeros(0, np.int64)
         for begin in range(0, len(alone), limits.ROW_BLOCK_ROWS):
             rows = alone[begin : begin + limits.ROW_BLOCK_ROWS]
             present = frame.take(rows)
-            columns = present.columns | _tied(pairs, present, missing)
+            columns = present.columns | {name: pa.nulls(len(rows), kind) for name, kind in missing.items()}
             value = values[at].take(pa.array(rows))
             ended = window_end(node.window, _numbers(value), at == 0)
             ends = np.where(value.is_valid().to_numpy(zero_copy_only=False), ended, lasts[at][rows])
@@ -439,10 +436,7 @@ def join_rows(node: ops.Join, left: Frame, right: Frame) -> Iterator[tuple[Frame
 
 def ties(node: ops.Join | ops.FilterJoin) -> list[tuple[ex.Expr, ex.Expr]]:
     """The equalities of a join, with that of its window."""
-    if isinstance(node, ops.FilterJoin):
-        return [*node.keys]
-    window = [(node.window.left, node.window.right)] if node.window.equality else []
-    return [*window, *node.equalities]
+    return [*(node.keys if isinstance(node, ops.FilterJoin) else node.ties)]
 
 
 def join_keys(node: ops.Join | ops.FilterJoin, frame: Frame, at: int) -> list[pa.Array]:
@@ -475,18 +469,6 @@ def _moved(values: Numbers, by: int) -> Numbers:
     if by >= 0:
         return np.where(values > INT64_MAX - by, INT64_MAX, values + min(by, INT64_MAX))
     return np.where(values < -INT64_MAX - by, -INT64_MAX, values + max(by, -INT64_MAX))
-
-
-def _tied(
-    pairs: Sequence[tuple[ex.Expr, ex.Expr]], present: Frame, missing: Mapping[str, pa.DataType]
-) -> dict[str, pa.Array]:
-    """The columns of the missing side: an equality fills in the value of the present side (V1), the rest is NULL."""
-    tied: dict[str, ex.Expr] = {}
-    for column, other in pairs:
-        if isinstance(column, ex.Column):
-            tied.setdefault(column.name, other)
-    nulls = {name: pa.nulls(present.rows, kind) for name, kind in missing.items()}
-    return nulls | {name: present.of_expr(tied[name]) for name in missing if name in tied}
 
 
 def _pairs(left: Frame, right: Frame, a: Numbers, b: Numbers, names: Sequence[str]) -> Frame:

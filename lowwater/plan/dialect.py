@@ -7,11 +7,11 @@ are the same as in every other plan, so every engine runs the dialect.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from lowwater.catalog.expr import Binary, Call, Case, Column, Const, Expr, Type, Unary, rewrite
+from lowwater.catalog.expr import Binary, Call, Case, Column, Const, Expr, Type, Unary, columns_of, rewrite
 from lowwater.catalog.values import pack_ip
 from lowwater.plan import operators as ops, temporal
 
@@ -107,21 +107,23 @@ class _Dialect:
         items = columns.items(node.items)
         if not missing_sides:
             return replace(node, items=items, fields=_fields(node.fields, items, columns))
-        # The join outputs plain columns: the Map above computes expressions over a missing column with its default.
-        named = {leaf: ops.Item(leaf.name.replace(".", "__", 1), leaf) for item in items for leaf in _leaves(item.expr)}
+        # The join outputs plain columns, and those that an equality ties with the value of either side: the Map above
+        # computes expressions over a missing column with its default.
+        tied = {form for tie in node.ties for form in ops.either(*tie)}
+        leaves = dict.fromkeys(leaf for item in items for leaf in _leaves(item.expr, tied))
+        names = ops.UniqueNames()
+        named = {leaf: ops.Item(names.unique(columns_of(leaf)[0].replace(".", "__", 1)), leaf) for leaf in leaves}
         fields = tuple(
-            ops.Field(item.name, leaf.type, node.window.time_of(leaf, node.kind), columns.widths.get(leaf.name, ""))
+            ops.Field(item.name, leaf.type, node.window.time_of(leaf, node.kind), columns.width(leaf))
             for leaf, item in named.items()
         )
         joined = replace(node, items=tuple(named.values()), fields=fields)
-        ties = [*node.equalities, *([(node.window.left, node.window.right)] if node.window.equality else [])]
-        tied = {leaf for pair in ties for leaf in pair}
-        present: dict[str, Expr] = {}
+        present: dict[Expr, Expr] = {}
         for leaf, item in named.items():
             column = Column(leaf.type, item.name)
-            missing = leaf.name.split(".", 1)[0] in missing_sides and leaf not in tied
-            present[leaf.name] = _present(column, columns.widths.get(leaf.name, "")) if missing else column
-        above = tuple(ops.Item(item.name, ops.with_columns(item.expr, present)) for item in items)
+            missing = isinstance(leaf, Column) and leaf.name.split(".", 1)[0] in missing_sides
+            present[leaf] = _present(column, columns.width(leaf)) if missing else column
+        above = tuple(ops.Item(item.name, ops.replaced(item.expr, present)) for item in items)
         return ops.Map(node.query, _fields(node.fields, items, columns), joined, None, above)
 
     def _filter_join(self, node: ops.FilterJoin) -> ops.FilterJoin:
@@ -154,9 +156,11 @@ VALUES: dict[type[ops.Node], Callable[[_Dialect, Any], ops.Node]] = {
 """Operator -> its rewriting; an operator that only passes rows on needs no entry."""
 
 
-def _leaves(expr: Expr) -> list[Column]:
-    leaves = [expr] if isinstance(expr, Column) else []
-    return leaves + [leaf for child in expr.children() for leaf in _leaves(child)]
+def _leaves(expr: Expr, whole: Container[Expr]) -> list[Expr]:
+    """Returns the columns of an expression, and the parts of it that are taken as a whole."""
+    if isinstance(expr, Column) or expr in whole:
+        return [expr]
+    return [leaf for child in expr.children() for leaf in _leaves(child, whole)]
 
 
 def _column(node: ops.Aggregation, name: str) -> Column:

@@ -12,7 +12,19 @@ from typing import ClassVar, Self
 
 from lowwater import errors, limits
 from lowwater.catalog import native, records
-from lowwater.catalog.expr import Binary, Column, Const, Expr, Type, Unary, columns_of, rewrite, with_children
+from lowwater.catalog.expr import (
+    Binary,
+    Case,
+    Column,
+    Const,
+    Expr,
+    Type,
+    Unary,
+    columns_of,
+    rewrite,
+    walk as walk_expr,
+    with_children,
+)
 from lowwater.catalog.functions import AggregateFunction, Native, StateFunction
 from lowwater.plan.temporal import Step, Temporal, grid, infer
 
@@ -911,30 +923,29 @@ class Window:
     right_time: Temporal  # temporal property of `right`, with the same direction
     below: int  # how far `right` may be below `left`, in units of the expressions
     above: int  # how far `right` may be above `left`, in units of the expressions
-    # whether the query writes `left = right`. Then `below` and `above` are 0, and both columns have one value (V1). A
-    # band of width 0 matches the same pairs, but its columns keep separate values.
+    # whether the query writes `left = right`. Then `below` and `above` are 0. A band of width 0 matches the same pairs,
+    # but is looked up by order and not by hash.
     equality: bool = False
 
     def present(self, kind: JoinKind) -> tuple[bool, bool]:
         """Returns whether every joined row has a value of `left`, and of `right`; a side with a value is temporal."""
-        tied = [self.equality and isinstance(side, Column) for side in (self.left, self.right)]
-        return tied[0] or not kind.keeps_right, tied[1] or not kind.keeps_left
+        return not kind.keeps_right, not kind.keeps_left
 
     def time_of(self, expr: Expr, kind: JoinKind) -> Temporal | None:
         """Returns the progress of an expression over joined rows, from the progress of both sides of the window (P4). A
-        side that is no bare column is NULL in the unmatched rows of the other side, so it makes no progress there."""
+        side that may be missing is NULL in the unmatched rows of the other side, so it makes no progress there; what an
+        equality of the window ties together does, as the first of both sides that is not missing."""
         sign = 1 if self.left_time.increasing else -1
         ahead, behind = (self.above, self.below) if sign > 0 else (self.below, self.above)
-        times: dict[str, Temporal] = {}
-        sides: dict[Expr, Expr] = {}
-        left, right = self.present(kind)
-        if left:
-            times["<left>"] = self.left_time.joined(self.right_time.then(Step("add", -sign * ahead)))
-            sides[self.left] = Column(self.left.type, "<left>")
-        if right:
-            times["<right>"] = self.right_time.joined(self.left_time.then(Step("add", -sign * behind)))
-            sides[self.right] = Column(self.right.type, "<right>")
-        return infer(replaced(expr, sides), times)
+        times = {
+            "<left>": self.left_time.joined(self.right_time.then(Step("add", -sign * ahead))),
+            "<right>": self.right_time.joined(self.left_time.then(Step("add", -sign * behind))),
+        }
+        sides = self.left, self.right
+        columns = [Column(side.type, name) for side, name in zip(sides, times, strict=True)]
+        parts: dict[Expr, Expr] = dict.fromkeys(either(*sides), columns[0]) if self.equality else {}
+        parts |= {side: of for side, of, has in zip(sides, columns, self.present(kind), strict=True) if has}
+        return infer(replaced(expr, parts), times)
 
     def last_left(self, value: int) -> int:
         """Returns the end (ns) of a left row's match window: a matching right row may come until then."""
@@ -986,20 +997,42 @@ class Join(
 
     A pair meets if the window and every equality hold (NULL equals NULL) and the residual is true. Its `_last` is the
     larger `_last` of the two rows. The `_last` of an unmatched row is `window.last_left` or `window.last_right` of its
-    value. Maps below the join already apply the predicates on one side alone.
+    value. Maps below the join already apply the predicates that keep rows of one side from it.
     """
 
     kind: JoinKind
     window: Window
     equalities: tuple[tuple[Expr, Expr], ...]  # (over the left row, over the right row), without that of the window
     residual: Expr | None  # condition over both rows; unmatched rows need not satisfy it
-    # the output columns over both rows. In an unmatched row, a column in an equality takes the value of the other side.
-    # Every other column of the missing side is NULL.
-    items: tuple[Item, ...]
+    items: tuple[Item, ...]  # over both rows; in an unmatched row every column of the missing side is NULL
 
     def exprs(self) -> tuple[Expr, ...]:
         ties = [expr for pair in self.equalities for expr in pair]
         return written(self.window.left, self.window.right, *ties, self.residual, *exprs_of(self.items))
+
+    @property
+    def ties(self) -> tuple[tuple[Expr, Expr], ...]:
+        """All equalities of the join, (over the left row, over the right row), with that of the window first."""
+        return (*(((self.window.left, self.window.right),) if self.window.equality else ()), *self.equalities)
+
+    @property
+    def optional(self) -> tuple[str, ...]:
+        """The aliases of the sides that are missing in some rows."""
+        missing = zip(self.sides, (self.kind.keeps_right, self.kind.keeps_left), strict=True)
+        return tuple(alias for (alias, _), gone in missing if gone)
+
+    def untied(self) -> dict[Column, Expr]:
+        """Returns the columns of a side that may be missing which the items read as they are and an equality ties ->
+        the other side of the first such equality. They are NULL in unmatched rows (V1)."""
+        forms = {form: Const(form.type, None) for tie in self.ties for form in either(*tie)}
+        read = [part for item in self.items for part in walk_expr(replaced(item.expr, forms))]
+        found: dict[Column, Expr] = {}
+        for tie in self.ties:
+            for own, other in (tie, tie[::-1]):
+                places = [part for part in read if part == own and isinstance(part, Column)]
+                if places and places[0].name.split(".", 1)[0] in self.optional:
+                    found.setdefault(places[0], other)
+        return found
 
     @property
     def label(self) -> str:
@@ -1078,77 +1111,85 @@ class Join(
         left_key, right_key = (
             tuple(f"{alias}.{name}" for name in key or ()) for (alias, _), key in zip(self.sides, below, strict=True)
         )
-        ties = [(_Side.of(a, temporal=False), _Side.of(b, temporal=False)) for a, b in self.equalities]
+        determined = [(_told(a, False), _told(b, False)) for a, b in self.equalities]
         if self.window.equality:
-            ties.append((_Side.of(self.window.left, temporal=True), _Side.of(self.window.right, temporal=True)))
-        swapped = [(b, a) for a, b in ties]
+            determined.append((_told(self.window.left, True), _told(self.window.right, True)))
+        ties = [(a, b) for a, b in self.ties if isinstance(a, Column) and isinstance(b, Column)]
+        images = _images(self.kind, ties)
+        tied = {column.name: f"{a.name}={b.name}" for a, b in reversed(ties) for column in (a, b)}
         candidates = [
-            (*left_key, *_undetermined(right_key, left_key, ties, self.kind.keeps_right)),
-            (*right_key, *_undetermined(left_key, right_key, swapped, self.kind.keeps_left)),
+            *_candidates(left_key, right_key, determined, tied, self.kind.keeps_right),
+            *_candidates(right_key, left_key, [(b, a) for a, b in determined], tied, self.kind.keeps_left),
         ]
-        equal = _equal_columns(self.kind, ties)
+        whole = {form: Column(a.type, f"{a.name}={b.name}") for a, b in ties for form in either(a, b)}
+        items = [replace(item, expr=replaced(item.expr, whole)) for item in self.items]
         carried = [
-            key_through([equal.get(name, {name}) for name in key], self.items, self.fields)
+            key_through([images.get(name, {name}) for name in key], items, self.fields)
             for key in candidates
-            if self.kind is not JoinKind.OUTER or _sides_differ(self, key, ties)
+            if self.kind is not JoinKind.OUTER or _sides_differ(self, key)
         ]
         return min((key for key in carried if key is not None), key=len, default=None)
 
 
-@dataclass(frozen=True)
-class _Side:
-    """A side of an equality that every pair of a join satisfies."""
-
-    # the column, if the side is a bare column. It takes the other side's value in an unmatched row (V1).
-    bare: str | None
-    told: str | None  # the column that the value of the side determines; None for no column
-
-    @staticmethod
-    def of(expr: Expr, temporal: bool) -> _Side:
-        if isinstance(expr, Column):
-            return _Side(expr.name, expr.name)
-        return _Side(None, columns_of(expr)[0] if temporal and affine(expr) else None)
+def merged(first: Expr, second: Expr) -> Expr:
+    """Returns the first of two expressions that is not NULL: the merged column of an outer join (V1)."""
+    return Case(first.type, ((Unary(Type.BOOL, "NOT", Unary(Type.BOOL, "IS NULL", first)), first),), second)
 
 
-_Tie = tuple[_Side, _Side]
+def either(left: Expr, right: Expr) -> tuple[Expr, ...]:
+    """Returns the expressions that are the value of an equality in every row of an outer join, as they may be written:
+    that of the side which is not missing."""
+    forms = []
+    for first, second in ((left, right), (right, left)):
+        forms += [merged(first, second), Case(first.type, ((Unary(Type.BOOL, "IS NULL", first), second),), first)]
+    return tuple(forms)
 
 
-def _undetermined(other: Sequence[str], base: Sequence[str], ties: Sequence[_Tie], keeps_other: bool) -> list[str]:
-    """Returns the columns of one side's key that the key of the base side does not determine. In a pair, every equality
-    of the join determines one column by another. In an unmatched row of the other side, a bare base column takes the
-    value of its equality (V1). With only one equality, it determines the other column too."""
-    bare = [side.bare for side, _ in ties]
-    needed = []
-    for name in other:
-        determining = [side.bare for side, other_side in ties if other_side.told == name]
-        if not any(not keeps_other or (column in base and bare.count(column) == 1) for column in determining):
-            needed.append(name)
-    return needed
+_Told = tuple[str | None, str | None]
+"""The columns that the value of an equality determines in a pair, of the one side and of the other; None for none."""
 
 
-def _sides_differ(node: Join, key: Collection[str], ties: Sequence[_Tie]) -> bool:
-    """Returns whether an unmatched left row and an unmatched right row never have the same key. With equal keys, the
-    two rows would satisfy every equality of the key. Without another condition they would have met. The keys also
-    differ if the key has a clock of one side: the rows of the other side have NULL in this column."""
-    bare = [side.bare for tie in ties for side in tie]
+def _told(expr: Expr, temporal: bool) -> str | None:
+    if isinstance(expr, Column):
+        return expr.name
+    return columns_of(expr)[0] if temporal and affine(expr) else None
+
+
+def _candidates(
+    base: Sequence[str], other: Sequence[str], ties: Sequence[_Told], tied: Mapping[str, str], keeps_other: bool
+) -> Iterator[tuple[str, ...]]:
+    """Yields keys of the rows of a join: the key of one side, with the columns of the other side's key that it does not
+    determine; by the columns of either side, and by merged columns, which have a value where a side is missing."""
+    needed = [name for name in other if not any(mine in base and told == name for mine, told in ties)]
+    # In an unmatched row of the other side all columns of this one are NULL, and determine nothing.
+    raw = (*base, *(other if keeps_other else needed))
+    yield raw
+    yield tuple(dict.fromkeys(tied.get(name, name) for name in raw))
+
+
+def _sides_differ(node: Join, key: Collection[str]) -> bool:
+    """Returns whether an unmatched left row and an unmatched right row never have the same key. With equal values of
+    all equalities, the two rows would have met if there is no other condition. The keys also differ if the key has a
+    clock of one side: the rows of the other side have NULL in this column."""
     if node.residual is None and node.window.equality:
-        covered = [tie for tie in ties if any(side.bare in key and bare.count(side.bare) == 1 for side in tie)]
-        if len(covered) == len(ties):
+        names = [
+            (a.name if isinstance(a, Column) else "", b.name if isinstance(b, Column) else "") for a, b in node.ties
+        ]
+        if all(f"{a}={b}" in key for a, b in names):
             return True
     clocks = [f"{alias}.{field.name}" for alias, side in node.sides for field in side.fields if field.temporal]
-    return any(name in key and name not in bare for name in clocks)
+    return any(name in key for name in clocks)
 
 
-def _equal_columns(kind: JoinKind, ties: Sequence[_Tie]) -> dict[str, set[str]]:
-    """Returns column -> the columns with the same value in every joined row, itself and unmatched rows included."""
-    bare = [side.bare for tie in ties for side in tie]
+def _images(kind: JoinKind, ties: Sequence[tuple[Column, Column]]) -> dict[str, set[str]]:
+    """Returns column, or merged column -> the columns with the same value in every joined row, itself included."""
     equal: dict[str, set[str]] = {}
     for left, right in ties:
-        # Only one equality of a column supplies a missing value (V1), so the other equalities need not hold.
-        always = kind is JoinKind.INNER or bare.count(left.bare) == bare.count(right.bare) == 1
-        if left.bare and right.bare and always:
-            merged = equal.get(left.bare, {left.bare}) | equal.get(right.bare, {right.bare})
-            equal.update(dict.fromkeys(merged, merged))
+        always = {f"{left.name}={right.name}"}
+        always |= set() if kind.keeps_right else {left.name}
+        always |= set() if kind.keeps_left else {right.name}
+        whole = set().union(always, *(equal.get(name, ()) for name in always))
+        equal.update(dict.fromkeys(whole, whole))
     return equal
 
 

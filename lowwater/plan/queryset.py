@@ -283,6 +283,8 @@ def _extra_inputs(
         extra.append(("the dialect in all clauses", "every clause wraps"))
     if any(_looks_up_computed(node) for node in ops.walk(plan)):
         extra.append(("a key that is looked up", "a computed NULL equals nothing"))
+    if any(isinstance(node, ops.Join) and node.untied() for node in ops.walk(plan)):
+        extra.append(("the rule for a side without a partner", "all of its columns are NULL"))
     return extra
 
 

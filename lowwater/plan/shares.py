@@ -422,16 +422,17 @@ def _met(
 
 def _of_pairs(expr: ex.Expr, sides: Sequence[_Shared], ties: Ties, missing: tuple[bool, bool]) -> ShareKey | None:
     """Returns an expression over joined rows as a key of both sides, by the equalities of the join (V1)."""
-    if any(missing):
-        # Only a column in one single equality has the value of the other side where its own is missing.
-        bare = [part.name for tie in ties for part in tie if isinstance(part, ex.Column)]
-        tied = [tie for tie in ties if all(isinstance(part, ex.Column) and bare.count(part.name) == 1 for part in tie)]
-        names = {part.name for tie in tied for part in tie if isinstance(part, ex.Column)}
-        absent = {name for side, gone in zip(sides, missing, strict=True) if gone for name in side.columns}
-        if any(name in absent and name not in names for name in ex.columns_of(expr)):
-            return None
-        ties = tied
-    mine = [ops.replaced(expr, {tie[1 - at]: tie[at] for tie in ties if tie[0].type == tie[1].type}) for at in (0, 1)]
+    ties = [tie for tie in ties if tie[0].type == tie[1].type]
+    forms = {form: tie for tie in ties for form in ops.either(*tie)}
+    # A side that is missing has no value, so its columns are a key only where the other side's value stands for them.
+    absent = {name for side, gone in zip(sides, missing, strict=True) if gone for name in side.columns}
+    apart = ops.replaced(expr, {form: ex.Const(form.type, None) for form in forms})
+    if absent.intersection(ex.columns_of(apart)):
+        return None
+    mine = [
+        ops.replaced(expr, {form: tie[at] for form, tie in forms.items()} | {tie[1 - at]: tie[at] for tie in ties})
+        for at in (0, 1)
+    ]
     return _together([side.key(over) for side, over in zip(sides, mine, strict=True)])
 
 

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
@@ -65,9 +65,7 @@ class JoinOperator(StreamOperator):
     def __init__(self, node: ops.Join, life: Life) -> None:
         super().__init__(2)
         self._node, self._life = node, life
-        window, pairs = node.window, list(node.equalities)
-        if window.equality:
-            pairs.insert(0, (window.left, window.right))
+        window, pairs = node.window, node.ties
         left = [f"{node.left_alias}.{name}" for name in names_of(node.left.fields)]
         right = [f"{node.right_alias}.{name}" for name in names_of(node.right.fields)]
         faults = Faults()
@@ -83,11 +81,7 @@ class JoinOperator(StreamOperator):
         )
         self._residual = compile_predicate(node.residual, left + right, faults)
         self._items = compile_items(node.items, left + right)
-        # What an unmatched row of each side gives to the other: its columns that an equality ties, else NULL.
-        self._fillers = (
-            _filler_columns(right, [(b, a) for a, b in pairs], left, faults),
-            _filler_columns(left, pairs, right, faults),
-        )
+        self._missing = (None,) * len(right), (None,) * len(left)
         self._order = count()
         self._origin = window.left_time.origin
 
@@ -142,21 +136,10 @@ class JoinOperator(StreamOperator):
                 self.emit(self._unmatched(port, entry, at))
 
     def _unmatched(self, port: int, entry: JoinRow, at: int) -> Row:
-        filler = evaluate(self._fillers[port], entry.row.values)
-        values = entry.row.values + filler if port == 0 else filler + entry.row.values
+        missing = self._missing[port]
+        values = entry.row.values + missing if port == 0 else missing + entry.row.values
         ends = self._node.window.last_left if port == 0 else self._node.window.last_right
         return Row(evaluate(self._items, values), at if self._origin else ends(entry.value) + self._life.late)
-
-
-def _filler_columns(
-    missing: Sequence[str], pairs: Sequence[tuple[ex.Expr, ex.Expr]], present: Sequence[str], faults: Faults
-) -> list[Evaluate]:
-    """For each column of the missing side, the expression over the present side that fills it (SEMANTICS V1)."""
-    tied: dict[str, Evaluate] = {}
-    for missing_expr, other in pairs:
-        if isinstance(missing_expr, ex.Column):
-            tied.setdefault(missing_expr.name, compile_expr(other, present, faults))
-    return [tied.get(name, lambda row: None) for name in missing]
 
 
 # Lookup joins: FILTER_JOIN by keys and time, WATCHLIST_JOIN in a list (SEMANTICS O6, S1). FILTER_JOIN keeps rows

@@ -38,10 +38,8 @@ FROM {links}.DataProtocol
 GROUP BY time/10 AS tb, protocol, srcIP, destIP, srcPort, destPort"""
 JOIN = """
 DEFINE {{ query_name '{name}'; }}
-SELECT l.tb, l.protocol, l.srcIP, l.destIP, l.srcPort, l.destPort, l.cnt AS cnt1, r.cnt AS cnt2
-OUTER_JOIN FROM {left} l, {right} r
-WHERE l.tb = r.tb AND l.protocol = r.protocol AND l.srcIP = r.srcIP AND l.destIP = r.destIP
-  AND l.srcPort = r.srcPort AND l.destPort = r.destPort"""
+SELECT tb, protocol, srcIP, destIP, srcPort, destPort, l.cnt AS cnt1, r.cnt AS cnt2
+FROM {left} l FULL JOIN {right} r USING (tb, protocol, srcIP, destIP, srcPort, destPort)"""
 LINK = """
 [links.{name}]
 captures = "../captures/{name}/{name}_{pattern}.pcap"

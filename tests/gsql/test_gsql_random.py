@@ -111,8 +111,12 @@ MAYBE = st.none() | EXPRESSIONS
 def selects(draw: st.DrawFn) -> nodes.Select:
     join = draw(st.sampled_from(["", "FILTER_JOIN", *JOINS]))
     count = 2 if join else 1
+    # Behind SQL's keyword stands ON, USING, or neither.
+    between = join in ("INNER_JOIN", "OUTER_JOIN", "LEFT_OUTER_JOIN", "RIGHT_OUTER_JOIN") and draw(st.booleans())
+    using = draw(tuples(st.builds(nodes.Name, NAMES), most=2)) if between else ()
     return nodes.Select(
         items=draw(tuples(ITEMS, 1)), sources=draw(tuples(SOURCES, count, count)), join=join, where=draw(MAYBE),
+        on=draw(MAYBE) if between and not using else None, using=using, between=between,
         group_by=draw(tuples(GROUPS)), having=draw(MAYBE), distinct=draw(st.booleans()),
         window=draw(st.none() | WINDOWS),
         filter_range=draw(st.tuples(COLUMNS, EXPRESSIONS)) if join == "FILTER_JOIN" else None,

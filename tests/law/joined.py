@@ -62,12 +62,7 @@ class Joined:
 
     text: str
     sql: str
-    filled: Mapping[str, str]
     timed: tuple[str, str] | None
-
-    def shown(self, column: str) -> str:
-        """A column of a side in the SQL of the result."""
-        return self.filled.get(column, column)
 
 
 @dataclass
@@ -97,11 +92,11 @@ class Grammar:
         """Packets, or groups of them."""
         source, member = self.random.choice(list(SOURCES.items()))
         if self.unit == 1 and self.random.random() < 0.7:
-            columns = f"ts // {SECOND} AS t, dport AS p, len AS n, ttl AS m, 1 AS present"
+            columns = f"ts // {SECOND} AS t, dport AS p, len AS n, ttl AS m"
             return Stream("", source, f"(SELECT {columns} FROM p WHERE {member})", PACKET)
         text = f"SELECT t, destPort AS p, max(len) AS n, count(*) AS m FROM {source} GROUP BY time/{self.unit} AS t"
         epoch = f"ts // {SECOND} // {self.unit} AS t"
-        sql = f"SELECT {epoch}, dport AS p, max(len) AS n, count(*) AS m, 1 AS present FROM p WHERE {member}"
+        sql = f"SELECT {epoch}, dport AS p, max(len) AS n, count(*) AS m FROM p WHERE {member}"
         return self.named(f"{text}, destPort", f"({sql} GROUP BY ALL)")
 
     def below(self, left: Stream, right: Stream) -> Stream:
@@ -109,8 +104,10 @@ class Grammar:
         made = self.join(left, right, self.random.choice(list(KINDS)), above=True)
         assert made.timed is not None
         time, time_sql = made.timed
-        columns = f"{time} AS t, B.{right.names['p']} AS p, A.{left.names['n']} AS n, B.{right.names['n']} AS m"
-        rows = f"{time_sql} AS t, {made.shown('B.p')} AS p, A.n AS n, B.n AS m, 1 AS present"
+        side = self.random.choice("AB")
+        port = (left if side == "A" else right).names["p"]
+        columns = f"{time} AS t, {side}.{port} AS p, A.{left.names['n']} AS n, B.{right.names['n']} AS m"
+        rows = f"{time_sql} AS t, {side}.p AS p, A.n AS n, B.n AS m"
         named = self.named(f"SELECT {columns} {made.text}", f"(SELECT {rows} {made.sql})", left.text + right.text)
         return replace(named, join=True)
 
@@ -118,14 +115,15 @@ class Grammar:
         """The last join, or groups of its rows."""
         made = self.join(left, right, kind or self.random.choice(list(KINDS)), across)
         a, b = left.names, right.names
-        rows = ", ".join(made.shown(f"{side}.{name}") for name in "tpnm" for side in "AB")
+        rows = ", ".join(f"{side}.{name}" for name in "tpnm" for side in "AB")
         items = ", ".join(f"A.{a[name]} AS a{name}, B.{b[name]} AS b{name}" for name in "tpnm")
         text, sql = f"SELECT {items} {made.text}", f"SELECT {rows} {made.sql}"
         if made.timed and self.random.random() < 0.3:
             time, time_sql = made.timed
-            text = f"SELECT e, B.{b['p']} AS p, count(*), sum(A.{a['n']}), max(B.{b['m']}) {made.text}"
-            text += f" GROUP BY ({time})/3 AS e, B.{b['p']}"
-            sql = f"SELECT ({time_sql}) // 3, {made.shown('B.p')}, count(*), sum(A.n)::BIGINT, max(B.m) {made.sql}"
+            side, port = self.random.choice((("A", a["p"]), ("B", b["p"])))
+            text = f"SELECT e, {side}.{port} AS p, count(*), sum(A.{a['n']}), max(B.{b['m']}) {made.text}"
+            text += f" GROUP BY ({time})/3 AS e, {side}.{port}"
+            sql = f"SELECT ({time_sql}) // 3, {side}.p, count(*), sum(A.n)::BIGINT, max(B.m) {made.sql}"
             sql += " GROUP BY 1, 2"
         return Question("q", f"{left.text}{right.text}DEFINE{{query_name 'q';}} {text}", sql, "law.joined")
 
@@ -133,40 +131,63 @@ class Grammar:
         """A join of two streams; where one is above it, it has a time."""
         random, a, b = self.random, _columns("A", left), _columns("B", right)
         keeps_left, keeps_right = (kind in ("OUTER_JOIN", f"{side}_OUTER_JOIN") for side in ("LEFT", "RIGHT"))
-        band, filled, shift = random.random() < 0.5, {}, random.choice(("", "", " + 2"))
+        band, shift = random.random() < 0.5, random.choice(("", "", " + 2"))
+        # What makes progress is what stands in the window, of a side that no row lacks.
+        timed = [] if keeps_right else [(a["t"], "A.t")]
         if band and not (above and kind == "OUTER_JOIN"):
             under, over = random.choice(BANDS)
-            where = [f"{a['t']} - {under} <= {b['t']}", f"{b['t']} <= {a['t']} + {over}"]
+            met = [f"{a['t']} - {under} <= {b['t']}", f"{b['t']} <= {a['t']} + {over}"]
             on = [f"A.t - {under} <= B.t AND B.t <= A.t + {over}"]
+            timed += [] if keeps_left else [(b["t"], "B.t")]
         else:
-            band, where, on = False, [f"{a['t']} = {b['t']}{shift}"], [f"A.t = B.t{shift}"]
-            # Only a bare column of an equality takes the other side's value.
-            filled["A.t"] = f"CASE WHEN A.present IS NULL THEN B.t{shift} ELSE A.t END"
-            filled |= {} if shift else {"B.t": "CASE WHEN B.present IS NULL THEN A.t ELSE B.t END"}
-        timed = [(a["t"], filled.get("A.t", "A.t"))] if "A.t" in filled or not keeps_right else []
-        # What makes progress is what stands in the window.
-        more = "" if band else shift
-        timed += [(b["t"] + more, filled.get("B.t", "B.t") + more)] if "B.t" in filled or not keeps_left else []
+            band, met, on = False, [f"{a['t']} = {b['t']}{shift}"], [f"A.t = B.t{shift}"]
+            timed += [] if keeps_left else [(b["t"] + shift, "B.t" + shift)]
+            first = "CASE WHEN {0} IS NOT NULL THEN {0} ELSE {1} END"
+            timed.append((first.format(a["t"], b["t"] + shift), first.format("A.t", "B.t" + shift)))
         port = random.choice(("=", "=", "+ 0 =", ""))
         if port or above:
-            filled["B.p"] = "CASE WHEN B.present IS NULL THEN A.p ELSE B.p END"
-            filled |= {"A.p": "CASE WHEN A.present IS NULL THEN B.p ELSE A.p END"} if port != "+ 0 =" else {}
-            where.append(f"{a['p']} {port or '='} {b['p']}")
+            met.append(f"{a['p']} {port or '='} {b['p']}")
             on.append("A.p = B.p" if port == "+ 0 =" else "A.p IS NOT DISTINCT FROM B.p")
         across = across or random.random() < 0.4
         residual, sql = random.choice(list((FUNCTIONS if across else PLAIN).items()))
-        where += [residual.format(a=a, b=b)] if residual else []
+        met += [residual.format(a=a, b=b)] if residual else []
         on += [sql] if sql else []
-        sides = []
-        for stream, names in ((left, a), (right, b)):
-            keep = random.choice((*FILTERS, "{m} IS NULL") if stream.join else FILTERS)
-            where += [keep.format(**names)] if keep else []
-            sides.append(f"(SELECT * FROM {stream.sql} WHERE {keep.format(**OWN) or 'TRUE'})")
+        kept = [random.choice((*FILTERS, "{m} IS NULL") if stream.join else FILTERS) for stream in (left, right)]
+        if by_on := random.random() < 0.5:
+            # SQL's own form: what stands behind ON decides matching, also of one side, and WHERE asks the joined rows.
+            sides, where, asked = [left.sql, right.sql], [], []
+            for keep, alias, names in zip(kept, "AB", (a, b), strict=True):
+                own = {name: f"{alias}.{name}" for name in OWN}
+                text, own_sql = (met, on) if random.random() < 0.5 else (where, asked)
+                text += [keep.format(**names)] if keep else []
+                own_sql += [keep.format(**own)] if keep else []
+            missing, missing_sql = random.choice(
+                (
+                    ("", ""),
+                    ("", ""),
+                    *(
+                        (f"{names[name]} IS NULL", f"{alias}.{name} IS NULL")
+                        for alias, names in (("A", a), ("B", b))
+                        for name in "tpn"
+                    ),
+                )
+            )
+            where += [missing] if missing else []
+            asked += [missing_sql] if missing_sql else []
+        else:
+            where, asked = [], []
+            met += [keep.format(**names) for keep, names in zip(kept, (a, b), strict=True) if keep]
+            sides = [
+                f"(SELECT * FROM {stream.sql} WHERE {keep.format(**OWN) or 'TRUE'})"
+                for stream, keep in zip((left, right), kept, strict=True)
+            ]
         self.drawn.append((kind, "band" if band else "equality", across))
+        behind = f" WHERE {' AND '.join(where)}" if where else ""
+        between = f"FROM {left.source} A {KINDS[kind]} {right.source} B ON {' AND '.join(met)}{behind}"
+        rows = f"FROM {sides[0]} A {KINDS[kind]} {sides[1]} B ON {' AND '.join(on)}"
         return Joined(
-            f"{kind} FROM {left.source} A, {right.source} B WHERE {' AND '.join(where)}",
-            f"FROM {sides[0]} A {KINDS[kind]} {sides[1]} B ON {' AND '.join(on)}",
-            filled,
+            between if by_on else f"{kind} FROM {left.source} A, {right.source} B WHERE {' AND '.join(met)}",
+            f"{rows} WHERE {' AND '.join(asked)}" if asked else rows,
             random.choice(timed) if timed else None,
         )
 

@@ -84,7 +84,7 @@ def joined_groups(draw: st.DrawFn) -> Question:
     side = f"SELECT ts // {SECOND} AS t, * FROM p WHERE"
     sql = (
         f"SELECT s, port, count(*), count(lb), sum(lb)::BIGINT FROM (SELECT {key_sql} AS s, "
-        "CASE WHEN B.t IS NULL THEN A.dport ELSE B.dport END AS port, B.len AS lb, A.t "
+        "B.dport AS port, B.len AS lb, A.t "
         f"FROM ({side} link = 'main1' AND flags IS NOT NULL AND len > 54) A {'LEFT JOIN' if left else 'JOIN'} "
         f"({side} link IN ('main2', 'control') AND {IP}) B ON A.t - {below} <= B.t AND B.t <= A.t + {above} "
         f"AND A.dport IS NOT DISTINCT FROM B.dport) A GROUP BY s, port{window_sql}"

@@ -75,31 +75,38 @@ def joins(draw: st.DrawFn) -> Question:
     sources_text = f"{left.source}{windows[0]} A, {right.source}{windows[1]} B WHERE {' AND '.join(conjuncts)}"
     sides = (f"(SELECT * FROM {s.sql} WHERE {filled(c)})" for s, c in ((left, mine_sql), (right, theirs_sql)))
     tied = shape == "equality" and not halves
-    ta = "CASE WHEN A.present IS NULL THEN B.t ELSE A.t END" if tied else "A.t"
-    columns = (
-        f"{ta} AS ta, "
-        f"{'CASE WHEN B.present IS NULL THEN A.t ELSE B.t END' if tied else 'B.t'} AS tb, "
-        "CASE WHEN A.present IS NULL THEN B.k ELSE A.k END AS k, A.v AS va, B.v AS vb, B.s AS s, "
-        f"({ta}) // 2 AS h"
-    )
+    # What an equality ties together is NULL on the side that is missing; the first of both that is not has a value.
+    first = "CASE WHEN {a} IS NOT NULL THEN {a} ELSE {b} END"
+    whole, whole_sql = (first.format(a=x, b=y) for x, y in ((a["t"], b["t"]), ("A.t", "B.t")))
+    key, key_sql = (first.format(a=x, b=y) for x, y in ((a["k"], b["k"]), ("A.k", "B.k")))
     on = f"{window_sql} AND A.k IS NOT DISTINCT FROM B.k" + (" AND A.v + 5 > B.v" if residual else "")
-    rows = f"SELECT {columns} FROM {next(sides)} A {kind_sql} {next(sides)} B ON {on}"
+    joined_sql = f"FROM {next(sides)} A {kind_sql} {next(sides)} B ON {on}"
+    columns = (
+        f"A.t AS ta, B.t AS tb, {key_sql} AS k, A.k AS ka, B.k AS kb, A.v AS va, B.v AS vb, B.s AS s, A.t // 2 AS h"
+    )
+    rows = f"SELECT {columns} {joined_sql}"
     before = Stream(left.text + right.text, "", "")
     items = (
-        f"{a['t']} AS ta, {b['t']} AS tb, {a['k']} AS k, {a['v']} AS va, {b['v']} AS vb, {b['s']} AS s, {a['t']}/2 AS h"
+        f"{a['t']} AS ta, {b['t']} AS tb, {key} AS k, {a['k']} AS ka, {b['k']} AS kb, {a['v']} AS va, {b['v']} AS vb"
     )
-    # Grouped by a column that makes progress: of an equality either one, of a band the side that is not kept.
-    if tied or (shape in ("band", "window") and kind in ("INNER_JOIN", "LEFT_OUTER_JOIN")):
+    items += f", {b['s']} AS s, {a['t']}/2 AS h"
+    # What makes progress: the side that no row lacks, and of an equality the first of both sides that is not missing.
+    timed = [(whole, whole_sql)] if tied else []
+    timed += [(a["t"], "A.t")] if kind in ("INNER_JOIN", "LEFT_OUTER_JOIN") else []
+    timed += [(b["t"], "B.t")] if kind in ("INNER_JOIN", "RIGHT_OUTER_JOIN") else []
+    if timed and shape != "scaled" and not halves:
+        time, time_sql = draw(st.sampled_from(timed))
+        k, k_sql = draw(st.sampled_from(((key, key_sql), (a["k"], "A.k"), (b["k"], "B.k"))))
         if draw(st.booleans()):
-            grouped = f"SELECT e, {a['k']} AS k, count(*), sum({b['v']}), max({b['s']}) {kind} FROM {sources_text}"
-            grouped += f" GROUP BY {a['t']}/5 AS e, {a['k']}"
-            return output(
-                before, grouped, f"SELECT ta // 5, k, count(*), sum(vb)::BIGINT, max(s) FROM ({rows}) GROUP BY 1, 2"
-            )
+            grouped = f"SELECT e, {k} AS k, count(*), sum({b['v']}), max({b['s']}) {kind} FROM {sources_text}"
+            grouped = grouped.replace(f"{k} AS k", "k") + f" GROUP BY ({time})/5 AS e, {k} AS k"
+            sql = f"SELECT {time_sql} // 5 AS e, {k_sql} AS k, count(*), sum(B.v)::BIGINT, max(B.s) {joined_sql}"
+            return output(before, grouped, f"{sql} GROUP BY 1, 2")
         if draw(st.booleans()):
-            joined = statement(draw, "j", f"SELECT {items} {kind} FROM {sources_text}")
-            text = "SELECT ta/5 AS e, k, vb FROM j WHERE k <> '10.0.0.2' AND s IS NULL"
-            sql = f"SELECT ta // 5, k, vb FROM ({rows}) WHERE k <> '10.0.0.2' AND s IS NULL"
+            joined = statement(draw, "j", f"SELECT {time} AS e, {items} {kind} FROM {sources_text}")
+            keep = draw(st.sampled_from(("k <> '10.0.0.2' AND s IS NULL", "kb IS NULL", "ka IS NULL", "tb IS NULL")))
+            text = f"SELECT e/5 AS e, k, ka, kb, vb FROM j WHERE {keep}"
+            sql = f"SELECT e // 5, k, ka, kb, vb FROM (SELECT {time_sql} AS e, {columns} {joined_sql}) WHERE {keep}"
             return output(Stream(before.text + joined, "", ""), text, sql)
     return output(before, f"SELECT {items} {kind} FROM {sources_text}", rows)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from lowwater.catalog.expr import Column, Expr
 from lowwater.plan.operators import FilterJoin, Join, WatchJoin, Window
 from lowwater.plan.temporal import END_OF_TIME, infer
 from tests.plan.batch_rows import Row, World
@@ -18,9 +17,8 @@ def named(alias: str, values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def join(node: Join, left: Sequence[Row], right: Sequence[Row]) -> list[Row]:
-    """Pairs that meet, then the rows that met nobody, with what equalities tie filled in."""
+    """Pairs that meet, then the rows that met nobody: every column of the side that is missing is NULL (V1)."""
     window, residual = node.window, condition(node.residual)
-    pairs = [*([(window.left, window.right)] if window.equality else []), *node.equalities]
     items = [(item.name, compiled(item.expr)) for item in node.items]
     sides = (
         [(named(node.left_alias, row.values), row) for row in left],
@@ -40,12 +38,12 @@ def join(node: Join, left: Sequence[Row], right: Sequence[Row]) -> list[Row]:
                 met |= {("left", id(row)), ("right", id(its))}
                 found.append(Row({name: made(both) for name, made in items}, max(row.last, its.last)))
     if node.kind.keeps_left:
-        absent = _ties([f"{node.right_alias}.{f.name}" for f in node.right.fields], [(b, a) for a, b in pairs])
+        absent = named(node.right_alias, dict.fromkeys(f.name for f in node.right.fields))
         for env, row in sides[0]:
             if ("left", id(row)) not in met:
                 found.append(_unmatched(env, absent, items, at[0](env), window.last_left))
     if node.kind.keeps_right:
-        absent = _ties([f"{node.left_alias}.{f.name}" for f in node.left.fields], pairs)
+        absent = named(node.left_alias, dict.fromkeys(f.name for f in node.left.fields))
         for env, row in sides[1]:
             if ("right", id(row)) not in met:
                 found.append(_unmatched(env, absent, items, at[1](env), window.last_right))
@@ -58,23 +56,14 @@ def _meet(window: Window, x: int | None, y: int | None) -> bool:
     return x is not None and y is not None and x - window.below <= y <= x + window.above
 
 
-def _ties(missing: Sequence[str], pairs: Sequence[tuple[Expr, Expr]]) -> dict[str, Evaluate]:
-    """What a missing side's columns are: the other side of the first equality that ties them, else NULL (V1)."""
-    tied: dict[str, Evaluate] = {}
-    for own, other in pairs:
-        if isinstance(own, Column):
-            tied.setdefault(own.name, compiled(other))
-    return {name: tied.get(name, lambda env: None) for name in missing}
-
-
 def _unmatched(
     env: Mapping[str, Any],
-    absent: Mapping[str, Evaluate],
+    absent: Mapping[str, Any],
     items: Sequence[tuple[str, Evaluate]],
     value: int | None,
     last: Any,
 ) -> Row:
-    both = {**env, **{name: made(env) for name, made in absent.items()}}
+    both = {**env, **absent}
     return Row({name: made(both) for name, made in items}, END_OF_TIME - 1 if value is None else last(value))
 
 

@@ -79,21 +79,45 @@ def join(kind: str, items: str, where: str, right: str = GROUP) -> tuple[str, ..
 EQUAL = "A.tb = B.tb AND A.srcIP = B.srcIP AND A.srcPort = B.srcPort"
 
 
+BETWEEN = dict(zip(KINDS, ("JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN"), strict=True))
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_join_is_told_by_the_keys_of_both_less_those_that_are_tied(kind: str) -> None:
     key = ("tb", "srcIP", "p")
-    assert join(kind, "A.tb, A.srcIP, A.srcPort AS p, A.c, B.c", EQUAL) == key
-    assert join(kind, "B.tb, A.srcIP, B.srcPort AS p, A.c, B.c", EQUAL) == key
+    # Of a side that may be missing the columns are NULL, so they tell no row of the other side.
+    of_left = key if kind in ("INNER_JOIN", "LEFT_OUTER_JOIN") else None
+    of_right = key if kind in ("INNER_JOIN", "RIGHT_OUTER_JOIN") else None
+    assert join(kind, "A.tb, A.srcIP, A.srcPort AS p, A.c, B.c", EQUAL) == of_left
+    assert join(kind, "B.tb, B.srcIP, B.srcPort AS p, A.c, B.c", EQUAL) == of_right
+    assert join(kind, "B.tb, A.srcIP, B.srcPort AS p, A.c", EQUAL) == (key if kind == "INNER_JOIN" else None)
     assert join(kind, "A.tb, A.srcIP, A.c, B.c", EQUAL) is None
     loose = "A.tb = B.tb AND A.srcIP = B.srcIP"
     assert join(kind, "A.tb, A.srcIP, A.srcPort, B.srcPort AS p", loose) == (
         # Two unmatched rows of the two sides may both have NULL ports; had they met, neither would be unmatched.
-        ("tb", "srcIP", "srcPort", "p")
+        ("tb", "srcIP", "srcPort", "p") if of_left else None
     )
     assert join(kind, "A.tb, A.srcIP, A.srcPort", loose) is None
     band = "A.tb <= B.tb AND B.tb <= A.tb + 2 AND A.srcIP = B.srcIP AND A.srcPort = B.srcPort"
-    assert join(kind, "A.tb, B.tb AS t, A.srcIP, A.srcPort", band) == ("tb", "t", "srcIP", "srcPort")
+    both = "A.tb, B.tb AS t, A.srcIP, A.srcPort, B.srcIP AS s, B.srcPort AS p"
+    wanted = {"INNER_JOIN": 4, "LEFT_OUTER_JOIN": 4, "RIGHT_OUTER_JOIN": 4, "OUTER_JOIN": 6}[kind]
+    found = join(kind, both, band)
+    assert found is not None and len(found) == wanted
     assert join(kind, "A.tb, A.srcIP, A.srcPort", band) is None
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_merged_columns_tell_the_rows_of_both_sides(kind: str) -> None:
+    texts = flows("f", "main1") + flows("g", "main2")
+    merged = f"DEFINE{{query_name 'q';}} SELECT tb, srcIP, srcPort, A.c FROM f A {BETWEEN[kind]} g B"
+    assert key_of(f"{texts}{merged} USING (tb, srcIP, srcPort)") == ("tb", "srcIP", "srcPort")
+    case = "CASE WHEN A.{0} IS NULL THEN B.{0} ELSE A.{0} END AS {0}"
+    cases = ", ".join(case.format(name) for name in ("tb", "srcIP", "srcPort"))
+    assert join(kind, f"{cases}, B.c", EQUAL) == ("tb", "srcIP", "srcPort")
+    # Of rows that a further condition keeps from meeting, both have the same values.
+    assert join(kind, f"{cases}, B.c", f"{EQUAL} AND A.c < B.c") == (
+        None if kind == "OUTER_JOIN" else ("tb", "srcIP", "srcPort")
+    )
 
 
 COLUMNS = ("srcIP", "srcPort", "protocol")
@@ -112,7 +136,13 @@ def joined_flows(draw: st.DrawFn, name: str) -> Question:
     pairs = [(a, b) for a in sides[0] for b in sides[1] if types[a] == types[b]]
     ties = [f"A.{a} = B.{b}" for a, b in pairs if draw(st.booleans())]
     where = " AND ".join([draw(st.sampled_from(windows)), *ties, draw(st.sampled_from(("", "A.c < B.c")))])
-    every = ["A.tb", "B.tb", *(f"{alias}.{c}" for alias, columns in zip("AB", sides, strict=True) for c in columns)]
+    either = ["CASE WHEN A.{0} IS NOT NULL THEN A.{0} ELSE B.{1} END".format(*pair) for pair in (("tb", "tb"), *pairs)]
+    every = [
+        "A.tb",
+        "B.tb",
+        *either,
+        *(f"{alias}.{c}" for alias, columns in zip("AB", sides, strict=True) for c in columns),
+    ]
     chosen = [column for column in every if draw(st.integers(0, 3))] or ["A.c"]
     items = ", ".join(f"{column} AS x{i}" for i, column in enumerate(chosen))
     kind = draw(st.sampled_from(KINDS))

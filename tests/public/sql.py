@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from lowwater.catalog.values import Type
 from lowwater.gsql import nodes as syntax
@@ -44,7 +44,6 @@ class Scope:
 
     sources: Mapping[str, Types]
     groups: Mapping[str, syntax.Expression]
-    tied: Mapping[tuple[str, str], syntax.Expression]
     params: Mapping[str, int]
 
     def side(self, name: syntax.Name) -> str:
@@ -77,10 +76,9 @@ def query(
         for group in statement.group_by
         if isinstance(group, syntax.SelectItem)
     }
-    plain = Scope({name: types[source] for name, source in sources.items()}, {}, {}, params)
+    plain = Scope({name: types[source] for name, source in sources.items()}, {}, params)
     conjuncts = _conjuncts(statement.where)
-    tied = _tied(conjuncts, plain) if "OUTER" in statement.join else {}
-    scope = Scope(plain.sources, groups, tied, params)
+    scope = Scope(plain.sources, groups, params)
     items = ", ".join(text(item.expression, scope) for item in statement.items)
     source = _from(statement.join, {name: tables[each] for name, each in sources.items()}, conjuncts, plain)
     grouped = ", ".join(text(each, plain) for each in groups.values())
@@ -129,17 +127,6 @@ def _conjuncts(where: syntax.Expression | None) -> list[syntax.Expression]:
 def _names(expression: syntax.Expression) -> list[syntax.Name]:
     own = [expression] if isinstance(expression, syntax.Name) else []
     return own + [name for child in syntax.children(expression) for name in _names(child)]
-
-
-def _tied(conjuncts: Sequence[syntax.Expression], scope: Scope) -> dict[tuple[str, str], syntax.Expression]:
-    """The columns that an equality ties to the other side, whose value stands for a missing one (V1)."""
-    tied: dict[tuple[str, str], syntax.Expression] = {}
-    for each in conjuncts:
-        if isinstance(each, syntax.BinaryOp) and each.op == "=":
-            for column, other in ((each.left, each.right), (each.right, each.left)):
-                if isinstance(column, syntax.Name) and _names(other):
-                    tied.setdefault((scope.side(column), column.name), other)
-    return tied
 
 
 def _from(join: str, tables: Mapping[str, str], conjuncts: Sequence[syntax.Expression], scope: Scope) -> str:
@@ -206,11 +193,8 @@ def _literal(kind: str, value: object) -> str:
 def _column(name: syntax.Name, scope: Scope) -> str:
     defined = scope.groups.get(name.name) if not name.qualifier else None
     if defined is not None and defined != name:
-        return text(defined, Scope(scope.sources, {}, scope.tied, scope.params))
-    side = scope.side(name)
-    other = scope.tied.get((side, name.name))
-    shown = f'{side}."{name.name}"'
-    return f"coalesce({shown}, {text(other, replace(scope, tied={}))})" if other else shown
+        return text(defined, Scope(scope.sources, {}, scope.params))
+    return f'{scope.side(name)}."{name.name}"'
 
 
 def _call(call: syntax.Call, scope: Scope) -> str:

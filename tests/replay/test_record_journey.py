@@ -31,8 +31,9 @@ SELECT tb, srcIP, count(*) AS packets FROM wire.TCP GROUP BY time/60 AS tb, srcI
 DEFINE { query_name 'logged'; visibility 'internal'; }
 SELECT tb, src, count(*) AS lines, sum(bytes) AS bytes FROM web.WEB GROUP BY time/60 AS tb, src;
 DEFINE { query_name 'beside'; }
-SELECT s.tb, s.srcIP, s.packets, l.lines, l.bytes
-OUTER_JOIN FROM seen s, logged l WHERE s.tb = l.tb AND s.srcIP = l.src
+SELECT CASE WHEN s.tb IS NOT NULL THEN s.tb ELSE l.tb END AS tb,
+    CASE WHEN s.srcIP IS NOT NULL THEN s.srcIP ELSE l.src END AS srcIP, s.packets, l.lines, l.bytes
+FROM seen s FULL JOIN logged l ON s.tb = l.tb AND s.srcIP = l.src
 """
 
 

@@ -41,7 +41,8 @@ TURNED = (
 FLOWS = f"SELECT time // 10, protocol, {FLOW}, count(*) FROM p WHERE link IN ({{links}}) GROUP BY ALL ORDER BY ALL"
 BESIDE = (
     "SELECT coalesce(a.tb, b.tb), coalesce(a.protocol, b.protocol), coalesce(a.srcIP, b.srcIP), "
-    "coalesce(a.destIP, b.destIP), coalesce(a.srcPort, b.srcPort), coalesce(a.destPort, b.destPort), a.cnt, b.cnt "
+    "coalesce(a.destIP, b.destIP), coalesce(a.srcPort, b.srcPort), coalesce(a.destPort, b.destPort), "
+    "coalesce(a.cnt, 0), coalesce(b.cnt, 0) "
     f"FROM (SELECT time // 10 AS tb, protocol, {FLOW}, count(*) AS cnt FROM p WHERE link IN ('main0', 'control') "
     f"GROUP BY ALL) a FULL JOIN (SELECT time // 10 AS tb, protocol, {FLOW}, count(*) AS cnt FROM p "
     "WHERE link = 'main1' GROUP BY ALL) b ON a.tb = b.tb AND a.protocol = b.protocol AND a.srcIP = b.srcIP AND "

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
-from lowwater.catalog.expr import COMPARISON, Binary, Column, Const, Expr, Type, Unary
+from lowwater.catalog.expr import COMPARISON, Binary, Case, Column, Const, Expr, Type, Unary
 from lowwater.errors import QueryError
 from lowwater.gsql import nodes as syntax, words
 from lowwater.gsql.printer import print_expression
@@ -71,6 +71,9 @@ def unit_in(expr: Expr, units: Units) -> Fraction | None:
         return units.get(expr.name)
     if isinstance(expr, Unary) and expr.op == "-":
         return unit_in(expr.operand, units)
+    if isinstance(expr, Case):
+        found = {unit_in(value, units) for value in (*(value for _, value in expr.branches), expr.otherwise)}
+        return found.pop() if len(found) == 1 else None
     if not isinstance(expr, Binary):
         return None
     left, right = unit_in(expr.left, units), unit_in(expr.right, units)

@@ -300,6 +300,9 @@ class Scope:
     on_state: Callable[[StateFunction], None] | None = None  # for every stateful function; None if none is allowed
     aliases: Mapping[str, str] = field(default_factory=dict)  # name of a select item -> hint for a clause that uses it
     rows: Scope | None = None  # for a scope over groups, the scope of the input rows, for messages
+    merged: Mapping[str, ex.Expr] = field(default_factory=dict)  # column of USING -> its value, without a qualifier
+    # over joined rows: what the join matches by, or CASE with the value of an equality -> the column that has it
+    whole: Mapping[ex.Expr, ex.Expr] = field(default_factory=dict)
     units: Units = field(default_factory=dict)
 
     def bind(self, node: syntax.Expression) -> ex.Expr:
@@ -312,7 +315,7 @@ class Scope:
         if isinstance(node, syntax.UnaryOp):
             return self._fitting(node, node.op, unary(node.op, operand := self.bind(node.operand)), operand)
         if isinstance(node, syntax.BinaryOp):
-            return self._operation(node, node.op, *self._operands(node))
+            return self._known(self._operation(node, node.op, *self._operands(node)))
         if isinstance(node, syntax.Call):
             return self._call(node)
         if isinstance(node, syntax.Parameter):
@@ -324,6 +327,9 @@ class Scope:
         if isinstance(node, syntax.Duration):
             raise alone(node, self.text)
         return self._wide(node)
+
+    def _known(self, bound: ex.Expr) -> ex.Expr:
+        return self.whole.get(bound, bound) if self.whole else bound
 
     def all(self, *nodes: syntax.Expression) -> list[ex.Expr]:
         """Binds several expressions. Reports the errors of all together."""
@@ -382,6 +388,8 @@ class Scope:
         if not node.qualifier:
             if node.name in self.keys:
                 return self.keys[node.name]
+            if node.name in self.merged:
+                return _placed(self.merged[node.name], node)
             aliases = [alias for alias, columns in self.sources.items() if node.name in columns]
             if len(aliases) > 1:
                 choices = " or ".join(f"{alias}.{node.name}" for alias in aliases)
@@ -511,7 +519,7 @@ class Scope:
             raise self.text.error(node.place, f"CASE has values of the types {' and '.join(sorted(types))}")
         whens = [when for when, _ in branches]
         *thens, otherwise = (fitted(value, kind, False) or value for value in values)
-        return ex.Case(kind, tuple(zip(whens, thens, strict=True)), otherwise)
+        return self._known(ex.Case(kind, tuple(zip(whens, thens, strict=True)), otherwise))
 
     def _parameter(self, node: syntax.Parameter) -> ex.Expr:
         if node.name not in self.names.params:

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
@@ -12,12 +12,12 @@ from pathlib import Path
 from lowwater.catalog import expr as ex
 from lowwater.errors import QueryError
 from lowwater.gsql import nodes as syntax
-from lowwater.gsql.printer import print_source
+from lowwater.gsql.printer import print_expression, print_source
 from lowwater.plan import operators as ops
 from lowwater.plan.bind import durations, grouping
 from lowwater.plan.bind.expressions import Scope, fitted, negate
 from lowwater.plan.bind.names import Names, type_of
-from lowwater.plan.bind.sources import BoundSource, bind_attribute, expand_stars, length, name_items, timeless
+from lowwater.plan.bind.sources import BoundSource, bind_attribute, expand_stars, length, make_map, name_items, timeless
 from lowwater.plan.temporal import Step, Temporal, infer
 from lowwater.plan.text import Text, place_of, spot
 
@@ -40,7 +40,7 @@ class Side:
 
 
 def match_window(
-    across: list[ex.Expr], left: Side, right: Side, statement: syntax.Select, text: Text
+    across: list[ex.Expr], left: Side, right: Side, place: syntax.Place, text: Text
 ) -> tuple[ops.Window, list[ex.Expr]]:
     """Finds the match window among the conjuncts of a join condition. Returns the match window, and the conjuncts that
     the window does not cover."""
@@ -63,25 +63,23 @@ def match_window(
             if not _same_scale(pair):
                 units = _units(pair.left, pair.right, pair.left_time, pair.right_time)
                 hint = f"write {units[1]}/{units[2]} in the place of {units[1]}" if units else ""
-                raise text.unsupported(place_of(statement.where), "a band over attributes of different scale", hint)
+                raise text.unsupported(place, "a band over attributes of different scale", hint)
             window = ops.Window(pair.left, pair.right, pair.left_time, pair.right_time, -max(lows), min(highs))
             return window, [part for j, part in enumerate(across) if j not in used]
     temporal = [part for part, pair in zip(across, pairs, strict=True) if pair]
     params = [node for part in temporal for node in ex.walk(part) if isinstance(node, ex.Param)]
     if params:
         message = f"the match window of the join needs the value of ${params[0].name}"
-        place = syntax.Place(*params[0].place)
-        raise text.error(place, message, f"give --param {params[0].name}=VALUE")
+        raise text.error(syntax.Place(*params[0].place), message, f"give --param {params[0].name}=VALUE")
     if bands:
         message = "the band of the join is open on one side, so it would never close"
         names = (_clock_name(left), _clock_name(right))
         hint = f"bound it from both sides: {names[0]} - 5 <= {names[1]} AND {names[1]} <= {names[0]} + 5"
-        raise text.error(place_of(statement.where), message, hint)
-    raise _no_window(left, right, statement, text)
+        raise text.error(place, message, hint)
+    raise _no_window(left, right, place, text)
 
 
-def _no_window(left: Side, right: Side, statement: syntax.Select, text: Text) -> QueryError:
-    place = place_of(statement.where) if statement.where else statement.place
+def _no_window(left: Side, right: Side, place: syntax.Place, text: Text) -> QueryError:
     names = [_clock_name(side) for side in (left, right)]
     hint = f"add a temporal equality such as {names[0]} = {names[1]}"
     if without := next((side for side, name in zip((left, right), names, strict=True) if not name), None):
@@ -213,9 +211,11 @@ def _units(left: ex.Expr, right: ex.Expr, left_time: Temporal, right_time: Tempo
     return ex.show(coarse), ex.show(fine), round(max(units[0], units[1]) / min(units[0], units[1]))
 
 
-# Binds joins: splits the condition into filters of one side, the match window and conditions of matching. Called by
-# `binder`. A conjunct on one side filters that input before the join; the others decide matching (V1). The match
-# window is the first equality of temporal expressions, else a band of two inequalities on one such pair (P4).
+# Binds joins: splits the conditions into filters of one side, the match window, conditions of matching, and conditions
+# of the joined rows. Called by `binder`. Behind ON and USING stands what decides matching, and WHERE is asked of the
+# joined rows. Where WHERE is the only condition, as in the papers, a conjunct on one side filters that input before
+# the join, and the others decide matching (V1). The match window is the first equality of temporal expressions, else a
+# band of two inequalities on one such pair (P4).
 
 
 @dataclass(frozen=True)
@@ -224,11 +224,17 @@ class _Match:
 
     kind: ops.JoinKind
     sides: tuple[Side, Side]  # the left side, then the right side
-    filters: Mapping[str, list[ex.Expr]]  # range variable -> conjuncts on that side only
-    across: list[ex.Expr]  # conjuncts on both sides, or on no column
+    filters: Mapping[str, list[ex.Expr]]  # range variable -> conjuncts on that side only, which filter its rows
+    across: list[ex.Expr]  # conjuncts that decide matching
     window: ops.Window
     equalities: tuple[tuple[ex.Expr, ex.Expr], ...]
     residual: ex.Expr | None  # the rest of the condition; None if nothing is left
+    asked: syntax.Expression | None  # the condition of the joined rows; None for none
+
+    @property
+    def ties(self) -> list[tuple[ex.Expr, ex.Expr]]:
+        """All equalities, with that of the window first."""
+        return [*([(self.window.left, self.window.right)] if self.window.equality else []), *self.equalities]
 
     def join(self, query: str, items: Sequence[ops.Item]) -> ops.Join:
         """Builds the join that selects the items. Its inputs keep only the columns that it reads."""
@@ -243,47 +249,80 @@ class _Match:
 
 def bind_join(
     query: str, statement: syntax.Select, text: Text, sources: Sequence[BoundSource], names: Names, grouped: bool
-) -> ops.Join | ops.Aggregation:
-    """Binds a join of two sources, and the aggregation over it if the statement has one. Raises QueryError if no
-    temporal predicate relates the sides, or both have one range variable. `sources`: the left source, then the right
-    source."""
+) -> ops.Join | ops.Map | ops.Aggregation:
+    """Binds a join of two sources, and the condition of its rows and the aggregation over them if the statement has
+    them. Raises QueryError if no temporal predicate relates the sides, or both have one range variable. `sources`: the
+    left source, then the right source."""
     match, scope = _match(statement, text, sources, names)
+    bound: ops.Join | ops.Map | ops.Aggregation
     if grouped:
-        return _aggregated(query, statement, match, scope)
-    written = expand_stars(statement.items, sources, text)
-    bound = scope.all(*(item.expression for item in written))
-    return match.join(query, name_items(written, bound, text))
+        rows, whole, made = _rows_of(query, match, scope)
+        source = BoundSource("", whole, {field.name: ex.Column(field.type, field.name) for field in whole.fields})
+        group = grouping.bind_group(query, replace(statement, where=match.asked, on=None, using=()), rows, source)
+        bound = _narrowed(query, match, group, whole, made)
+    else:
+        written = expand_stars(statement.items, sources, text, statement.using)
+        nodes = [item.expression for item in written]
+        if match.asked is None:
+            bound = match.join(query, name_items(written, scope.all(*nodes), text))
+        else:
+            rows, whole, made = _rows_of(query, match, scope)
+            predicate = rows.predicate(match.asked, "WHERE")
+            selection = make_map(query, whole, predicate, name_items(written, rows.all(*nodes), text))
+            bound = _narrowed(query, match, selection, whole, made)
+    if statement.on is None and not statement.using:
+        _note_reads(bound, names)
+    return bound
 
 
-def _aggregated(query: str, statement: syntax.Select, match: _Match, scope: Scope) -> ops.Aggregation:
-    """Binds the aggregation over a join. The join selects only the columns that the aggregation reads."""
-    named: dict[str, ops.Item] = {}
-    scopes: dict[str, dict[str, ex.Expr]] = {}
-    for side in match.sides:
-        alias = side.source.alias
-        scopes[alias] = {}
-        for name, expr in side.after.items():
-            assert isinstance(expr, ex.Column)
-            base_name = expr.name.replace(".", "_")
-            item = named.setdefault(expr.name, ops.Item(_free(base_name, {i.name for i in named.values()}), expr))
-            scopes[alias][name] = ex.Column(item.expr.type, item.name)
-    whole = match.join(query, list(named.values()))
-    units = {item.name: scope.units[column] for column, item in named.items() if column in scope.units}
-    rows = replace(scope, sources=scopes, units=units)
-    source = BoundSource("", whole, {field.name: ex.Column(field.type, field.name) for field in whole.fields})
-    group = grouping.bind_group(query, replace(statement, where=None), rows, source)
-    exprs: list[ex.Expr | None] = [key.expr for key in group.keys]
-    exprs += [expr for aggregate in group.aggregates for expr in aggregate.arguments]
-    below = group.input
+def _rows_of(query: str, match: _Match, scope: Scope) -> tuple[Scope, ops.Join, list[ops.Item]]:
+    """Returns the scope of expressions over the joined rows, a join that selects all columns, and these columns."""
+    named: dict[ex.Expr, ops.Item] = {}
+    taken: set[str] = set()
+
+    def column(alias: str, name: str, expr: ex.Expr) -> ex.Expr:
+        if expr not in named:
+            base_name = expr.name if isinstance(expr, ex.Column) else f"{alias}.{name}" if alias else name
+            named[expr] = ops.Item(_free(base_name.replace(".", "_"), taken), expr)
+            taken.add(named[expr].name)
+        return ex.Column(expr.type, named[expr].name)
+
+    scopes = {
+        alias: {name: column(alias, name, expr) for name, expr in columns.items()}
+        for alias, columns in scope.sources.items()
+    }
+    merged = {name: column("", name, expr) for name, expr in scope.merged.items()}
+    # Over these columns, what makes progress as a whole: the sides of the window, and the value of either side.
+    columns: dict[ex.Expr, ex.Expr] = {expr: ex.Column(expr.type, item.name) for expr, item in named.items()}
+    for side in (match.window.left, match.window.right):
+        columns.setdefault(side, column("", ex.columns_of(side)[0], side))
+    sides = {side: over for side, over in columns.items() if not isinstance(side, ex.Column)}
+    plain: dict[ex.Expr, ex.Expr] = {expr: over for expr, over in columns.items() if isinstance(expr, ex.Column)}
+    whole = {ops.replaced(side, plain): over for side, over in sides.items()}
+    whole |= {
+        ops.replaced(form, columns): column("", ex.columns_of(form)[0], ops.merged(*tie))
+        for tie in match.ties
+        for form in ops.either(*tie)
+    }
+    units = {item.name: unit for expr, item in named.items() if (unit := durations.unit_in(expr, scope.units))}
+    made = list(named.values())
+    rows = replace(scope, sources=scopes, merged=merged, whole=whole, units=units)
+    return rows, match.join(query, made), made
+
+
+def _narrowed(
+    query: str, match: _Match, node: ops.Map | ops.Aggregation, whole: ops.Join, made: Sequence[ops.Item]
+) -> ops.Map | ops.Aggregation:
+    """Makes the join below a selection or an aggregation select only the columns that are read."""
+    exprs: list[ex.Expr] = []
+    below: ops.Node = node
     while below is not whole and below.inputs():
-        exprs += [item.expr for item in getattr(below, "items", ())]
-        exprs += [getattr(below, "attribute", None), getattr(below, "predicate", None)]
+        exprs += below.exprs()
         below = below.inputs()[0]
     used = set(ex.columns_of(*exprs))
-    narrowed = match.join(query, [item for item in named.values() if item.name in used])
-    aggregation = _replaced(group, whole, narrowed)
-    assert isinstance(aggregation, ops.Aggregation)
-    return aggregation
+    narrowed = _replaced(node, whole, match.join(query, [item for item in made if item.name in used]))
+    assert isinstance(narrowed, ops.Map | ops.Aggregation)
+    return narrowed
 
 
 def _free(name: str, taken: set[str]) -> str:
@@ -305,59 +344,198 @@ def _replaced(node: ops.Node, old: ops.Node, new: ops.Node) -> ops.Node:
 
 
 def _match(statement: syntax.Select, text: Text, sources: Sequence[BoundSource], names: Names) -> tuple[_Match, Scope]:
-    left, right = (_side(source) for source in sources)
+    left, right = sides = tuple(_side(source) for source in sources)
     if left.source.alias == right.source.alias:
         named = zip(statement.sources, "AB", strict=True)
         first, second = (print_source(replace(ref, alias=name)) for ref, name in named)
         hint = f"write: FROM {first}, {second}"
         raise text.error(statement.place, f"both sides are called {left.source.alias}", hint)
-    sides = {left.source.alias: left.after, right.source.alias: right.after}
-    scope = Scope(text, sides, where="a join", names=names, units=_column_units(*sources))
-    parts = ex.conjuncts(scope.predicate(statement.where, "WHERE")) if statement.where else []
-    parts = [apart(part, left, right) for part in parts]
-    parts += _windowed(left, right, text, names)
-    filters: dict[str, list[ex.Expr]] = {left.source.alias: [], right.source.alias: []}
-    across: list[ex.Expr] = []
-    for part in parts:
-        aliases = {name.split(".", 1)[0] for name in ex.columns_of(part)}
-        (filters[aliases.pop()] if len(aliases) == 1 else across).append(part)
-    window, rest = match_window(across, left, right, statement, text)
-    equalities, residual = _equalities(rest, left.source.alias)
     kind = ops.JoinKind(statement.join)
-    _note_missing(kind, filters, across, (left, right), names)
-    extents = [side.source.window.range for side in (left, right) if side.source.window]
-    plain = not durations.has_duration(statement.where) and not any(extent and extent.unit for extent in extents)
-    note_window(window, place_of(statement.where) if statement.where else statement.place, names, plain)
-    return _Match(kind, (left, right), filters, across, window, tuple(equalities), residual), scope
+    columns = {side.source.alias: side.after for side in sides}
+    scope = Scope(text, columns, where="a join", names=names, units=_column_units(*sources))
+    scope = replace(scope, merged=_using(statement, kind, scope))
+    old = names.defines.get("dialect", names.context.dialect) == "gigascope"
+    conditions = _conditions(statement, scope, kind, old)
+    filters: dict[str, list[ex.Expr]] = {alias: [] for alias in columns}
+    across: list[ex.Expr] = []
+    for part in [*(apart(part, left, right) for part in conditions.met), *_windowed(left, right, text, names)]:
+        aliases = _aliases(part)
+        # A condition of ON on a side whose rows are all kept decides only which of them match.
+        decides = len(aliases) != 1 or (conditions.by_on and aliases <= _kept(kind, columns))
+        (across if decides else filters[min(aliases)]).append(part)
+    for part in conditions.early:
+        filters[min(_aliases(part))].append(part)
+    window, rest = match_window(across, left, right, conditions.place, text)
+    equalities, residual = _equalities(rest, left.source.alias)
+    if not conditions.by_on:
+        _note_filters(statement, scope, conditions.asked, _optional(kind, columns))
+    extents = [side.source.window.range for side in sides if side.source.window]
+    plain = not durations.has_duration(statement.on or statement.where)
+    note_window(window, conditions.place, names, plain and not any(extent and extent.unit for extent in extents))
+    asked = syntax.chain("AND", conditions.asked) if conditions.asked else None
+    match = _Match(kind, (left, right), filters, across, window, tuple(equalities), residual, asked)
+    return match, replace(scope, sources=_with_ties(match, columns)) if old else scope
 
 
-def _note_missing(
-    kind: ops.JoinKind,
-    filters: Mapping[str, list[ex.Expr]],
-    across: Sequence[ex.Expr],
-    sides: tuple[Side, Side],
-    names: Names,
-) -> None:
-    """Notes an IS NULL on the optional side of an outer join. Such a predicate filters that side before the join. The
-    user probably means unmatched rows."""
-    optional = [side for side, can_miss in zip(sides, (kind.keeps_right, kind.keeps_left), strict=True) if can_miss]
-    tied = {
-        expr
-        for part in across
-        if isinstance(part, ex.Binary) and part.op == "="
-        for expr in (part.left, part.right)
-        if isinstance(part.left, ex.Column) and isinstance(part.right, ex.Column)
+@dataclass(frozen=True)
+class _Conditions:
+    """The conditions of a join, by what they do (V1)."""
+
+    met: Sequence[ex.Expr]  # conjuncts that decide matching, or that filter a side before the join
+    early: Sequence[ex.Expr]  # of WHERE, those on one side that no row lacks: they may as well filter it before
+    asked: Sequence[syntax.Expression]  # those that are asked of the joined rows
+    by_on: bool  # whether ON or USING says what decides matching
+    place: syntax.Place
+
+
+def _conditions(statement: syntax.Select, scope: Scope, kind: ops.JoinKind, old: bool) -> _Conditions:
+    """Divides the conditions of a join. `old`: whether the query has the values of the old dialect."""
+    if statement.where:
+        # As a whole first, so that all its errors are told together.
+        scope.predicate(statement.where, "WHERE")
+    parts = [(part, ex.conjuncts(scope.predicate(part, "WHERE"))) for part in syntax.conjuncts(statement.where)]
+    optional = _optional(kind, scope.sources)
+    if statement.on is None and not statement.using:
+        place = place_of(statement.where) if statement.where else statement.place
+        finds = [part for part, bound in parts if any(_finds_missing(each, optional) for each in bound)]
+        asked = finds if statement.between and not old else []
+        return _Conditions(
+            [each for part, bound in parts if part not in asked for each in bound], [], asked, False, place
+        )
+    met = [scope.predicate(part, "USING") for part in _equal(statement, scope)]
+    met += ex.conjuncts(scope.predicate(statement.on, "ON")) if statement.on else []
+    place = place_of(statement.on) if statement.on else statement.using[0].place
+    if kind is ops.JoinKind.INNER:
+        return _Conditions([*met, *(each for _, bound in parts for each in bound)], [], [], True, place)
+    early = [
+        part
+        for part, bound in parts
+        if all(len(_aliases(each) - optional) == len(_aliases(each)) == 1 for each in bound)
+    ]
+    sooner = [each for part, bound in parts if part in early for each in bound]
+    return _Conditions(met, sooner, [part for part, _ in parts if part not in early], True, place)
+
+
+def _equal(statement: syntax.Select, scope: Scope) -> list[syntax.Expression]:
+    left, right = scope.sources
+    return [
+        syntax.BinaryOp("=", replace(name, qualifier=left), replace(name, qualifier=right), name.place)
+        for name in statement.using
+    ]
+
+
+def _using(statement: syntax.Select, kind: ops.JoinKind, scope: Scope) -> dict[str, ex.Expr]:
+    """Returns the merged columns of USING: of a side that no row lacks, else of the first that is not missing."""
+    merged = {}
+    for name in statement.using:
+        left, right = (scope.bind(replace(name, qualifier=alias)) for alias in scope.sources)
+        whole = {ops.JoinKind.RIGHT: right, ops.JoinKind.OUTER: ops.merged(left, right)}
+        merged[name.name] = whole.get(kind, left)
+    return merged
+
+
+def _aliases(part: ex.Expr) -> set[str]:
+    return {name.split(".", 1)[0] for name in ex.columns_of(part)}
+
+
+def _kept(kind: ops.JoinKind, aliases: Iterable[str]) -> set[str]:
+    """Returns the sides of which every row is in the result; `aliases`: the left side, then the right side."""
+    return {alias for alias, kept in zip(aliases, (kind.keeps_left, kind.keeps_right), strict=True) if kept}
+
+
+def _optional(kind: ops.JoinKind, aliases: Iterable[str]) -> set[str]:
+    """Returns the sides that are missing in some rows; `aliases` as of `_kept`."""
+    return {alias for alias, gone in zip(aliases, (kind.keeps_right, kind.keeps_left), strict=True) if gone}
+
+
+def _finds_missing(part: ex.Expr, optional: Container[str]) -> bool:
+    """Whether a condition is on one side that may be missing, and is true of a row that is."""
+    aliases = _aliases(part)
+    return len(aliases) == 1 and min(aliases) in optional and _of_nulls(part) is True
+
+
+def _of_nulls(condition: ex.Expr) -> bool | None:
+    """Returns the truth of a condition whose columns are all NULL; None where it is NULL, or is not known."""
+    if isinstance(condition, ex.Unary) and condition.op == "IS NULL":
+        return True if isinstance(condition.operand, ex.Column) else None
+    if isinstance(condition, ex.Unary) and condition.op == "NOT":
+        truth = _of_nulls(condition.operand)
+        return None if truth is None else not truth
+    if isinstance(condition, ex.Binary) and condition.op in ("AND", "OR"):
+        sides = [_of_nulls(condition.left), _of_nulls(condition.right)]
+        decides = condition.op == "OR"
+        return decides if decides in sides else None if None in sides else not decides
+    return None
+
+
+def _with_ties(match: _Match, columns: Mapping[str, Mapping[str, ex.Expr]]) -> dict[str, dict[str, ex.Expr]]:
+    """Returns the columns of both sides as the old compilers have them: one that an equality ties to the other side
+    has its value where its own side is missing. The equality of the window comes first, then the others as written."""
+    tied: dict[str, ex.Expr] = {}
+    for pair in match.ties:
+        for own, other in (pair, pair[::-1]):
+            if isinstance(own, ex.Column) and alias_of(own) in _optional(match.kind, columns):
+                tied.setdefault(own.name, ops.merged(own, other))
+    return {
+        alias: {name: tied.get(expr.name, expr) if isinstance(expr, ex.Column) else expr for name, expr in own.items()}
+        for alias, own in columns.items()
     }
-    for side in optional:
-        for part in filters[side.source.alias]:
-            if not (isinstance(part, ex.Unary) and part.op == "IS NULL" and isinstance(part.operand, ex.Column)):
-                continue
-            name = part.operand.name
-            free = f" (not {name}, which an equality ties to the other side)" if part.operand in tied else ""
-            names.notes[part.operand.place] = (
-                f"{name} IS NULL filters {side.source.alias} before the join: for unmatched rows name the"
-                f" join and select WHERE a column of {side.source.alias} IS NULL from it{free}"
+
+
+def _note_filters(
+    statement: syntax.Select, scope: Scope, asked: Sequence[syntax.Expression], optional: Container[str]
+) -> None:
+    """Notes conditions on a side that may be missing which filter that side before the join, where SQL would ask
+    them of the joined rows, and an IS NULL there, which probably means the rows without a match."""
+    filtering = []
+    for part in syntax.conjuncts(statement.where):
+        bound = scope.predicate(part, "WHERE")
+        aliases = _aliases(bound)
+        if part in asked or len(aliases) != 1 or min(aliases) not in optional:
+            continue
+        filtering.append((part, min(aliases)))
+        if not statement.between and _of_nulls(bound) is True:
+            written, kind = print_expression(part), _BETWEEN[statement.join]
+            scope.names.notes[spot(part)] = (
+                f"{written} filters {min(aliases)} before the join: for the rows without a match write"
+                f" {kind} ... ON ... WHERE {written}, or name the join and select WHERE {written} from it"
             )
+    if statement.between and filtering:
+        (first, _), sides = filtering[0], list(dict.fromkeys(alias for _, alias in filtering))
+        written = print_expression(syntax.chain("AND", [part for part, _ in filtering]))
+        scope.names.notes[spot(first)] = (
+            f"without ON, {written} filters {' and '.join(sides)} before the join: write what decides a match behind"
+            " ON; WHERE is then asked of the joined rows, as in SQL"
+        )
+
+
+_BETWEEN = {"LEFT_OUTER_JOIN": "LEFT JOIN", "RIGHT_OUTER_JOIN": "RIGHT JOIN", "OUTER_JOIN": "FULL JOIN"}
+
+
+def _note_reads(bound: ops.Node, names: Names) -> None:
+    """Notes the columns of a side that may be missing which had the value of the other side before, by an equality."""
+    above, join = [], bound
+    while not isinstance(join, ops.Join):
+        above += [expr for expr in join.exprs() if expr is not getattr(join, "predicate", None)]
+        (join,) = join.inputs()
+    found: dict[str, list[tuple[ex.Column, ex.Expr, syntax.Place]]] = {}
+    for column, other in join.untied().items():
+        named = {item.name for item in join.items if column.name in ex.columns_of(item.expr)}
+        reads = [part for expr in above for part in ex.walk(expr) if isinstance(part, ex.Column) and part.name in named]
+        if reads or not above:
+            place = syntax.Place(*(reads[0] if reads else column).place)
+            found.setdefault(alias_of(column) or "", []).append((column, other, place))
+    for alias, columns in found.items():
+        (first, other, place), several = columns[0], len(columns) > 1
+        value = ", ".join(dict.fromkeys(ex.show(value) for _, value, _ in columns))
+        if join.kind is ops.JoinKind.OUTER:
+            case = f"CASE WHEN {first.name} IS NOT NULL THEN {first.name} ELSE {ex.show(other)} END"
+            value = f"{'columns' if several else 'the column'} of USING, or {'such as ' if several else ''}{case},"
+        shown = ", ".join(column.name for column, _, _ in columns)
+        names.notes[(place.line, place.column)] = (
+            f"{shown} {'are' if several else 'is'} NULL where {alias} has no match, though an equality ties"
+            f" {'each' if several else 'it'}: take {value} for a value in every row"
+        )
 
 
 def _windowed(left: Side, right: Side, text: Text, names: Names) -> list[ex.Expr]:

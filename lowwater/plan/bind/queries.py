@@ -479,7 +479,7 @@ def _selection(query: str, statement: syntax.Select, scope: expressions.Scope, s
 
 def _as_groups(statement: syntax.Select, sources: Sequence[BoundSource], text: Text) -> syntax.Select:
     """Rewrites SELECT DISTINCT as GROUP BY of the select items: each distinct row appears when its epoch closes."""
-    written = expand_stars(statement.items, sources, text)
+    written = expand_stars(statement.items, sources, text, statement.using)
     named = name_items(written, [ex.Const(ex.Type.BOOL, True)] * len(written), text)
     keys = tuple(
         syntax.SelectItem(item.expression, name.name, item.place) for item, name in zip(written, named, strict=True)

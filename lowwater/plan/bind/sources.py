@@ -13,7 +13,19 @@ from lowwater.gsql import nodes as syntax, words
 from lowwater.gsql.printer import print_expression
 from lowwater.plan.bind import durations
 from lowwater.plan.bind.expressions import Scope
-from lowwater.plan.operators import Bucket, Field, Item, Join, Map, Node, Source, UniqueNames, make_fields, temporals
+from lowwater.plan.operators import (
+    Bucket,
+    Field,
+    Item,
+    Join,
+    JoinKind,
+    Map,
+    Node,
+    Source,
+    UniqueNames,
+    make_fields,
+    temporals,
+)
 from lowwater.plan.properties import ROW
 from lowwater.plan.temporal import CLOCK, Step, Temporal, infer
 from lowwater.plan.text import Text, place_of, spot
@@ -93,10 +105,14 @@ def timeless(node: Node) -> str:
 
 def _timeless_join(join: Join) -> str:
     sides = zip((join.window.left, join.window.right), join.window.present(join.kind), strict=True)
-    if not (temporal := [side for side, present in sides if present]):
+    if temporal := [side for side, present in sides if present]:
+        names = " or ".join(ex.show(side) for side in temporal)
+        return f"select {names} in {join.query}: only what a join matches by is temporal, on a side that no row lacks"
+    if not join.window.equality:
         return f"match by an equality of times in {join.query}: an {join.kind} by a band has no temporal column"
-    names = " or ".join(ex.show(side) for side in temporal)
-    return f"select {names} in {join.query}: only what a join matches by is temporal in its rows"
+    left, right = ex.show(join.window.left), ex.show(join.window.right)
+    whole = f"CASE WHEN {left} IS NOT NULL THEN {left} ELSE {right} END"
+    return f"select {whole} in {join.query}, or the column of USING: either side may be missing"
 
 
 def make_map(query: str, source: Node, predicate: ex.Expr | None, items: Sequence[Item]) -> Map:
@@ -152,9 +168,10 @@ def default_name(node: syntax.Expression, position: int) -> str:
 
 
 def expand_stars(
-    items: Sequence[syntax.SelectItem], sources: Sequence[BoundSource], text: Text
+    items: Sequence[syntax.SelectItem], sources: Sequence[BoundSource], text: Text, using: Sequence[syntax.Name] = ()
 ) -> list[syntax.SelectItem]:
-    """Replaces `*` and `alias.*` by the columns that they stand for, in the order of the source.
+    """Replaces `*` and `alias.*` by the columns that they stand for, in the order of the source; in `*` the columns of
+    USING come once and first.
     Raises QueryError: `alias.*` names no source."""
     expanded: list[syntax.SelectItem] = []
     for item in items:
@@ -165,8 +182,10 @@ def expand_stars(
         chosen = [source for source in sources if star.qualifier in ("", source.alias)]
         if not chosen:
             raise text.error(star.place, f"no source is called {star.qualifier}")
+        merged = [] if star.qualifier else [name.name for name in using]
+        expanded += [syntax.SelectItem(syntax.Name(name, "", star.place), "", star.place) for name in merged]
         for source in chosen:
-            names = (syntax.Name(name, source.alias, star.place) for name in source.shown())
+            names = (syntax.Name(name, source.alias, star.place) for name in source.shown() if name not in merged)
             expanded += [syntax.SelectItem(name, "", star.place) for name in names]
     return expanded
 
@@ -343,16 +362,47 @@ def endless(
         if fault := _no_epoch(key.expr, times):
             message = f"{print_expression(item.expression)} is no epoch, since {fault}: no group would ever close"
             return rows.text.error(place_of(item), message, "divide by a whole number above 0, such as time/60 AS tb")
-    temporal = [name for source in rows.sources.values() for name, expr in source.items() if infer(expr, times)]
+        if missing := _missing_epoch(key.expr, node) if isinstance(node, Join) else None:
+            message = f"{print_expression(item.expression)} is no epoch, since {missing[0]}: no group would ever close"
+            return rows.text.error(place_of(item), message, missing[1])
+    several = len(rows.sources) > 1
+    temporal = [
+        f"{alias}.{name}" if several else name
+        for alias, source in rows.sources.items()
+        for name, expr in source.items()
+        if infer(expr, times)
+    ]
     if not temporal:
         message = "no column of the source is temporal, so no group would ever close"
         return rows.text.error(place_of(statement), message, timeless(node))
-    example = "time/60 AS tb" if "time" in temporal else temporal[0]
+    time = next((name for name in temporal if name.rpartition(".")[2] == "time"), "")
+    example = f"{time}/60 AS tb" if time else temporal[0]
     if statement.distinct:
         message = "no column of SELECT DISTINCT is temporal, so no row would ever be final"
         return rows.text.error(place_of(statement), message, f"select an epoch too, such as {example}")
     message = "no group-by variable is temporal, so no group would ever close"
     return rows.text.error(place_of(statement), message, f"add an epoch to GROUP BY, such as {example}, or a window")
+
+
+def _missing_epoch(key: ex.Expr, join: Join) -> tuple[str, str] | None:
+    """Explains why a time of a side that may be missing is no epoch of the joined rows, and what is one; None if the
+    key is no such time."""
+    window = join.window
+    sides = (window.left, window.left_time, window.right), (window.right, window.right_time, window.left)
+    for own, time, other in sides:
+        names = {item.name for item in join.items if item.expr == own}
+        if names and infer(key, dict.fromkeys(names, time)):
+            fault = f"{ex.show(own)} is NULL in rows without a match"
+            if join.kind is not JoinKind.OUTER:
+                return fault, f"take {ex.show(other)} in {join.query}: only a side that no row lacks closes groups"
+            if not window.equality:
+                return (
+                    fault,
+                    f"match by an equality of times in {join.query}, and take the column of USING: a band closes none",
+                )
+            whole = f"CASE WHEN {ex.show(own)} IS NOT NULL THEN {ex.show(own)} ELSE {ex.show(other)} END"
+            return fault, f"take {whole} in {join.query}, or the column of USING: either side may be missing"
+    return None
 
 
 def _number(expr: ex.Expr) -> int | None:

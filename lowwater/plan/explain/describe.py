@@ -349,7 +349,11 @@ class HighText:
     def _join(self, node: ops.Join) -> gsql.Select:
         equalities = [equality(left, right) for left, right in node.equalities]
         where = both(band(node.window), *equalities, condition(node.residual))
-        return gsql.Select(select_items(node.items), self._sides(node), node.kind.value, where)
+        # In WHERE a condition on one side would filter its rows, where this one only decides which of them match.
+        sides = [{name.split(".", 1)[0] for name in ex.columns_of(part)} for part in ex.conjuncts(node.residual)]
+        on = node.kind is not ops.JoinKind.INNER and any(len(aliases) == 1 for aliases in sides)
+        select = gsql.Select(select_items(node.items), self._sides(node), node.kind.value, where)
+        return replace(select, where=None, on=where, between=True) if on else select
 
     def _union(self, node: ops.Union) -> gsql.Select | gsql.Merge:
         position = next((at for at, f in enumerate(node.fields) if f.temporal), None)
