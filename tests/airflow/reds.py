@@ -79,7 +79,8 @@ class Day:
         for begin in range(BEGIN, self.end, LENGTH):
             for link in LINKS:
                 self._draw(link, begin)
-        self.events += [(self.end + LENGTH + MINUTE, "good", link, self.end) for link in LINKS]  # the last one is over
+        over = self.end + LENGTH + MINUTE // 2  # the last interval is
+        self.events += [(over, "good", link, self.end) for link in LINKS]
         self.events.sort(reverse=True)
 
     def _draw(self, link: str, begin: int) -> None:
@@ -87,7 +88,7 @@ class Day:
         shares = [share * self.worse for share in FATES.values()]
         (fate,) = self.random.choices(fates, [*shares, 100 - sum(shares)])
         self.fates[fate] += 1
-        first = begin + LENGTH + MINUTE
+        first = begin + LENGTH + MINUTE // 2  # clocks stand at minutes: no file is still being written then
         later = first + self.random.randrange(8, 45) * MINUTE
         if fate in ("broken", "cut", "aside", "good"):
             self.events.append((first, "broken" if fate == "aside" else fate, link, begin))
