@@ -130,6 +130,7 @@ class Thresholds(Section):
         growth: growth of this share against a week before.
         latest: lateness of the latest record, beyond the skew; no limit unless given.
         malformed: records that are unreadable or without a sane time, of the records read (T3).
+        undecoded: packets that may carry IP and are not decoded, of the captures of an interval, by packets or bytes.
         failed: records with an expression that failed, of the sane records that an LFTA read (V2).
         dropped: records that the captures say were lost, of these and the records read (A1).
     """
@@ -138,6 +139,7 @@ class Thresholds(Section):
     growth: Warnings = Warnings(warning=0.05, critical=1)
     latest: Spans = Spans()
     malformed: Limits = Limits(warning=0.01, critical=0.1)
+    undecoded: Warnings = Warnings(warning=0.05, critical=1)
     failed: Limits = Limits(warning=0.01, critical=0.1)
     dropped: Warnings = Warnings(warning=0, critical=1)
 
@@ -150,6 +152,7 @@ class LinkThresholds(Section):
         growth: over the one of `[thresholds]`.
         latest: over the one of `[thresholds]`.
         malformed: over the one of `[thresholds]`.
+        undecoded: over the one of `[thresholds]`.
         failed: over the one of `[thresholds]`.
         dropped: over the one of `[thresholds]`.
     """
@@ -158,6 +161,7 @@ class LinkThresholds(Section):
     growth: Warnings | None = None
     latest: Spans | None = None
     malformed: Limits | None = None
+    undecoded: Warnings | None = None
     failed: Limits | None = None
     dropped: Warnings | None = None
 

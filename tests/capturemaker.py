@@ -178,6 +178,54 @@ def macsec(payload: bytes, ether_type: int = 0x0800, control: int = 0, sci: byte
     return head + struct.pack("!H", ether_type) + payload + bytes(16)
 
 
+def tag(kind: int, payload: bytes, ether_type: int, words: Iterable[int] = (1, 2)) -> tuple[int, bytes]:
+    """A tag that ends with the next ether type, and what is behind it: VN-tag, E-tag, HSR, R-TAG and others."""
+    return kind, struct.pack(f"!{len(list(words)) + 1}H", *words, ether_type) + payload
+
+
+def metadata(payload: bytes, ether_type: int, group: int = 99) -> tuple[int, bytes]:
+    """Cisco's tag with a security group, and its ether type."""
+    return tag(0x8909, payload, ether_type, (0x0101, 1, group))
+
+
+def timestamp(payload: bytes, ether_type: int, long: bool = True) -> tuple[int, bytes]:
+    """A tag of Arista's switches with a time of 64 or 48 bits, and its ether type."""
+    return tag(0xD28B, payload, ether_type, (1, 0x10, 1, 2, 3, 4) if long else (1, 0x20, 1, 2, 3))
+
+
+def backbone(frame: bytes) -> tuple[int, bytes]:
+    """The service tag of IEEE 802.1ah before a frame, and its ether type."""
+    return 0x88E7, struct.pack("!I", 77) + frame
+
+
+def trill(frame: bytes, options: int = 0) -> tuple[int, bytes]:
+    """TRILL with words of options before a frame, and its ether type."""
+    return 0x22F3, struct.pack("!HHH", options << 6 | 5, 1, 2) + bytes(4 * options) + frame
+
+
+def nsh(payload: bytes, following: int, words: int = 6) -> tuple[int, bytes]:
+    """A network service header of so many words before what `following` says, and its ether type."""
+    kind = 1 if words == 6 else 2
+    return 0x894F, struct.pack("!HBBI", 0x0FC0 | words, kind, following, 5 << 8 | 255) + bytes(4 * words - 8) + payload
+
+
+def fabric_path(frame: bytes) -> tuple[int, bytes]:
+    """Cisco's FabricPath before a frame, and its ether type."""
+    return 0x8903, struct.pack("!H", 1 << 6 | 5) + frame
+
+
+def batman(frame: bytes, kind: int = 0x40, version: int = 15) -> tuple[int, bytes]:
+    """B.A.T.M.A.N. advanced, of a kind that carries frames, and its ether type."""
+    size = {0x40: 10, 0x01: 14, 0x42: 18, 3: 10, 4: 14, 6: 18}.get(kind, 10)
+    return 0x4305, bytes([kind, version, 50, 1]) + bytes(size - 4) + frame
+
+
+def isl(frame: bytes, vlan: int = 66, kind: int = 0, lead: int = 0x01) -> bytes:
+    """Cisco's inter-switch link around a frame and its check sequence."""
+    head = bytes([lead, 0, 0x0C, 0, 0, kind << 4]) + b"\x02\0\0\0\0\x33" + struct.pack("!H", len(frame) + 16)
+    return head + b"\xaa\xaa\x03\x02\0\0" + struct.pack("!HHH", vlan << 1, 1, 0) + frame + bytes(4)
+
+
 def hdlc(payload: bytes, protocol: int = 0x0800, address: int = 0x0F) -> bytes:
     """A Cisco HDLC frame."""
     return struct.pack("!BBH", address, 0, protocol) + payload
@@ -383,6 +431,38 @@ def erspan(frame: bytes, session: int, version: int = 2, subheader: bool = False
         return gre(struct.pack("!HHI", 0x1000, session, 0) + frame, 0x88BE, sequence=1)
     head = struct.pack("!HHIHH", 0x2000, session, 0, 0, subheader) + bytes(8 * subheader)
     return gre(head + frame, 0x22EB, sequence=1)
+
+
+def vxlan_gpe(payload: bytes, vni: int, following: int = 3, flags: int = 0x0C) -> bytes:
+    """UDP and VXLAN-GPE before what `following` says."""
+    return udp_header(49152, 4790, struct.pack("!BHBI", flags, 0, following, vni << 8) + payload)
+
+
+def l2tp(frame: bytes, session: int, *, length: bool = False, numbered: bool = False, offset: int | None = None,
+         control: bool = False) -> bytes:  # fmt: skip
+    """UDP and L2TP before a PPP frame."""
+    flags = 2 | length << 14 | numbered << 11 | (offset is not None) << 9 | control << 15
+    body = struct.pack("!HH", 4, session) + (bytes(4) if numbered else b"")
+    body += b"" if offset is None else struct.pack("!H", offset) + bytes(offset)
+    size = struct.pack("!H", 4 + len(body) + len(frame)) if length else b""
+    return udp_header(49152, 1701, struct.pack("!H", flags) + size + body + frame)
+
+
+def lisp(packet: bytes, instance: int | None = None) -> bytes:
+    """UDP and LISP before a packet."""
+    flags, word = (0x80, 1) if instance is None else (0x88, instance << 8 | 1)
+    return udp_header(49152, 4341, struct.pack("!B3xI", flags, word) + packet)
+
+
+def teredo(packet: bytes, *, origin: bool = False, authenticated: bool = False) -> bytes:
+    """UDP and Teredo before a packet of IPv6."""
+    head = b"\0\1\2\3" + bytes(2 + 3 + 9) if authenticated else b""
+    return udp_header(49152, 3544, head + (bytes(8) if origin else b"") + packet)
+
+
+def tzsp(frame: bytes, tags: bytes = b"\x01", kind: int = 0, protocol: int = 1) -> bytes:
+    """UDP and TZSP before an Ethernet frame."""
+    return udp_header(49152, 37008, struct.pack("!BBH", 1, kind, protocol) + tags + frame)
 
 
 def vxlan(frame: bytes, vni: int, flags: int = 0x08, port: int = 4789) -> bytes:

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from lowwater.capture.content import packet_hashes, retention
 from lowwater.capture.formats import capture_file, classic, sources
+from lowwater.capture.headers.undecoded import NOTHING, Share, Undecoded
 from lowwater.capture.reader import CaptureReader, digest, read
 from lowwater.capture.records import duplicates, stream
 from lowwater.capture.records.facts import CaptureSummary, Interface, InterfaceSummary
@@ -177,6 +178,11 @@ class InterfaceFacts:
             return None
         return summary.largest - summary.smallest
 
+    @property
+    def not_decoded(self) -> Share:
+        """What of its packets may carry IP and is not decoded."""
+        return Share.of(self.summary.types, self.packets, self.summary.wire) if self.summary else NOTHING
+
     def rate(self, amount: int) -> float | None:
         """Returns an amount per second of the duration; None if the duration is 0 or unknown."""
         return amount * 1e9 / self.duration if self.duration else None
@@ -221,6 +227,7 @@ class CaptureFacts:
         resolution: unit of its times according to the file, as `CaptureFile.resolution`.
         read_as: value of the setting `resolution` by which it was read.
         doubted: why it was read by another one than `file`.
+        beginning: what of its first packets may carry IP and is not decoded, where its times alone were read.
     """
 
     path: Path
@@ -230,6 +237,7 @@ class CaptureFacts:
     resolution: str = ""
     read_as: str = "file"
     doubted: str = ""
+    beginning: Share = NOTHING
 
     @property
     def accounted(self) -> bool:
@@ -297,6 +305,25 @@ def inspect(
         packets += batch.num_rows
         progress(packets)
     return _finished(path, reader, facts_by_index, facts_of)
+
+
+_BEGINNING, _FIRST = 1 << 20, 5000  # bytes that are read at a time, and packets that are enough
+
+
+def undecoded_beginning(path: Path, max_jump: int) -> Share:
+    """Returns what of the first packets of a capture may carry IP and is not decoded.
+    Raises CaptureError if the file is not a capture, or cannot be read."""
+    reader = read(path, max_jump, _BEGINNING, sha256="", columns=("ipversion",))
+    with closing(reader.by_interface()) as batches:
+        packets = 0
+        for _, batch in batches:
+            packets += batch.num_rows
+            if packets >= _FIRST:
+                break
+    total = Undecoded()
+    for counted in reader.undecoded().values():
+        total.merge(counted)
+    return Share.of(total.types, packets, total.wire)
 
 
 def inspect_times(path: Path, max_jump: int, skew: int, resolution: str = "file") -> CaptureFacts:

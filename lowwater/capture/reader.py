@@ -30,6 +30,7 @@ from lowwater.capture.formats.sources import (
     open_source,
 )
 from lowwater.capture.headers.packet import Memory
+from lowwater.capture.headers.undecoded import Undecoded
 from lowwater.capture.records.drops import DeclaredDrops, joined
 from lowwater.capture.records.facts import CaptureSummary, Interface, InterfaceSummary, Malformed
 from lowwater.capture.records.stream import (
@@ -303,6 +304,10 @@ class CaptureReader:
         """Returns the largest sane timestamp of an interface so far, ns; -1 without one."""
         return self._stream.judge.tallies[number].clock
 
+    def undecoded(self) -> dict[int, Undecoded]:
+        """Returns what has no IP header so far, by number of the interface."""
+        return {number: tally.undecoded for number, tally in enumerate(self._stream.judge.tallies)}
+
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         for _, batch in self.by_interface():
             yield batch
@@ -313,8 +318,7 @@ class CaptureReader:
             for number, chosen in self.split_by_interface(span):
                 tally = self._stream.judge.tallies[number]
                 interface = self.interfaces[number]
-                batch = decode_span(span, chosen, tally.clock, interface, self._builder)
-                tally.undecoded += batch.column("ipversion").null_count
+                batch = decode_span(span, chosen, tally.clock, interface, self._builder, undecoded=tally.undecoded)
                 tally.add(select_records(span, chosen)[classic.STAMP])
                 yield interface, self._builder.select(batch)
 
@@ -608,12 +612,16 @@ class _ChunkBuilder:
 
 
 def read_chunk(
-    chunk: CaptureChunk, content: ContentOptions = NOTHING, memory: Memory | None = None
+    chunk: CaptureChunk,
+    content: ContentOptions = NOTHING,
+    memory: Memory | None = None,
+    undecoded: dict[int, Undecoded] | None = None,
 ) -> Iterator[tuple[Interface, pa.RecordBatch]]:
     """Decodes the sane records of a chunk.
 
     Args:
         memory: buffers to decode into, for one reader at a time; the next batch then overwrites the last one.
+        undecoded: counts what has no IP header, by number of the interface.
 
     Yields:
         An interface and a batch of it: the rows of `CaptureReader.by_interface`, in batches of other sizes.
@@ -637,7 +645,8 @@ def read_chunk(
             # Batches of interfaces with one name stay until they are merged.
             own = Memory(again=False) if interface.shared else memory
             clock = clocks.get(number, chunk.clocks[number])
-            batch = decode_span(span, chosen, clock, interface, builder, own)
+            counted = None if undecoded is None else undecoded.setdefault(interface.index, Undecoded())
+            batch = decode_span(span, chosen, clock, interface, builder, own, counted)
             clocks[number] = batch.column("arrival")[-1].as_py()
             yield interface, batch
         position += count

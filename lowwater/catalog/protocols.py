@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from lowwater.catalog.expr import Binary, Column, Const, Expr, Type, Unary
+from lowwater.catalog.expr import Binary, Case, Column, Const, Expr, Type, Unary
 from lowwater.catalog.records import INSTANT, LIST, PROTOCOL_NAME, RecordField, RecordLayout, column_name
 from lowwater.catalog.schemas import PAYLOAD, SAMPLING_RATE, TYPES
 
@@ -91,6 +91,8 @@ def _columns() -> dict[str, Expr]:
     for bit, name in enumerate(("FIN", "SYN", "RST", "PSH", "ACK", "URG")):
         masked = Binary(Type.INT, "&", _stored("flags"), _number(1 << bit))
         columns[name] = Binary(Type.BOOL, "<>", masked, _number(0))
+    said, unsaid = _stored("total_length"), _stored("unsaid_length")
+    columns["ip_length"] = Case(Type.INT, ((_has_number("unsaid_length"), unsaid),), said)
     for alias, name in ALIASES.items():
         columns[alias] = columns[name]
     return columns
@@ -128,11 +130,20 @@ _HTTP = frozenset(name for name in _COLUMNS if name.startswith("http_"))
 _TLS = frozenset(name for name in _COLUMNS if name.startswith("tls_"))
 _SSH = frozenset(name for name in _COLUMNS if name.startswith("ssh_"))
 _QUIC = frozenset(name for name in _COLUMNS if name.startswith("quic_"))
-LATER = _TLS | _SSH | _QUIC | {LINK}
+_LENGTHS = frozenset(("ip_length", "unsaid_length"))
+LATER = _TLS | _SSH | _QUIC | _LENGTHS | {LINK}
 """Columns that came after 0.1. Digests leave them out where nobody declares them, so that no interval becomes stale."""
 
 _HIDDEN = (
-    _TUNNEL | _ARP | _DNS | _HTTP | _TLS | _SSH | _QUIC | {PAYLOAD, "payload_offset", "payload_length", SAMPLING_RATE}
+    _TUNNEL
+    | _ARP
+    | _DNS
+    | _HTTP
+    | _TLS
+    | _SSH
+    | _QUIC
+    | _LENGTHS
+    | {PAYLOAD, "payload_offset", "payload_length", SAMPLING_RATE}
 )
 
 

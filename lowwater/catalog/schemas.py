@@ -49,6 +49,7 @@ COLUMNS = pa.schema(
         pa.field("icmp_code", pa.int32()),
         pa.field("payload_offset", pa.int32()),  # start of the frame to the end of the outermost transport header
         pa.field("payload_length", pa.int32()),  # bytes on the wire
+        pa.field("unsaid_length", pa.int32()),  # length of the IP packet where its header says 0 for another one
         pa.field("tunnel", pa.int32()),  # IP protocol or UDP port of the outermost tunnel
         pa.field("tunnel_id", pa.int64()),
         pa.field("inner_ipversion", pa.int32()),

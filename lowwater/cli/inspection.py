@@ -18,6 +18,7 @@ from lowwater import errors, terminal
 from lowwater.capture import inspect as inspecting
 from lowwater.capture.content.packet_hashes import CONTENT
 from lowwater.capture.headers.tunnels import NAMES
+from lowwater.capture.headers.undecoded import may_carry_ip, name_of, types_words
 from lowwater.capture.reader import digest
 from lowwater.capture.records import sanity
 from lowwater.capture.records.drops import Drops, total
@@ -447,6 +448,9 @@ def _show(inspections: Sequence[Inspection], skew: int) -> None:
     for inspection in inspections:
         for lost in _lost_lines(inspection.facts) if inspection.facts and len(inspections) > 1 else ():
             terminal.say(f"note: {inspection.path}: {lost}", err=True)
+        for interface in inspection.facts.interfaces if inspection.facts else ():
+            if words := interface.not_decoded.words:
+                terminal.say(f"note: {inspection.path}: {words}", err=True)
         for doubt in inspecting.doubts(inspection.facts) if inspection.facts else ():
             terminal.say(f"note: {inspection.path}: {doubt.words}", err=True)
         if inspection.table:
@@ -505,6 +509,7 @@ def _facts(facts: inspecting.InterfaceFacts, skew: int) -> dict[str, str]:
     families = [(name, facts.families[version]) for version, name in FAMILIES.items()]
     return lines | {
         "ip": _shares([*families, ("neither", undecoded)], packets),
+        "not decoded": types_words(facts.not_decoded.types) or "-",
         "protocols": _shares(facts.protocols.most_common(), packets),
         "vlans": _shares(((str(vlan), count) for vlan, count in facts.vlans.most_common(8)), packets),
         "tunnels": _shares(((NAMES[number], count) for number, count in facts.tunnels.most_common(8)), packets),
@@ -589,6 +594,10 @@ def _interface(facts: inspecting.InterfaceFacts) -> dict[str, Any]:
         "snaplen": interface.snaplen,
         "packets": facts.packets,
         "undecoded": summary.undecoded if summary else 0,
+        "undecoded_types": [
+            {"type": text, "name": name_of(text), "may_carry_ip": may_carry_ip(text), **count._asdict()}
+            for text, count in sorted(summary.types.items() if summary else ())
+        ],
         "malformed": dict(sorted(facts.malformed.items())),
         "lost": lost_entry(facts),
         **{name: instant_twice(getattr(summary, name)) for name in _INSTANTS},

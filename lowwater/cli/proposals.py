@@ -15,6 +15,7 @@ from tempfile import TemporaryDirectory
 from types import MappingProxyType
 
 from lowwater import documents, terminal
+from lowwater.capture.headers.undecoded import NOTHING
 from lowwater.capture.inspect import doubts
 from lowwater.capture.tables.options import TextOptions
 from lowwater.config import Config, load_config, section_of
@@ -338,6 +339,11 @@ def _link(link: LinkProposal, folder: str, schemas: str, kept: Sequence[str] = (
 def _doubts(link: LinkProposal) -> list[str]:
     lines = [f"{facts.path.name}: {facts.doubted}" for facts in link.facts if facts.doubted]
     lines += [f"{facts.path.name}: {doubt.words}" for facts in link.facts for doubt in doubts(facts)]
+    beginnings = NOTHING
+    for facts in link.facts:
+        beginnings = beginnings.plus(facts.beginning)
+    if beginnings.words:
+        lines.insert(0, f"of the first packets of its files, {beginnings.words}")
     if len(lines) > MOST_DOUBTS:
         lines[MOST_DOUBTS - 1 :] = [f"{len(lines) - MOST_DOUBTS + 1} more such lines"]
     if len({facts.read_as for facts in link.facts if facts.summary.packets}) > 1:

@@ -85,6 +85,8 @@ CAPTURES = pa.schema(
         pa.field("holes", pa.string()),  # damaged stretches, as `captures.LedgerHole`, JSON; NULL without one
         pa.field("lag", _INT),  # largest lateness of a record by the clock of its capture, ns
         pa.field("edges", pa.string()),  # ends that its own records do not judge (T3): `edges.Edges`, JSON; or NULL
+        # {"wire": bytes of all packets, "types": {what is in place of an IP header: [packets, bytes]}}, JSON; or NULL
+        pa.field("undecoded_types", pa.string()),
     ]
 )
 """A row for every capture and link (T5, T7). A capture without rows here is not ingested, whatever files exist.

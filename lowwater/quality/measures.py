@@ -19,7 +19,7 @@ from lowwater.capture.inspect import subsecond_words
 from lowwater.config import Config, Link, Thresholds
 from lowwater.instants import HOUR, SECOND, format_instant
 from lowwater.lake import layout, packets
-from lowwater.lake.ledgers.captures import Capture, Captures, malformed_between, shared_words
+from lowwater.lake.ledgers.captures import Capture, Captures, malformed_between, shared_words, undecoded_share
 from lowwater.lake.ledgers.coverage import (
     Gap,
     hole_line,
@@ -172,10 +172,24 @@ def _link(scope: AuditScope, scan: LinkScan, counts: Counts) -> Row:
         "dropped": dropped,
         **_share("dropped", dropped, counted_whole or read + dropped, limits),
         "drops": drop_words(captures, lost) if dropped else "",
+        **_undecoded(scope, link, limits),
         "latest_ns": pc.max(late.column("lateness")).as_py() or 0,
         "skew_ns": settings.skew,
         "violations": _violations(captures, late),
         "offsets": _offsets(captures, malformed, read),
+    }
+
+
+def _undecoded(scope: AuditScope, link: str, limits: Thresholds) -> Row:
+    """What may carry IP and is not decoded, of the captures that overlap the interval: the larger share of both."""
+    rows = Captures.of(scope.captures.get(link, ()))
+    share = undecoded_share(rows[at] for at in rows.covering(scope.start, scope.end))
+    return {
+        "undecoded": share.count.packets,
+        "undecoded_types": share.words,
+        "undecoded_share": share.largest,
+        "undecoded_warning": limits.undecoded.warning,
+        "undecoded_critical": limits.undecoded.critical,
     }
 
 

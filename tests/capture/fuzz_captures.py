@@ -57,7 +57,7 @@ def check_file(data: bytes, path: Path, random: Random) -> str:
     if not summary.compression:
         found = index(path, MAX_JUMP, random.choice((24, 200, 1 << 20)), summary.sha256, content)
         assert found.malformed == tuple(reader.malformed), "the index has other malformed rows"
-        decoded = tuple(replace(each, undecoded=0) for each in summary.interfaces)
+        decoded = tuple(replace(each, undecoded=0, wire=0, types={}) for each in summary.interfaces)
         assert found.summary == replace(summary, interfaces=decoded), "the index has another summary"
         parts = [batch for chunk in found.chunks for _, batch in read_chunk(chunk, content)]
         assert _rows(parts) == _rows(batches), "chunks give other rows than one pass"

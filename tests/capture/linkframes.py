@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -11,9 +12,20 @@ from tests import capturemaker as maker
 
 # A port above these means no protocol to tshark, which would then read on and guess.
 PORTS = (40_000, 65_535)
+CISCO = 0x00000C000000
 PACKET4 = maker.ipv4("10.0.0.1", "10.0.0.2", 17, maker.udp_header(5, 6))
 PACKET6 = maker.ipv6("2001:db8::1", "2001:db8::2", 17, maker.udp_header(5, 6))
-BEHIND = ("erf", "ethertype", "vlan", "ieee8021ad", "macsec", "llc", "mpls", "pppoes", "ppp")
+TAGGED = {
+    "vntag": "vntag.etype", "etag": "etag.etype", "hsr": "hsr.type", "ieee8021cb": "ieee8021cb.etype",
+    "cmd": "cmd.type", "avsp": "avsp.etype",
+}  # fmt: skip
+"""Layer of tshark for a tag of another kind than VLAN -> its field with the next ether type."""
+WRAPPING = (
+    "macsec", "mpls", "pppoes", "ieee8021ah", "trill", "nsh", "cfp", "batadv", "pwach", "pwethheuristic", "pwethcw",
+    "pwethnocw",
+)  # fmt: skip
+"""Layers of tshark that wrap a packet or frame, behind which an ether type is no more that of the link."""
+BEHIND = ("erf", "ethertype", "vlan", "ieee8021ad", "llc", "ppp", "eth", *TAGGED, *WRAPPING)
 """Layers of tshark that stand between several link layers and the network header."""
 
 Frame = Callable[[random.Random], bytes]
@@ -50,16 +62,63 @@ def mac(dice: random.Random) -> int:
     return 0x02_00_00_00_00_00 | dice.getrandbits(32)
 
 
-def typed(dice: random.Random) -> tuple[int, bytes]:
-    """An ether type and what stands behind it: a packet, under MPLS, PPPoE or MACsec, under VLAN tags."""
+def inner_frame(dice: random.Random) -> bytes:
+    """An Ethernet frame inside of another one, whose addresses tshark takes for those of a vendor."""
     kind, packet = network(dice)
-    shape = dice.randrange(5)
+    packet, kind = maker.tagged(packet, kind, [dice.randrange(1, 4095) for _ in range(dice.randrange(2))], 0x8100)
+    return maker.ethernet(packet, kind, CISCO | dice.getrandbits(24), CISCO | dice.getrandbits(24))
+
+
+def wrapped(dice: random.Random) -> tuple[int, bytes]:
+    """An ether type and what wraps a packet or frame behind it."""
+    kind, packet = network(dice)
+    number = 1 if kind == 0x0800 else 2
+    choices = (
+        lambda: maker.backbone(inner_frame(dice)),
+        lambda: maker.trill(inner_frame(dice), dice.randrange(3)),
+        lambda: maker.nsh(packet, number, dice.choice((6, 2, 9))),
+        lambda: maker.nsh(inner_frame(dice), 3),
+        lambda: maker.nsh(maker.nsh(packet, number)[1], 4),
+        lambda: maker.nsh(maker.mpls(packet, labels(dice)), 5),
+        lambda: maker.batman(inner_frame(dice), dice.choice((0x40, 0x01, 0x42))),
+        lambda: (0x8847, maker.mpls(inner_frame(dice), labels(dice))),
+        lambda: (0x8847, maker.mpls(struct.pack("!HH", 0x1000, {1: 0x21, 2: 0x57}[number]) + packet, labels(dice))),
+        lambda: (0x6558, inner_frame(dice)),
+        lambda: (0x8870, maker.snap(packet, kind)),
+    )
+    return dice.choice(choices)()
+
+
+def with_tags(dice: random.Random, kind: int, packet: bytes) -> tuple[int, bytes]:
+    """Tags of other kinds than VLAN before an ether type."""
+    for _ in range(dice.choice((0, 1, 1, 2))):
+        made = (
+            maker.tag(0x8926, packet, kind),
+            maker.tag(0x893F, packet, kind, (1, 2, 3)),
+            maker.tag(0xF1C1, packet, kind, (0, 7)),
+            maker.metadata(packet, kind),
+            maker.timestamp(packet, kind, dice.random() < 0.5),
+        )
+        kind, packet = dice.choice(made)
+    return kind, packet
+
+
+def typed(dice: random.Random) -> tuple[int, bytes]:
+    """An ether type and what stands behind it: a packet, under MPLS, PPPoE, MACsec and others, under tags."""
+    kind, packet = network(dice)
+    shape = dice.randrange(9)
     if shape == 1:
         kind, packet = dice.choice((0x8847, 0x8848)), maker.mpls(packet, labels(dice))
     elif shape == 2:
         kind, packet = 0x8864, maker.pppoe(over_ppp(dice))
     elif shape == 3:
         kind, packet = 0x88E5, maker.macsec(packet, kind, sci=dice.choice((b"", bytes(8))))
+    elif shape in (4, 5):
+        kind, packet = wrapped(dice)
+    elif shape == 6:  # tshark reads HSR by a table of its own
+        kind, packet = maker.tag(0x892F, packet, kind, (1 << 12 | len(packet) + 6, 7))
+    if shape in (5, 7, 8):
+        kind, packet = with_tags(dice, kind, packet)
     packet, kind = maker.tagged(packet, kind, [dice.randrange(1, 4095) for _ in range(dice.randrange(3))])
     return kind, packet
 
@@ -218,6 +277,40 @@ def bare(packet: bytes, _: int) -> bytes:
     return packet
 
 
+def chained(count: int) -> bytes:
+    """So many VN-tags, the first without its ether type."""
+    kind, packet = 0x0800, PACKET4
+    for _ in range(count):
+        kind, packet = maker.tag(0x8926, packet, kind)
+    return packet
+
+
+_INNER = maker.ethernet(PACKET4, 0x0800)
+TAGS = (
+    maker.tag(0x8926, PACKET4, 0x0800), maker.tag(0x893F, PACKET4, 0x0800, (1, 2, 3)), maker.metadata(PACKET4, 0x0800),
+    maker.tag(0x892F, PACKET4, 0x0800), maker.tag(0xF1C1, PACKET4, 0x0800), maker.timestamp(PACKET4, 0x0800),
+    maker.timestamp(PACKET4, 0x0800, False), maker.tag(0x8926, *reversed(maker.metadata(PACKET4, 0x0800))),
+)  # fmt: skip
+"""Tags before a packet: the ether type behind them is that of the frame."""
+ENVELOPES = (
+    maker.backbone(_INNER), maker.trill(_INNER), maker.trill(_INNER, 3), maker.nsh(PACKET4, 1), maker.nsh(_INNER, 3),
+    maker.nsh(maker.nsh(PACKET4, 1, 2)[1], 4), maker.nsh(maker.mpls(PACKET4, [16]), 5), maker.fabric_path(_INNER),
+    maker.batman(_INNER), maker.batman(_INNER, 1), maker.batman(_INNER, 0x42), maker.batman(_INNER, 3, 14),
+    (0x6558, _INNER), (0x8870, maker.snap(PACKET4)), (0x8870, b"\x06\x06\x03" + PACKET4),
+    (0x8847, maker.mpls(_INNER, [16])), (0x8848, maker.mpls(bytes(4) + _INNER, [16, 17])),
+    (0x8847, maker.mpls(b"\x10\0\0\x21" + PACKET4, [16])),
+    maker.backbone(maker.ethernet(maker.trill(_INNER)[1], 0x22F3)),
+)  # fmt: skip
+"""What wraps a packet or frame keeps its ether type."""
+CLOSED = (
+    (0x8909, maker.tag(0, PACKET4, 0x0800, (0x0102, 1, 9))[1]), (0xD28B, maker.tag(0, PACKET4, 0x0800, (2, 1))[1]),
+    maker.nsh(PACKET4, 0), maker.nsh(PACKET4, 9), (0x22F3, b"\xc0" + maker.trill(_INNER)[1][1:]),
+    maker.batman(_INNER, 0), (0x8847, maker.mpls(b"\x10\0\0\x07" + PACKET4, [16])),
+    (0x88E7, maker.backbone(maker.ieee802_3(b"\x42\x42\x03" + bytes(35)))[1]), (0x8874, bytes(60)),
+)  # fmt: skip
+"""What is not followed, of these types."""
+
+
 LINKS: dict[int, LinkFrames] = {
     maker.ETHERNET: LinkFrames(
         over_ethernet, maker.ethernet, ("eth",), addresses=("eth.src", "eth.dst"), types=("eth.type",),
@@ -232,6 +325,23 @@ LINKS: dict[int, LinkFrames] = {
               (maker.ethernet(maker.macsec(PACKET4, control=0x0C), 0x88E5, 7, 8), (8, 7, 0x88E5, None, None)),
               (maker.ethernet(maker.macsec(PACKET4, control=0x80), 0x88E5, 7, 8), (8, 7, 0x88E5, None, None)),
               (maker.ethernet(maker.macsec(PACKET4, short=2), 0x88E5, 7, 8), (8, 7, 0x88E5, None, None)),
+              *((maker.ethernet(packet, kind, 7, 8, [5]), (8, 7, 0x0800, 5, 4)) for kind, packet in TAGS),
+              *((maker.ethernet(packet, kind, 7, 8), (8, 7, kind, None, 4)) for kind, packet in ENVELOPES),
+              *((maker.ethernet(b"\0\6\x08\0" + PACKET4, kind, 7, 8), (8, 7, 0x0800, 6, 4))
+                for kind in (0x8100, 0x88A8, 0x9100, 0x9200, 0x9300)),
+              *((maker.ethernet(packet, kind, 7, 8), (8, 7, kind, None, None)) for kind, packet in CLOSED),
+              (maker.ethernet(maker.tag(0x8926, b"\0\x65\x08\0" + PACKET4, 0x8100)[1], 0x8926, 7, 8),
+               (8, 7, 0x0800, 101, 4)),
+              (maker.ethernet(maker.tag(0x892F, b"\0\6\x88\x47" + maker.mpls(PACKET6, [16]), 0x8100)[1], 0x892F, 7, 8),
+               (8, 7, 0x8847, 6, 6)),
+              (maker.ethernet(maker.backbone(maker.ethernet(PACKET4, vlans=[6]))[1], 0x88E7, 7, 8),
+               (8, 7, 0x88E7, 6, 4)),
+              (maker.ethernet(chained(15), 0x8926, 7, 8), (8, 7, 0x0800, None, 4)),
+              (maker.ethernet(chained(40), 0x8926, 7, 8), (8, 7, 0x8926, None, None)),
+              (maker.isl(maker.ethernet(PACKET4, 0x0800, 7, 8)), (8, 7, 0x0800, 66, 4)),
+              (maker.isl(maker.ethernet(PACKET6, 0x86DD, 7, 8, [5]), lead=3), (8, 7, 0x86DD, 66, 6)),
+              (maker.isl(maker.ieee802_3(maker.snap(PACKET4), 7, 8)), (8, 7, 0x0800, 66, 4)),
+              (maker.isl(bytes(40), kind=1), (None, None, None, 66, None)),
               (maker.ieee802_3(maker.snap(PACKET4), 7, 8), (8, 7, 0x0800, None, 4)),
               (maker.ieee802_3(maker.snap(PACKET4, organisation=0xF8), 7, 8), (8, 7, 0x0800, None, 4)),
               (maker.ieee802_3(maker.snap(PACKET4, organisation=0x0C), 7, 8), (8, 7, None, None, None)),

@@ -18,11 +18,12 @@ from lowwater.capture.formats.capture_file import RECORD_HEADER
 from lowwater.capture.formats.classic import CAPTURED, OFFSET
 from lowwater.catalog.schemas import ADDRESSES
 from lowwater.catalog.values import format_ip, ip_from_words
-from tests.capture.linkframes import BEHIND, LINKS
+from tests.capture.linkframes import BEHIND, LINKS, TAGGED, WRAPPING
 from tests.capture.tsharkmessages import FIELDS as MESSAGES, SEPARATOR, SETTINGS, derived, excuse, messages
 from tests.capture.tunnelframes import TUNNELS
 
-TAGS = (0x8100, 0x88A8, 0x9100)  # ours is the type behind them, which a cut frame may not have
+TAGS = (0x8100, 0x88A8, 0x9100, 0x8926, 0x893F, 0x892F, 0xF1C1, 0x8909, 0xD28B)
+"""Ours is the type behind them, which a cut frame may not have."""
 LAYERS = "frame.protocols"
 FRAME = {"timestamp": "frame.time_epoch", "len": "frame.len", "caplen": "frame.cap_len"}
 ADDRESSED = {made.layers[-1]: made.addresses for made in LINKS.values() if made.addresses}
@@ -44,14 +45,20 @@ IDS = {
     for layer in dict.fromkeys(made.layer for made in TUNNELS if made.layer != "ip")
 }
 """Layer of a tunnel with a header -> fields of its id."""
-TUNNEL_FIELDS = (*(field for fields in IDS.values() for field in fields), "gtp.message")
+TUNNEL_FIELDS = (*(field for fields in IDS.values() for field in fields), "gtp.message", "l2tp.type")
 FIELDS = (
-    LAYERS, *FRAME.values(), *MACS, *LINK_TYPES, "vlan.etype", *VLANS, *NETWORK, *PAYLOAD, *ARP, *TUNNEL_FIELDS,
-    *MESSAGES,
+    LAYERS, *FRAME.values(), *MACS, *LINK_TYPES, "vlan.etype", *TAGGED.values(), *VLANS, "isl.vlan_id", *NETWORK,
+    *PAYLOAD, *ARP, *TUNNEL_FIELDS, *MESSAGES,
 )  # fmt: skip
 LAYERS_OF_LINKS = {*BEHIND, *(layer for made in LINKS.values() for layer in made.layers)}
 """Layers of tshark that the link readers look through."""
 
+
+OVER_IP = {"gre": 47, "etherip": 97, "mpls": 137}
+"""Layer of a tunnel that may stand upon IP -> its protocol."""
+
+GPE = 4790
+"""Port of VXLAN-GPE, which tshark names in no layer."""
 
 PORTED = {"tcp": "tcp", "udp": "udp", "sctp": "sctp", "dccp": "dccp", "udplite": "udp"}
 """Layer with ports -> the prefix of their fields."""
@@ -59,7 +66,7 @@ WITHIN = {"eth", *BEHIND, "erspan"}
 """Layers between a tunnel's header and the IP header in it."""
 
 
-BELOW = ("macsec", "mpls", "pppoes", "ip", "ipv6")
+BELOW = (*WRAPPING, "ip", "ipv6")
 """Layers behind the ether type of the link."""
 
 
@@ -114,15 +121,26 @@ def _link(told: dict[str, str], layers: list[str]) -> dict[str, Any]:
     for name, field in zip(("srcMAC", "destMAC"), ADDRESSED[outer], strict=True):
         value = _first(told, field) if field else None
         found[name] = None if value is None else int(value.replace(":", ""), 16)
-    tags = told["vlan.etype"].split(SEPARATOR) if told["vlan.etype"] else []
-    before = layers[: next((n for n, layer in enumerate(layers) if layer in BELOW), None)]
-    depth = before.count("vlan") + before.count("ieee8021ad")
-    value = tags[depth - 1] if 0 < depth <= len(tags) else _first(told, *LINK_TYPES)
-    if value is not None and (depth == 0 or depth <= len(tags)):
+    behind = layers[layers.index(outer) + 1 + bool(told["isl.vlan_id"]) :]
+    before = behind[: next((n for n, layer in enumerate(behind) if layer in BELOW or layer == "eth"), None)]
+    tags = [layer for layer in before if layer in ("vlan", "ieee8021ad") or layer in TAGGED]
+    inner = {"eth.type"} if outer != "eth" else set()  # of a frame inside
+    inner |= {"llc.type"} if before[:1] != ["llc"] else set()
+    value = _first(told, *(name for name in LINK_TYPES if name not in inner))
+    if tags:
+        field = TAGGED.get(tags[-1], "vlan.etype")
+        values = told[field].split(SEPARATOR) if told[field] else []
+        nth = sum(TAGGED.get(layer, "vlan.etype") == field for layer in tags)
+        value = values[nth - 1] if nth <= len(values) else None
+        if "ieee8021ad" in before and "vlan" in behind[len(before) :]:
+            value = None  # it does not say its own type, so the next ones are not in their places
+    if value is not None:
         found["ether_type"] = None if int(value, 16) in TAGS else int(value, 16)
-    if depth:
+    if {"vlan", "ieee8021ad"} & set(behind):
         vlan = _first(told, *VLANS)
         found["vlan_id"] = None if vlan is None else int(vlan)
+    if told["isl.vlan_id"]:
+        found["vlan_id"] = int(told["isl.vlan_id"], 0)
     return found
 
 
@@ -135,9 +153,14 @@ def _tunnels(told: dict[str, str], layers: list[str], depth: int) -> Iterator[tu
             at += 1
             yield above[0], at
             continue
-        length = 1 if above[0] == "gre" else 2
+        length = 1 if above[0] in OVER_IP else 2
         name = above[length - 1]
+        ports, nth = told["udp.dstport"].split(SEPARATOR), layers[: at + 2].count("udp")
+        if above[0] == "udp" and ports[nth - 1 : nth] == [str(GPE)]:
+            length, name = 1, "vxlan"
         if name not in IDS or (length == 2 and above[0] != "udp"):
+            return
+        if name == "l2tp" and _first(told, "l2tp.type") == "1":
             return
         if name == "gtp" and _first(told, "gtp.message") != "0xff":
             return
@@ -154,11 +177,12 @@ def _tunnel(told: dict[str, str], layers: list[str], depth: int) -> dict[str, An
     if layers[depth] == "ip" and (_first(told, "ip.frag_offset") or "0") != "0":
         protocol = 0
     if not passed:
-        return {"tunnel": protocol if protocol in (4, 41, 47) else None, "inner_ipversion": None}
+        return {"tunnel": protocol if protocol in (4, 41, 47, 137) else None, "inner_ipversion": None}
     name = passed[0][0]
-    ports = {"ip": 4, "ipv6": 41, "gre": 47}
-    found["tunnel"] = ports[name] if name in ports else int(_first(told, "udp.dstport") or 0)
-    if name in IDS and layers.count("gre") <= 1:  # of several it does not say which has a key
+    ports = OVER_IP | {"ip": 4, "ipv6": 41}
+    over_udp = layers[depth + 1 : depth + 2] == ["udp"]
+    found["tunnel"] = int(_first(told, "udp.dstport") or 0) if over_udp else ports[name]
+    if IDS.get(name) and layers.count(name) <= 1:  # of several it does not say which has a key
         identity = _first(told, *IDS[name])
         found["tunnel_id"] = None if identity is None else int(identity, 0)
     inner = next((at for _, at in reversed(passed) if at is not None), None)

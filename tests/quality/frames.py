@@ -36,6 +36,7 @@ LINK: dict[str, Any] = OF_LINK | {
     "violating_share": 0.002, **limits("violating", 0.01, 0.1),
     "malformed_share": 0.001, **limits("malformed", 0.01, 0.1),
     "dropped": 0, "drops": "", "dropped_share": 0.0, **limits("dropped", 0, 1),
+    "undecoded": 0, "undecoded_share": 0.0, "undecoded_types": "", **limits("undecoded", 0.05, 1.0),
     "latest_ns": 2_300_000_000, "skew_ns": SECOND, "violations": LATE, "offsets": "b.pcap at byte 1234 (cut)",
 }  # fmt: skip
 SKEW: dict[str, Any] = OF_LINK | {
@@ -131,6 +132,12 @@ CASES: dict[str, tuple[Case, ...]] = {
         Case("link_drops_to_stay_within_limit/critical",
              {"dropped": 900, "dropped_share": 0.5, "dropped_critical": 0.4, "drops": LOST},
              f"{LOST}: 50% of the records, more than the critical limit of 40%"),
+        Case("link_packets_to_be_decoded/warning",
+             {"undecoded": 60, "undecoded_share": 0.06, "undecoded_types": "0x8874"},
+             "0x8874; the warning limit is 5%"),
+        Case("link_packets_to_be_decoded/critical",
+             {"undecoded": 60, "undecoded_share": 0.06, "undecoded_types": "0x8874", "undecoded_critical": 0.05},
+             "0x8874; the critical limit is 5%"),
     ),
     "skew": (
         Case("link_violations_to_stay_within_limit/warning",

@@ -15,9 +15,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from lowwater.capture.headers.fields import big64, byte
+from lowwater.capture.headers.fields import big64, byte, u16
 from lowwater.capture.headers.links import IPV4, LINK_TYPES, LinkLayer
-from lowwater.capture.headers.packet import ARP, UNKNOWN, above4, above6, is_header
+from lowwater.capture.headers.packet import ARP, UNKNOWN, above4, above6, is_header, length4, length6
 from lowwater.capture.inlining import kernel, part
 from lowwater.capture.interpretation import announce
 
@@ -88,16 +88,15 @@ def _kernel(layer: LinkLayer) -> Callable[..., None]:
             first, second = _absorb(_SECOND, _FIRST, np.uint64(network + 1))
             wire = wires[row] - (at - begin)
             if is_header(buffer, network, at, end):
-                version = 4 if network == IPV4 else 6
-                length = 0  # segmentation offload writes 0, and so do jumbograms
-                if at + 6 <= end:
-                    first_byte = at + 2 if network == IPV4 else at + 4
-                    length = byte(buffer, first_byte) + byte(buffer, first_byte + 1)
-                wire = wire if length == 0 else 0
+                version, behind = 4 if network == IPV4 else 6, begin + max(wires[row], captured[row])
+                said = u16(buffer, at + 2 if network == IPV4 else at + 4, end)
                 if network == IPV4:
-                    protocol, offset, _, above, end, _ = above4(buffer, at, end, end)
+                    length = length4(buffer, at, end, behind)
+                    protocol, offset, _, above, end, _ = above4(buffer, at, end, behind)
                 else:
-                    protocol, offset, _, above, end, _ = above6(buffer, at, end, end)
+                    length = length6(buffer, at, end, behind)
+                    protocol, offset, _, above, end, _ = above6(buffer, at, end, behind)
+                wire = wire if said <= 0 and (length < 0 or length == behind - at) else 0  # else what IP says
                 if content:
                     place, size = _checksum(protocol, version)
                     if version == 4:

@@ -3,8 +3,8 @@
 `formats.capture_file` takes the names of link types from here, and `headers.packet` compiles a kernel for each link
 layer. A link layer is a reader and an entry of `LAYERS`; no other list exists. A reader reads only the bytes [at, end)
 of a record. It returns seven integers, -1 for a value that is not captured: destination address, source address, ether
-type, VLAN, network (0x0800 IPv4, 0x86DD IPv6), index of the network header, and end of its bytes. The readers fill
-these columns:
+type, VLAN, network (0x0800 IPv4, 0x86DD IPv6), index of the network header, and end of its bytes. A network below -1
+is a `stop`: the reader names what it does not follow (`headers.undecoded`). The readers fill these columns:
 
 | name | link types | destMAC, srcMAC | ether_type |
 | --- | --- | --- | --- |
@@ -22,9 +22,10 @@ these columns:
 | `nflog` | 239 | none | none |
 | `usb`, `usbmapped` | 189, 220 | as `ethernet` | as `ethernet` |
 
-For link layers with ether types, `ether_type` is the one behind all VLAN tags (MACsec, MPLS and PPPoE keep theirs), and
-`vlan_id` is the VLAN of the outermost tag. tshark names the same fields eth.dst, eth.src,
-sll.src.eth, wlan.da, wlan.sa, eth.type, llc.type, sll.etype, chdlc.protocol, ipoib.type, vlan.etype and vlan.id.
+For link layers with ether types, `ether_type` is the one behind all tags of the frame; what wraps another packet or
+frame (`_opened`: MACsec, MPLS, PPPoE, 802.1ah and others) keeps its own. `vlan_id` is the VLAN of the outermost tag.
+tshark names the same fields eth.dst, eth.src, sll.src.eth, wlan.da, wlan.sa, eth.type, llc.type, sll.etype,
+chdlc.protocol, ipoib.type, vlan.etype, vntag.etype, etag.etype, hsr.type and vlan.id.
 """
 
 from __future__ import annotations
@@ -76,8 +77,27 @@ def by_number(entries: Sequence[tuple[Any, Mapping[int, str]]]) -> dict[int, tup
     return table
 
 
-# MACsec (IEEE 802.1AE): the security tag behind an ether type, and what it protects without encryption. Behind ether
-# types. What is encrypted keeps the outer fields: addresses, tags and ether type 0x88E5.
+# What a reader does not follow: a network below -1 is -(space << 24 | number). Ether types whose content is not
+# followed are the space 0.
+
+_SPACE = 24
+SNAP, LLC, PPP, MPLS, BATMAN, WIFI, FAMILY, NFLOG, VERSION, COOKED, USB, ISL = range(1, 13)
+"""Spaces of numbers: the organisation of SNAP, an access point of LLC, a protocol of PPP, the first four bits behind
+labels of MPLS, a packet type of B.A.T.M.A.N., a kind of 802.11 frames, an address family of BSD and of netfilter, a
+version of IP, a protocol below the ether types of a cooked capture, a transfer of USB, and a type of ISL."""
+
+WIFI_MANAGEMENT, WIFI_CONTROL, WIFI_NO_DATA, WIFI_ENCRYPTED, WIFI_FRAGMENT, WIFI_AGGREGATE = range(1, 7)
+"""Numbers of the space `WIFI`."""
+
+
+@part
+def stop(space: int, number: int) -> int:
+    """Returns the network that stands for a number of a space, which is not followed."""
+    return -(space << _SPACE | number)
+
+
+# MACsec (IEEE 802.1AE): the security tag behind an ether type, and what it protects without encryption. What is
+# encrypted keeps the outer fields: addresses, tags and ether type 0x88E5.
 
 _VERSION, _SCI, _CHANGED = 0x80, 0x20, 0x0C  # bits of the first byte; the last two: encrypted, changed text
 _SHORT = 0x3F  # bits of the short length
@@ -85,42 +105,66 @@ _SHORT = 0x3F  # bits of the short length
 
 @rare
 def macsec(buffer: Any, at: int, end: int) -> tuple[int, int, int]:
-    """Reads a security tag.
+    """Reads a security tag; returns as `_opened`.
 
     Args:
         at: index behind the ether type 0x88E5.
-
-    Returns:
-        Ether type of the protected data (-1 if it is encrypted or not captured), the index behind it, and the end of
-        the data.
     """
     control, short = u8(buffer, at, end), u8(buffer, at + 1, end)
-    if short < 0 or control & (_VERSION | _CHANGED):
+    if short < 0:
         return -1, at, end
+    if control & (_VERSION | _CHANGED):
+        return -_MACSEC, at, end
     at += 14 if control & _SCI else 6
     if short & _SHORT:  # the protected data; the check value and padding follow
         end = min(end, at + (short & _SHORT))
     return u16(buffer, at, end), at + 2, end
 
 
-# MPLS label stacks (RFC 3032). Behind ether types and PPP protocol numbers.
+# MPLS label stacks (RFC 3032). Labels do not say what follows. As routers do, the next four bits are taken for an IP
+# version; 1 is an associated channel (RFC 5586), which names its protocol. 0 is the control word of a pseudowire
+# (RFC 4385). Behind it, and where another number stands, an Ethernet frame (RFC 4448) is known by its type.
 
 _BOTTOM = 0x100
-_NETWORKS = (-1, -1, -1, -1, 0x0800, -1, 0x86DD)
+_CHANNEL, _CONTROL_WORD = 1, 0
+_CHANNEL_IPV4, _CHANNEL_IPV6 = 0x21, 0x57
+_FRAME_HEADER = 14
+_BRIDGED_SAPS = (0x42, 0xAA, 0xFE)  # spanning tree, SNAP, and ISO's routing: what bridges send with a length
 
 
 @rare
 def mpls(buffer: Any, at: int, end: int) -> tuple[int, int]:
-    """Skips a label stack; returns the network (-1: neither IPv4 nor IPv6) and its index.
-
-    Labels do not state the protocol after them. As routers do, this takes the next four bits for an IP version.
-    """
+    """Skips a label stack; returns the kind behind it, as `_opened`, and its index."""
     label = 0
     while label >= 0 and not label & _BOTTOM:
         label = u32(buffer, at, end)
         at += 4
     version = u8(buffer, at, end) >> 4
-    return _NETWORKS[version] if 0 <= version <= 6 else -1, at
+    if version == 4:
+        return IPV4, at
+    if version == 6:
+        return IPV6, at
+    if version == _CHANNEL:
+        channel = u16(buffer, at + 2, end)
+        if channel == _CHANNEL_IPV4:
+            return IPV4, at + 4
+        if channel == _CHANNEL_IPV6:
+            return IPV6, at + 4
+        return stop(MPLS, version) if channel >= 0 else -1, at
+    if _is_frame(buffer, at, end):
+        return FRAME, at
+    if version == _CONTROL_WORD and _is_frame(buffer, at + 4, end):
+        return FRAME, at + 4
+    return stop(MPLS, version) if at + 4 + _FRAME_HEADER < end else -1, at
+
+
+@rare
+def _is_frame(buffer: Any, at: int, end: int) -> bool:
+    """Whether an Ethernet frame of a usual kind can begin here."""
+    kind = u16(buffer, at + 12, end)
+    if 0 < kind <= _LARGEST_LENGTH:
+        return u8(buffer, at + _FRAME_HEADER, end) in _BRIDGED_SAPS
+    return kind in _USUAL or kind in _TAGS or kind in _ENVELOPES
 
 
 # PPP (RFC 1661), with or without HDLC-like framing (RFC 1662). Link types 9 and 50, and inside PPPoE.
@@ -130,8 +174,8 @@ _IPV4, _IPV6, _MPLS, _MPLS_MULTICAST = 0x0021, 0x0057, 0x0281, 0x0283
 
 
 @rare
-def ppp(buffer: Any, at: int, end: int) -> tuple[int, int]:
-    """Reads the protocol field, which is one byte if compressed; returns the network and its index."""
+def _ppp(buffer: Any, at: int, end: int) -> tuple[int, int]:
+    """Reads the protocol field, which is one byte if compressed; returns the kind behind it, as `_opened`."""
     protocol = u8(buffer, at, end)
     if protocol >= 0 and protocol & 1:  # only the last byte of a protocol number is odd
         at += 1
@@ -139,12 +183,12 @@ def ppp(buffer: Any, at: int, end: int) -> tuple[int, int]:
         protocol = u16(buffer, at, end)
         at += 2
     if protocol == _IPV4:
-        return 0x0800, at
+        return IPV4, at
     if protocol == _IPV6:
-        return 0x86DD, at
+        return IPV6, at
     if protocol in (_MPLS, _MPLS_MULTICAST):
-        return mpls(buffer, at, end)
-    return -1, at
+        return LABELS, at
+    return stop(PPP, protocol) if protocol >= 0 else -1, at
 
 
 @rare
@@ -152,19 +196,32 @@ def ppp_link(buffer: Any, at: int, end: int) -> tuple[int, int, int, int, int, i
     """Reads a record that begins with PPP; see the module."""
     if u16(buffer, at, end) == _ADDRESS_CONTROL:
         at += 2
-    network, at = ppp(buffer, at, end)
-    return -1, -1, -1, -1, network, at, end
+    _, vlan, network, at, end = _followed(buffer, _PPP, -1, at, end)
+    return -1, -1, -1, vlan, network, at, end
 
 
-# Follows an ether type over VLAN tags, MACsec, MPLS and PPPoE to the network header. The link layers with ether types
-# share it.
+# Follows an ether type to the network header: over tags of the frame, which end with the next type, and into what wraps
+# another packet or frame. The link layers with ether types share it. Tags and wrappings nest in any order.
 
 IPV4, IPV6 = 0x0800, 0x86DD
 FIRST_TYPE = 0x0600
 """Smaller values in place of an ether type are lengths, or numbers of another kind."""
 
-_VLAN, _PROVIDER_VLAN, _OLD_QINQ = 0x8100, 0x88A8, 0x9100
-_ETHER_TYPES_MPLS, _ETHER_TYPES_MPLS_MULTICAST, _PPPOE_SESSION, _MACSEC = 0x8847, 0x8848, 0x8864, 0x88E5
+_MOST_HEADERS = 16
+"""Most headers between the link layer and the network header, VLAN tags that follow one another as one."""
+
+_VLANS = (0x8100, 0x88A8, 0x9100, 0x9200, 0x9300)  # IEEE 802.1Q, 802.1ad, and the types of QinQ before it
+_VN_TAG, _E_TAG, _HSR, _R_TAG = 0x8926, 0x893F, 0x892F, 0xF1C1  # Cisco; IEEE 802.1BR; IEC 62439-3; IEEE 802.1CB
+_METADATA, _TIMESTAMP = 0x8909, 0xD28B  # security groups of Cisco; timestamps of Arista's switches
+_TAGS = (_VN_TAG, _E_TAG, _HSR, _R_TAG, _METADATA, _TIMESTAMP)
+_PPPOE, _MACSEC, LABELS, _MPLS_OTHERS = 0x8864, 0x88E5, 0x8847, 0x8848
+_BACKBONE, _TRILL, NSH, _FABRIC_PATH, _BATMAN = 0x88E7, 0x22F3, 0x894F, 0x8903, 0x4305
+FRAME, _LLC_FRAME, _PPP = 0x6558, 0x8870, 0x880B  # an Ethernet frame (bridging); LLC without a length; PPP
+_ENVELOPES = (
+    _PPPOE, _MACSEC, LABELS, _MPLS_OTHERS, _BACKBONE, _TRILL, NSH, _FABRIC_PATH, _BATMAN, FRAME, _LLC_FRAME,
+    _PPP,
+)  # fmt: skip
+_USUAL = (IPV4, IPV6, 0x0806, 0x8863, 0x88CC, *_VLANS)  # ARP, PPPoE's discovery, LLDP
 
 
 @part
@@ -175,31 +232,49 @@ def follow_ether_type(buffer: Any, kind: int, at: int, end: int) -> tuple[int, i
         kind: the ether type; -1 if it is not captured.
 
     Returns:
-        Ether type behind the VLAN tags, outermost VLAN, network, index of the network header, and end of its bytes.
+        Ether type behind the tags, outermost VLAN, network, index of the network header, and end of its bytes.
     """
     if kind in (IPV4, IPV6):  # fast path for most frames
         return kind, -1, kind, at, end
-    kind, vlan, at = _tags(buffer, kind, -1, at, end)
-    network = kind
-    if kind == _MACSEC:
-        network, at, end = macsec(buffer, at, end)
-        network, vlan, at = _tags(buffer, network, vlan, at, end)
-    if network in (_ETHER_TYPES_MPLS, _ETHER_TYPES_MPLS_MULTICAST):
-        network, at = mpls(buffer, at, end)
-    elif network == _PPPOE_SESSION:
-        network, at, end = _pppoe(buffer, at, end)
-    return kind, vlan, network, at, end
+    kind, vlan, at = _vlan_tags(buffer, kind, -1, at, end)
+    if kind in (IPV4, IPV6):
+        return kind, vlan, kind, at, end
+    return _followed(buffer, kind, vlan, at, end)
+
+
+@rare
+def _followed(buffer: Any, kind: int, vlan: int, at: int, end: int) -> tuple[int, int, int, int, int]:
+    """Follows any ether type; returns as `follow_ether_type`.
+
+    Args:
+        kind: the ether type, or one of `_ENVELOPES`, of what stands at `at`.
+        vlan: VLAN of a tag before it; -1 without one.
+    """
+    shown, wrapped = kind, False
+    for _ in range(_MOST_HEADERS):
+        if kind in _VLANS:
+            kind, vlan, at = _vlan_tags(buffer, kind, vlan, at, end)
+        elif kind in _TAGS:
+            kind, at = _behind_tag(buffer, kind, at, end)
+        elif kind in _ENVELOPES:
+            wrapped = True
+            kind, at, end = _opened(buffer, kind, at, end)
+        else:
+            return shown, vlan, kind, at, end
+        if not wrapped and kind >= -1:
+            shown = kind
+    return shown, vlan, kind if kind in (IPV4, IPV6) else -1, at, end
 
 
 @part
-def _tags(buffer: Any, kind: int, vlan: int, at: int, end: int) -> tuple[int, int, int]:
+def _vlan_tags(buffer: Any, kind: int, vlan: int, at: int, end: int) -> tuple[int, int, int]:
     """Skips VLAN tags; returns the ether type behind them, the VLAN, and the index behind the type.
 
     Args:
         kind: the ether type; -1 if it is not captured.
         vlan: VLAN of a tag before it; -1 without one. Otherwise the first tag gives the VLAN.
     """
-    while kind in (_VLAN, _PROVIDER_VLAN, _OLD_QINQ):
+    while kind in _VLANS:
         tag = u16(buffer, at, end)
         if vlan < 0 and tag >= 0:  # the outermost tag
             vlan = tag & 0x0FFF
@@ -209,52 +284,203 @@ def _tags(buffer: Any, kind: int, vlan: int, at: int, end: int) -> tuple[int, in
 
 
 @rare
+def _behind_tag(buffer: Any, kind: int, at: int, end: int) -> tuple[int, int]:
+    """Skips a tag of another kind than VLAN; returns the ether type behind it, as `_opened`, and the index behind."""
+    size = 6
+    if kind == _E_TAG:
+        size = 8
+    elif kind in (_METADATA, _TIMESTAMP):
+        first = u32(buffer, at, end)
+        if first < 0:
+            return -1, at
+        if kind == _METADATA and first == _ONE_GROUP:
+            size = 8
+        elif kind == _TIMESTAMP and first >> 16 == 1 and first & 0xFF in (_TIME_64, _TIME_48):
+            size = 14 if first & 0xFF == _TIME_64 else 12
+        else:
+            return -kind, at
+    return u16(buffer, at + size - 2, end), at + size
+
+
+_ONE_GROUP = 0x0101_0001  # version 1, one option, which is a security group
+_TIME_64, _TIME_48 = 0x10, 0x20
+
+
+@rare
+def _opened(buffer: Any, kind: int, at: int, end: int) -> tuple[int, int, int]:
+    """Reads what wraps a packet or frame.
+
+    Args:
+        kind: one of `_ENVELOPES`.
+        at: index behind its ether type.
+
+    Returns:
+        Ether type of the content (-1 if it is not captured, a `stop` if it is not followed), the index behind the type,
+        and the end of the content.
+    """
+    if kind == _MACSEC:
+        return macsec(buffer, at, end)
+    if kind in (LABELS, _MPLS_OTHERS):
+        kind, at = mpls(buffer, at, end)
+    elif kind == _PPPOE:
+        return _pppoe(buffer, at, end)
+    elif kind == _PPP:
+        kind, at = _ppp(buffer, at, end)
+    elif kind == _BACKBONE:  # a service tag, then a frame
+        kind, at = FRAME, at + 4
+    elif kind == _FABRIC_PATH:
+        kind, at = FRAME, at + 2
+    elif kind == _TRILL:
+        kind, at = _trill(buffer, at, end)
+    elif kind == NSH:
+        kind, at = _nsh(buffer, at, end)
+    elif kind == _BATMAN:
+        kind, at = _batman(buffer, at, end)
+    elif kind == _LLC_FRAME:
+        kind, at = _behind_llc(buffer, at, end)
+    else:
+        kind = u16(buffer, at + 12, end)
+        at += _FRAME_HEADER
+        if 0 <= kind <= _LARGEST_LENGTH:
+            end = min(end, at + kind)
+            kind, at = _behind_llc(buffer, at, end)
+        elif 0 <= kind < FIRST_TYPE:
+            kind = -kind
+    return kind, at, end
+
+
+@rare
 def _pppoe(buffer: Any, at: int, end: int) -> tuple[int, int, int]:
-    """Reads a PPPoE session header (RFC 2516, section 4); returns the network, its index, and its end."""
+    """Reads a PPPoE session header (RFC 2516, section 4); returns as `_opened`."""
     code, length = u8(buffer, at + 1, end), u16(buffer, at + 4, end)
     if code != 0 or length < 0:
-        return -1, at, end
+        return -_PPPOE if code > 0 else -1, at, end
     end = min(end, at + 6 + length)
-    network, at = ppp(buffer, at + 6, end)
-    return network, at, end
+    kind, at = _ppp(buffer, at + 6, end)
+    return kind, at, end
+
+
+@rare
+def _trill(buffer: Any, at: int, end: int) -> tuple[int, int]:
+    """Reads a TRILL header (RFC 6325) with its options, in front of a frame; returns the kind and its index."""
+    first = u16(buffer, at, end)
+    if first < 0:
+        return -1, at
+    return FRAME if first >> 14 == 0 else -_TRILL, at + 6 + 4 * (first >> 6 & 0x1F)
+
+
+_NSH_NEXT = (-NSH, IPV4, IPV6, FRAME, NSH, LABELS)
+
+
+@rare
+def _nsh(buffer: Any, at: int, end: int) -> tuple[int, int]:
+    """Reads a network service header (RFC 8300); returns the kind behind it, as `_opened`, and its index."""
+    first = u32(buffer, at, end)
+    if first < 0:
+        return -1, at
+    words, following = first >> 16 & 0x3F, first & 0xFF
+    if first >> 30 or words < 2 or following >= len(_NSH_NEXT):
+        return -NSH, at
+    return _NSH_NEXT[following], at + 4 * words
+
+
+@rare
+def _batman(buffer: Any, at: int, end: int) -> tuple[int, int]:
+    """Reads a header of B.A.T.M.A.N. advanced, version 14 or 15, before a frame; returns the kind and its index."""
+    first = u16(buffer, at, end)
+    if first < 0:
+        return -1, at
+    if first in (_UNICAST, _OLD_UNICAST):
+        return FRAME, at + 10
+    if first in (_BROADCAST, _OLD_BROADCAST):
+        return FRAME, at + 14
+    if first in (_FOUR_ADDRESSES, _OLD_FOUR_ADDRESSES):
+        return FRAME, at + 18
+    return stop(BATMAN, first >> 8), at
+
+
+_UNICAST, _BROADCAST, _FOUR_ADDRESSES = 0x400F, 0x010F, 0x420F  # packet type and version
+_OLD_UNICAST, _OLD_BROADCAST, _OLD_FOUR_ADDRESSES = 0x030E, 0x040E, 0x060E
 
 
 # IEEE 802.2 LLC, with SNAP (RFC 1042). Inside IEEE 802.3, 802.11 and cooked captures.
 
 _SNAP, _IP, _UNNUMBERED = 0xAAAA, 0x0606, 0x03
 _ENCAPSULATED, _BRIDGED = 0x000000, 0x0000F8
+_BARE, _WITH_SNAP = 3, 8  # bytes of the header
+
+
+@rare
+def _behind_llc(buffer: Any, at: int, end: int) -> tuple[int, int]:
+    """Reads an LLC header, with SNAP; returns the ether type behind it, as `_opened`, and the index behind."""
+    access, control = u16(buffer, at, end), u8(buffer, at + 2, end)
+    if control < 0:
+        return -1, at
+    if control == _UNNUMBERED and access == _IP:
+        return IPV4, at + _BARE
+    if control == _UNNUMBERED and access == _SNAP:
+        high, low = u8(buffer, at + 3, end), u16(buffer, at + 4, end)
+        if low < 0:
+            return -1, at
+        organisation = high << 16 | low
+        if organisation in (_ENCAPSULATED, _BRIDGED):
+            return u16(buffer, at + 6, end), at + _WITH_SNAP
+        return stop(SNAP, organisation), at
+    return stop(LLC, access >> 8), at
 
 
 @rare
 def llc(buffer: Any, at: int, end: int) -> tuple[int, int, int, int, int]:
-    """Reads an LLC header; returns as `types.follow_ether_type`."""
-    access, control = u16(buffer, at, end), u8(buffer, at + 2, end)
-    if control == _UNNUMBERED:
-        if access == _IP:
-            return -1, -1, IPV4, at + 3, end
-        high, low = u8(buffer, at + 3, end), u16(buffer, at + 4, end)
-        organisation = high << 16 | low if low >= 0 else -1
-        if access == _SNAP and (organisation in (_ENCAPSULATED, _BRIDGED)):
-            return follow_ether_type(buffer, u16(buffer, at + 6, end), at + 8, end)
-    return -1, -1, -1, at, end
+    """Reads an LLC header; returns as `follow_ether_type`."""
+    kind, behind = _behind_llc(buffer, at, end)
+    if behind - at != _WITH_SNAP:
+        return -1, -1, kind, behind, end
+    return follow_ether_type(buffer, kind, behind, end)
 
 
 # Ethernet, with an ether type or with a length (IEEE 802.3). Link type 1.
 
 _LARGEST_LENGTH = 1500
+_ISL = (0x01000C0000, 0x03000C0000)  # the first five bytes of Cisco's address for frames of an inter-switch link
+_ISL_HEADER = 26
 
 
 @part
 def ethernet(buffer: Any, at: int, end: int) -> tuple[int, int, int, int, int, int, int]:
     """Reads an Ethernet header; see the module."""
     destination, source, kind = u48(buffer, at, end), u48(buffer, at + 6, end), u16(buffer, at + 12, end)
-    at += 14
+    at += _FRAME_HEADER
     if kind >= FIRST_TYPE:
         kind, vlan, network, at, end = follow_ether_type(buffer, kind, at, end)
+    elif kind <= _LARGEST_LENGTH and destination >> 8 in _ISL:
+        return _isl(buffer, at - _FRAME_HEADER, end)
     elif 0 <= kind <= _LARGEST_LENGTH:  # bytes after this length are padding
         kind, vlan, network, at, end = llc(buffer, at, min(end, at + kind))
     else:
-        kind, vlan, network = -1, -1, -1
+        kind, vlan, network = -1, -1, -kind if kind > 0 else -1
+    return destination, source, kind, vlan, network, at, end
+
+
+@rare
+def _isl(buffer: Any, at: int, end: int) -> tuple[int, int, int, int, int, int, int]:
+    """Reads Cisco's inter-switch link, an Ethernet frame around a frame, whose addresses these are; see the module."""
+    kind, length, vlan = u8(buffer, at + 5, end) >> 4, u16(buffer, at + 12, end), u16(buffer, at + 20, end)
+    if length < 0 or vlan < 0:
+        return -1, -1, -1, -1, -1, at, end
+    vlan >>= 1
+    end = min(end, at + _FRAME_HEADER + length)
+    if kind != 0:  # a frame of token ring, FDDI or ATM
+        return -1, -1, -1, vlan, stop(ISL, kind), at, end
+    at += _ISL_HEADER
+    destination, source = u48(buffer, at, end), u48(buffer, at + 6, end)
+    kind = u16(buffer, at + 12, end)
+    at += _FRAME_HEADER
+    if kind >= FIRST_TYPE:
+        kind, _, network, at, end = follow_ether_type(buffer, kind, at, end)
+    elif 0 <= kind <= _LARGEST_LENGTH:
+        kind, _, network, at, end = llc(buffer, at, min(end, at + kind))
+    else:
+        kind, network = -1, -kind if kind > 0 else -1
     return destination, source, kind, vlan, network, at, end
 
 
@@ -271,7 +497,7 @@ def _protocol(buffer: Any, kind: int, at: int, end: int) -> tuple[int, int, int,
         return follow_ether_type(buffer, kind, at, end)
     if kind == _LLC:
         return llc(buffer, at, end)
-    return -1, -1, -1, at, end
+    return -1, -1, stop(COOKED, kind) if kind >= 0 else -1, at, end
 
 
 @part
@@ -300,8 +526,8 @@ def hdlc(buffer: Any, at: int, end: int) -> tuple[int, int, int, int, int, int, 
     at += 4
     if kind >= FIRST_TYPE:
         kind, vlan, network, at, end = follow_ether_type(buffer, kind, at, end)
-    else:
-        kind = -1
+    elif kind > 0:
+        kind, network = -1, -kind
     return -1, -1, kind, vlan, network, at, end
 
 
@@ -318,8 +544,8 @@ def infiniband(buffer: Any, at: int, end: int) -> tuple[int, int, int, int, int,
     at += _ADDRESSES + 4
     if kind >= FIRST_TYPE:
         kind, vlan, network, at, end = follow_ether_type(buffer, kind, at, end)
-    else:
-        kind = -1
+    elif kind > 0:
+        kind, network = -1, -kind
     return -1, -1, kind, vlan, network, at, end
 
 
@@ -358,6 +584,8 @@ def nflog(buffer: Any, at: int, end: int) -> tuple[int, int, int, int, int, int,
         network = 0x0800
     elif family == _NFLOG_IPV6:
         network = 0x86DD
+    elif family >= 0:
+        network = stop(NFLOG, family)
     at += _HEADER
     length, kind = _attribute(buffer, at, end)
     while length > 0 and kind != _PAYLOAD:
@@ -387,6 +615,8 @@ def null(buffer: Any, at: int, end: int) -> tuple[int, int, int, int, int, int, 
         network = 0x0800
     elif family in _NULL_IPV6:
         network = 0x86DD
+    elif family >= 0:
+        network = stop(FAMILY, family & 0xFFFF)
     return -1, -1, -1, -1, network, at + 4, end
 
 
@@ -397,7 +627,7 @@ def null(buffer: Any, at: int, end: int) -> tuple[int, int, int, int, int, int, 
 def raw(buffer: Any, at: int, end: int) -> tuple[int, int, int, int, int, int, int]:
     """Determines the network from the IP version, since there is no header; see the module."""
     version = u8(buffer, at, end) >> 4
-    network = 0x0800 if version == 4 else 0x86DD if version == 6 else -1
+    network = 0x0800 if version == 4 else 0x86DD if version == 6 else -1 if version < 0 else stop(VERSION, version)
     return -1, -1, -1, -1, network, at, end
 
 
@@ -412,16 +642,23 @@ _AGGREGATE = 0x80  # bit of the first byte of QoS control: several packets in on
 
 @part
 def _body(buffer: Any, at: int, end: int, padded: bool) -> int:
-    """Returns the index of the LLC header of a data frame; -1 if it has no readable one."""
+    """Returns the index of the LLC header of a data frame; negative if it has no readable one: why, as a network."""
     first, flags, sequence = u8(buffer, at, end), u8(buffer, at + 1, end), u8(buffer, at + 22, end)
-    # Only the first fragment has an LLC header.
-    if first & _NO_DATA or flags & _PROTECTED or sequence < 0 or sequence & 0x0F:
+    if first & _NO_DATA:
+        return stop(WIFI, WIFI_NO_DATA)
+    if flags & _PROTECTED:
+        return stop(WIFI, WIFI_ENCRYPTED)
+    if sequence < 0:
         return -1
+    if sequence & 0x0F:  # only the first fragment has an LLC header
+        return stop(WIFI, WIFI_FRAGMENT)
     length = 30 if flags & _TO_DS and flags & _FROM_DS else 24
     if first & _QOS:
         quality = u8(buffer, at + length, end)
-        if quality < 0 or quality & _AGGREGATE:
+        if quality < 0:
             return -1
+        if quality & _AGGREGATE:
+            return stop(WIFI, WIFI_AGGREGATE)
         length += 6 if flags & _ORDER else 2  # HT control follows QoS control
     if padded:
         length = (length + 3) & ~3
@@ -437,18 +674,20 @@ def wifi(buffer: Any, at: int, end: int, padded: bool) -> tuple[int, int, int, i
         padded: whether radiotap says that the header is padded to a multiple of 4 bytes.
     """
     first, flags = u8(buffer, at, end) & 0x0F, u8(buffer, at + 1, end)
-    if u16(buffer, at, end) < 0 or (first != _MANAGEMENT and first != _DATA):
+    if u16(buffer, at, end) < 0:
         return -1, -1, -1, -1, -1, at, end
+    if first != _MANAGEMENT and first != _DATA:
+        return -1, -1, -1, -1, stop(WIFI, WIFI_CONTROL), at, end
     destination, source = u48(buffer, at + 4, end), u48(buffer, at + 10, end)
     if first == _MANAGEMENT:
-        return destination, source, -1, -1, -1, at, end
+        return destination, source, -1, -1, stop(WIFI, WIFI_MANAGEMENT), at, end
     if flags & _TO_DS:
         destination = u48(buffer, at + 16, end)
     if flags & _FROM_DS:
         source = u48(buffer, at + 24 if flags & _TO_DS else at + 16, end)
     body = _body(buffer, at, end, padded)
     if body < 0:
-        return destination, source, -1, -1, -1, at, end
+        return destination, source, -1, -1, body, at, end
     kind, vlan, network, at, end = llc(buffer, body, end)
     return destination, source, kind, vlan, network, at, end
 
@@ -606,15 +845,19 @@ def _ncm(buffer: Any, at: int, end: int) -> tuple[int, int]:
 @rare
 def _transfer(buffer: Any, at: int, end: int, header: int) -> tuple[int, int, int, int, int, int, int]:
     """Reads the Ethernet header of a transfer behind `header` bytes of usbmon."""
-    if at + header > end or byte(buffer, at + _TRANSFER) != _BULK or byte(buffer, at + _USB_DATA) != 0:
+    if at + header > end:
         return -1, -1, -1, -1, -1, at, end
+    if byte(buffer, at + _TRANSFER) != _BULK or byte(buffer, at + _USB_DATA) != 0:
+        return -1, -1, -1, -1, stop(USB, 0), at, end
     at += header
-    begin, stop = _rndis(buffer, at, end)
+    begin, behind = _rndis(buffer, at, end)
     if begin < 0:
-        begin, stop = _ncm(buffer, at, end)
-    if begin < 0 or begin >= end or stop - begin < _USB_ETHERNET:
+        begin, behind = _ncm(buffer, at, end)
+    if begin < 0 or behind - begin < _USB_ETHERNET:
+        return -1, -1, -1, -1, stop(USB, 0), at, end
+    if begin >= end:
         return -1, -1, -1, -1, -1, at, end
-    return ethernet(buffer, begin, min(end, stop))
+    return ethernet(buffer, begin, min(end, behind))
 
 
 @rare

@@ -25,6 +25,7 @@ from lowwater.capture.formats.classic import CAPTURED, OFFSET, ROWS, STAMP, WIRE
 from lowwater.capture.headers.fields import big16, big32, big64, byte, u8, u16, u32, with_bits
 from lowwater.capture.headers.links import IPV4, IPV6, LINK_TYPES, LinkLayer
 from lowwater.capture.headers.tunnels import ALL, PORTS, PROTOCOLS, TunnelReader
+from lowwater.capture.headers.undecoded import Undecoded
 from lowwater.capture.inlining import kernel, part, rare
 from lowwater.capture.interpretation import Kernel
 from lowwater.catalog.schemas import BATCH
@@ -50,10 +51,10 @@ TUNNEL_ID, INNER_SRC_HI, INNER_DEST_HI, ARP_SRC_HI, ARP_DEST_HI = map(
 LEN, CAPLEN, ETHER_TYPE, VLAN, VERSION, PROTOCOL, SRC_PORT, DEST_PORT = map(
     NARROW.index, ("len", "caplen", "ether_type", "vlan_id", "ipversion", "protocol", "srcPort", "destPort")
 )
-TOTAL, TTL, TOS, FRAGMENT, FLAGS, WINDOW, ICMP_TYPE, ICMP_CODE, PAYLOAD_OFFSET, PAYLOAD_LENGTH = map(
+TOTAL, TTL, TOS, FRAGMENT, FLAGS, WINDOW, ICMP_TYPE, ICMP_CODE, PAYLOAD_OFFSET, PAYLOAD_LENGTH, UNSAID = map(
     NARROW.index,
     ("total_length", "ttl", "tos", "offset", "flags", "window", "icmp_type", "icmp_code", "payload_offset",
-     "payload_length"),
+     "payload_length", "unsaid_length"),
 )  # fmt: skip
 TUNNEL, INNER_VERSION, INNER_PROTOCOL, INNER_SRC_PORT, INNER_DEST_PORT, INNER_FLAGS, ARP_OP, ARP_VERSION = map(
     NARROW.index,
@@ -207,6 +208,9 @@ LATER = -2
 """Value in place of a protocol: the packet is a later fragment, so no transport header follows."""
 
 
+_IP4, _IP6 = 20, 40  # bytes of the headers
+
+
 @part
 def is_header(buffer: Any, network: int, at: int, end: int) -> bool:
     """Whether the first byte at `at` begins a header of this network (0x0800, 0x86DD)."""
@@ -242,6 +246,59 @@ def put_address6(buffer: Any, at: int, end: int, out: Any, column: int, row: int
 
 
 @part
+def length4(buffer: Any, at: int, end: int, stop: int) -> int:
+    """Returns the length of an IPv4 packet, which segmentation offload leaves to the frame by writing 0; -1 unknown.
+
+    Args:
+        stop: where the frame ends on the wire, as an index.
+    """
+    total = u16(buffer, at + 2, end)
+    return total if total != 0 else stop - at
+
+
+@part
+def length6(buffer: Any, at: int, end: int, stop: int) -> int:
+    """Returns the length of an IPv6 packet with its header; -1 unknown. Arguments as of `length4`."""
+    payload = u16(buffer, at + 4, end)
+    if payload != 0:
+        return payload + _IP6 if payload > 0 else -1
+    return _length_unsaid(buffer, at, end, stop)
+
+
+_LARGEST_SAID = 0xFFFF
+_JUMBO, _PAD1 = 0xC2, 0
+_LEAST_MTU = 1280  # every link of IPv6 carries packets of this size
+
+
+@rare
+def _length_unsaid(buffer: Any, at: int, end: int, stop: int) -> int:
+    """Returns the length of an IPv6 packet whose header says 0: that of its jumbo option (RFC 2675); that of a frame
+    which is longer than the header could say; or that of a segment of TCP that the card divides, which is larger than
+    any link must carry. Otherwise there is no payload, and padding follows.
+    """
+    kind = u8(buffer, at + 6, end)
+    if kind < 0:
+        return -1
+    if kind == _HOP_BY_HOP:
+        option, words = at + _IP6 + 2, u8(buffer, at + _IP6 + 1, end)
+        behind = at + _IP6 + 8 * (words + 1)
+        while words >= 0 and option < behind:
+            code, size = u8(buffer, option, end), u8(buffer, option + 1, end)
+            if code == _JUMBO and size == 4:
+                jumbo = u32(buffer, option + 2, end)
+                if jumbo < 0 or jumbo > _LARGEST_SAID:
+                    return jumbo + _IP6 if jumbo > 0 else -1
+                return _IP6  # an option must not say what the header could
+            if code < 0 or (code != _PAD1 and size < 0):
+                return -1
+            option += 1 if code == _PAD1 else 2 + size
+        if words < 0:
+            return -1
+    longer = stop - at - _IP6 > _LARGEST_SAID or (kind == TCP and stop - at > _LEAST_MTU)
+    return stop - at if longer else _IP6
+
+
+@part
 def above4(buffer: Any, at: int, end: int, stop: int) -> tuple[int, int, int, int, int, int]:
     """Reads protocol, fragmentation and length from an IPv4 header.
 
@@ -252,12 +309,12 @@ def above4(buffer: Any, at: int, end: int, stop: int) -> tuple[int, int, int, in
         Protocol, fragment offset and id (-1 if not captured), index of the payload, and end of the payload in the
         captured bytes and on the wire.
     """
-    total = u16(buffer, at + 2, end)
     field = u16(buffer, at + 6, end)
     identity = u16(buffer, at + 4, end)
     protocol = u8(buffer, at + 9, end)
-    if total > 0:  # segmentation offload writes 0
-        end, stop = min(end, at + total), min(stop, at + total)
+    length = length4(buffer, at, end, stop)
+    if length >= 0:
+        end, stop = min(end, at + length), min(stop, at + length)
     return (
         protocol,
         (field & 0x1FFF) << 3 if field >= 0 else -1,
@@ -282,6 +339,8 @@ def version4(buffer: Any, at: int, end: int, stop: int, out: Any, row: int) -> t
     tos, ttl = u8(buffer, at + 1, end), u8(buffer, at + 8, end)
     bits = put_narrow(out, VERSION, row, 4) | put_narrow(out, TOS, row, tos)
     bits |= put_narrow(out, TOTAL, row, total) | put_narrow(out, TTL, row, ttl)
+    if total == 0:
+        bits |= put_narrow(out, UNSAID, row, stop - at)
     if put_address4(buffer, at + 12, end, out, SRC_HI, row):
         bits |= SRC_BITS
     if put_address4(buffer, at + 16, end, out, DEST_HI, row):
@@ -333,10 +392,10 @@ def above6(buffer: Any, at: int, end: int, stop: int) -> tuple[int, int, int, in
     The index of the payload is -1 if an extension header is cut; the protocol is then that of the cut header. Arguments
     as of `above4`.
     """
-    payload = u16(buffer, at + 4, end)
+    length = length6(buffer, at, end, stop)
     kind = u8(buffer, at + 6, end)
-    if payload > 0:  # segmentation offload and jumbograms write 0
-        end, stop = min(end, at + 40 + payload), min(stop, at + 40 + payload)
+    if length >= 0:
+        end, stop = min(end, at + length), min(stop, at + length)
     protocol, above, offset, identity = _extensions(buffer, kind, at + 40, end)
     return protocol, offset, identity, above, end, stop
 
@@ -352,6 +411,9 @@ def version6(buffer: Any, at: int, end: int, stop: int, out: Any, row: int) -> t
     bits = put_narrow(out, VERSION, row, 6)
     bits |= put_narrow(out, TOS, row, (first >> 4) & 0xFF if first >= 0 else -1)
     bits |= put_narrow(out, TOTAL, row, payload + 40 if payload >= 0 else -1)
+    if payload == 0:
+        length = length6(buffer, at, end, stop)
+        bits |= put_narrow(out, UNSAID, row, length if length != _IP6 else -1)
     bits |= put_narrow(out, TTL, row, u8(buffer, at + 7, end))
     if put_address6(buffer, at + 8, end, out, SRC_HI, row):
         bits |= SRC_BITS
@@ -394,7 +456,6 @@ def arp(buffer: Any, at: int, end: int, out: Any, row: int) -> int:
 # one check of the packet's shape replaces a bounds check for each field.
 
 _HEADERS4, _HEADERS6 = 54, 74  # bytes of Ethernet, IP and TCP headers; shorter packets take the general path
-_IP4, _IP6 = 20, 40
 _NO_OPTIONS = 0x45
 _MAC = (1 << 48) - 1
 _BITS = bits_of(
@@ -630,10 +691,12 @@ _ARGUMENTS = (
     types.NamedTuple((types.int64[:, ::1], types.int32[:, ::1], types.int64), Columns),  # type: ignore[no-untyped-call]
     types.int64[::1],
     types.int64[:, ::1],
+    types.int64[:, ::1],
 )
 """Types of the arguments of a kernel. Records have any layout: part of a larger array has another one than a whole
 array, and the kernel would be compiled for both, for seconds."""
 
+_ANY_IP = bits_of("ipversion")
 _CARRIER_COLUMNS = bits_of(*(name for name in NULLABLE if name.startswith(("arp_", "inner_", "tunnel"))))
 
 
@@ -695,10 +758,11 @@ def _kernel(layer: LinkLayer, whole: bool, quick: bool = True) -> Kernel:
         out: Any,
         present: Any,
         carriers: Any,
-    ) -> tuple[int, int, int, int]:
+        unread: Any,
+    ) -> tuple[int, int, int, int, int]:
         if whole:
             out = Columns(out.wide, out.narrow, EVERY)
-        everywhere, anywhere, listed = -1, 0, 0
+        everywhere, anywhere, listed, missed = -1, 0, 0, 0
         for row in range(count):
             stamp = records[STAMP, row]
             clock = max(clock, stamp)
@@ -724,11 +788,14 @@ def _kernel(layer: LinkLayer, whole: bool, quick: bool = True) -> Kernel:
             present[row] = bits
             everywhere &= bits
             anywhere |= bits
+            if not bits & _ANY_IP:
+                unread[missed, 0], unread[missed, 1] = row, network
+                missed += 1
             if carrier >= 0:
                 carriers[listed, 0], carriers[listed, 1] = row, carrier
                 carriers[listed, 2], carriers[listed, 3] = at, end
                 listed += 1
-        return clock, everywhere, anywhere, listed
+        return clock, everywhere, anywhere, listed, missed
 
     # The reader is a global, because numba does not find cached kernels whose closure holds a function: its identity
     # differs in each process.
@@ -763,7 +830,15 @@ def compiled(link: int) -> bool:
 
 
 def decode(
-    buffer: Any, records: Any, count: int, positions: Any, clock: int, link: int, out: Columns, present: Any
+    buffer: Any,
+    records: Any,
+    count: int,
+    positions: Any,
+    clock: int,
+    link: int,
+    out: Columns,
+    present: Any,
+    undecoded: Undecoded | None = None,
 ) -> tuple[int, int, int]:
     """Decodes sane records into columns.
 
@@ -775,13 +850,19 @@ def decode(
         out: int64 array (len(WIDE), at least count) and int32 array (len(NARROW), at least count). Values that are
             present are written in wanted columns; other cells are undefined.
         present: int64 array (at least count), written: bit i means that NULLABLE[i] is not NULL.
+        undecoded: counts the records without an IP header, by what they have in place of it.
 
     Returns:
         The clock after the records, ns; the bits that all masks of `present` have, and the bits that any has.
     """
     rows = _kernel(LINK_TYPES.get(link, UNKNOWN), out.wanted == EVERY).of(count)
     carriers = np.empty((count, 4), np.int64)  # pages that are never written use no memory
-    clock, everywhere, anywhere, listed = rows(buffer, records, count, positions, clock, out, present, carriers)
+    unread = np.empty((count, 2), np.int64)
+    clock, everywhere, anywhere, listed, missed = rows(
+        buffer, records, count, positions, clock, out, present, carriers, unread
+    )
+    if undecoded is not None:
+        undecoded.add(records[WIRE, :count], unread[:missed, 0], unread[:missed, 1], link)
     if listed and out.wanted & _CARRIER_COLUMNS:
         anywhere |= _carrier_kernel().of(listed)(buffer, carriers, listed, out, present)
     return clock, everywhere, anywhere
@@ -890,6 +971,7 @@ def decode_batch(
     link: int,
     memory: Memory | None = None,
     shape: Shape = WHOLE,
+    undecoded: Undecoded | None = None,
 ) -> tuple[pa.RecordBatch, int]:
     """Decodes sane records.
 
@@ -898,6 +980,7 @@ def decode_batch(
         positions: int64 array (n), numbers of the records in the capture.
         clock: largest sane timestamp of the capture before the records, ns.
         memory: memory for the batch; None for new memory.
+        undecoded: as in `decode`.
 
     Returns:
         A batch of n rows of the shape's schema, and the clock after the records, ns.
@@ -909,7 +992,7 @@ def decode_batch(
     present = memory.bytes("present", -(-rows // 8) * 64).view(np.int64)
     present[rows:] = 0
     out = Columns(wide, narrow, shape.wanted)
-    clock, everywhere, anywhere = decode(buffer, records, rows, positions, clock, link, out, present)
+    clock, everywhere, anywhere = decode(buffer, records, rows, positions, clock, link, out, present, undecoded)
     size = len(present) // 8
     bits = memory.bytes("bits", len(NULLABLE) * size)
     bitmaps(present, rows, anywhere & ~everywhere & shape.wanted, bits.reshape(-1, size))

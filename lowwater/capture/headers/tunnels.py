@@ -9,10 +9,17 @@ returns the tunnel (-1: the bytes are no tunnel), its id (-1: none, or not captu
 | `tunnel` | reader | condition | `tunnel_id` | carries |
 | --- | --- | --- | --- | --- |
 | 4, 41 | `ip` | always | none | IPv4, IPv6 |
-| 47 | `gre` | always | key; of version 1 the call id, of ERSPAN the session | by its protocol type |
+| 97 | `etherip` | version 3 | none | Ethernet |
+| 137, 6635 | `labels` | always | none | MPLS |
+| 47, 4754 | `gre` | always | key; of version 1 the call id, of ERSPAN the session | by its protocol type |
+| 1701 | `l2tp` | L2TP: version 2, no control message | session | PPP |
 | 2152 | `gtp` | GTP-U: version 1, message 255 (G-PDU) | TEID | IPv4 or IPv6, by its first four bits |
+| 3544 | `teredo` | behind its indications IPv6 begins | none | IPv6 |
+| 4341 | `lisp` | always | instance, with the I flag | IPv4 or IPv6, by its first four bits |
 | 4789, 8472 | `vxlan` | the I flag is set | VNI | Ethernet |
+| 4790 | `vxlan_gpe` | version 0, the I flag is set | VNI | by its next protocol |
 | 6081 | `geneve` | version 0 | VNI | by its protocol type |
+| 37008 | `tzsp` | version 1, a received or sent packet of Ethernet | none | Ethernet |
 """
 
 from __future__ import annotations
@@ -22,7 +29,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from lowwater.capture.headers.fields import u8, u16, u32
-from lowwater.capture.headers.links import IPV4, IPV6, by_number, ethernet, follow_ether_type, ppp_link, raw
+from lowwater.capture.headers.links import (
+    FRAME,
+    IPV4,
+    IPV6,
+    LABELS,
+    NSH,
+    by_number,
+    ethernet,
+    follow_ether_type,
+    ppp_link,
+    raw,
+)
 from lowwater.capture.inlining import rare
 
 TunnelReader = Callable[[Any, int, int, int], tuple[int, int, int, int, int]]
@@ -43,29 +61,11 @@ class Tunnel:
     read: TunnelReader
 
 
-# GRE (RFC 2784, RFC 2890), version 1 of PPTP (RFC 2637), and ERSPAN. IP protocol 47.
-
-BRIDGED = 0x6558
-"""Protocol type of an Ethernet frame (transparent Ethernet bridging)."""
+# GRE (RFC 2784, RFC 2890), version 1 of PPTP (RFC 2637), and ERSPAN. IP protocol 47; UDP port 4754 (RFC 8086).
 
 _CHECKSUM, _ROUTING, _KEY, _SEQUENCE, _ACKNOWLEDGEMENT, _VERSION = 0x8000, 0x4000, 0x2000, 0x1000, 0x0080, 0x0007
 _PPP, _ERSPAN2, _ERSPAN3 = 0x880B, 0x88BE, 0x22EB
 _SESSION, _SUBHEADER = 0x03FF, 0x0001  # of ERSPAN: bits of its second and, version 3, of its last 16-bit word
-
-
-@rare
-def behind_type(buffer: Any, kind: int, at: int, end: int) -> tuple[int, int, int]:
-    """Follows the protocol type of a tunnel, including Ethernet frames; returns network, its index, and its end.
-
-    Args:
-        kind: protocol type of the tunnel's header; -1 if it is not captured.
-        at: index behind the tunnel's header.
-    """
-    if kind == BRIDGED:
-        _, _, _, _, network, at, end = ethernet(buffer, at, end)
-    else:
-        _, _, network, at, end = follow_ether_type(buffer, kind, at, end)
-    return network, at, end
 
 
 @rare
@@ -107,8 +107,8 @@ def gre(buffer: Any, protocol: int, at: int, end: int) -> tuple[int, int, int, i
         return protocol, identity, network, at, end
     if kind in (_ERSPAN2, _ERSPAN3):
         identity, at = _erspan(buffer, kind, flags & _SEQUENCE != 0, at, end)
-        kind = BRIDGED
-    network, at, end = behind_type(buffer, kind, at, end)
+        kind = FRAME
+    _, _, network, at, end = follow_ether_type(buffer, kind, at, end)
     return protocol, identity, network, at, end
 
 
@@ -180,16 +180,153 @@ def geneve(buffer: Any, port: int, at: int, end: int) -> tuple[int, int, int, in
     first, kind, word = u8(buffer, at, end), u16(buffer, at + 2, end), u32(buffer, at + 4, end)
     if first < 0 or first > _OPTION_WORDS:  # the upper two bits are the version
         return -1, -1, -1, at, end
-    network, at, end = behind_type(buffer, kind, at + 8 + 4 * first, end)
+    _, _, network, at, end = follow_ether_type(buffer, kind, at + 8 + 4 * first, end)
     return port, word >> 8, network, at, end
 
 
+# VXLAN with other contents (draft-ietf-nvo3-vxlan-gpe). UDP port 4790.
+
+_GPE_VERSION, _TYPED = 0x30, 0x04  # the P flag: there is a next protocol
+_GPE_NEXT = (-1, IPV4, IPV6, FRAME, NSH, LABELS)
+
+
+@rare
+def vxlan_gpe(buffer: Any, port: int, at: int, end: int) -> tuple[int, int, int, int, int]:
+    """Reads a VXLAN-GPE header; see the module. Arguments as of `vxlan`."""
+    flags, following, word = u8(buffer, at, end), u8(buffer, at + 3, end), u32(buffer, at + 4, end)
+    if flags < 0 or not flags & _VALID or flags & _GPE_VERSION:
+        return -1, -1, -1, at, end
+    kind = FRAME
+    if flags & _TYPED:
+        kind = _GPE_NEXT[following] if 0 <= following < len(_GPE_NEXT) else -1
+    _, _, network, at, end = follow_ether_type(buffer, kind, at + 8, end)
+    return port, word >> 8, network, at, end
+
+
+# EtherIP (RFC 3378). IP protocol 97.
+
+_ETHERIP = 3
+
+
+@rare
+def etherip(buffer: Any, protocol: int, at: int, end: int) -> tuple[int, int, int, int, int]:
+    """Reads an EtherIP header; see the module. Arguments as of `gre`."""
+    first = u8(buffer, at, end)
+    if first < 0 or first >> 4 != _ETHERIP:
+        return -1, -1, -1, at, end
+    _, _, _, _, network, at, end = ethernet(buffer, at + 2, end)
+    return protocol, -1, network, at, end
+
+
+# MPLS in IP (RFC 4023) and in UDP (RFC 7510). IP protocol 137, UDP port 6635.
+
+
+@rare
+def labels(buffer: Any, number: int, at: int, end: int) -> tuple[int, int, int, int, int]:
+    """Reads a label stack; see the module. `number` is the IP protocol or the UDP port."""
+    _, _, network, at, end = follow_ether_type(buffer, LABELS, at, end)
+    return number, -1, network, at, end
+
+
+# L2TP, version 2 (RFC 2661). UDP port 1701.
+
+_CONTROL, _WITH_LENGTH, _NUMBERED, _WITH_OFFSET, _L2TP_VERSION = 0x8000, 0x4000, 0x0800, 0x0200, 0x000F
+
+
+@rare
+def l2tp(buffer: Any, port: int, at: int, end: int) -> tuple[int, int, int, int, int]:
+    """Reads an L2TP header; see the module. Arguments as of `vxlan`."""
+    flags = u16(buffer, at, end)
+    if flags < 0 or flags & _CONTROL or flags & _L2TP_VERSION != 2:
+        return -1, -1, -1, at, end
+    at += 4 if flags & _WITH_LENGTH else 2
+    session = u16(buffer, at + 2, end)
+    at += 8 if flags & _NUMBERED else 4
+    if flags & _WITH_OFFSET:
+        offset = u16(buffer, at, end)
+        if offset < 0:
+            return port, session, -1, at, end
+        at += 2 + offset
+    _, _, _, _, network, at, end = ppp_link(buffer, at, end)
+    return port, session, network, at, end
+
+
+# LISP (RFC 9300). UDP port 4341.
+
+
+@rare
+def lisp(buffer: Any, port: int, at: int, end: int) -> tuple[int, int, int, int, int]:
+    """Reads a LISP header; see the module. Arguments as of `vxlan`."""
+    flags, word = u8(buffer, at, end), u32(buffer, at + 4, end)
+    if flags < 0:
+        return -1, -1, -1, at, end
+    _, _, _, _, network, at, end = raw(buffer, at + 8, end)
+    return port, word >> 8 if flags & _VALID else -1, network, at, end
+
+
+# Teredo (RFC 4380). UDP port 3544.
+
+_ORIGIN, _AUTHENTICATED = 0x0000, 0x0001
+
+
+@rare
+def teredo(buffer: Any, port: int, at: int, end: int) -> tuple[int, int, int, int, int]:
+    """Skips the indications of Teredo; see the module. Arguments as of `vxlan`."""
+    first = u16(buffer, at, end)
+    if first == _AUTHENTICATED:
+        name, value = u8(buffer, at + 2, end), u8(buffer, at + 3, end)
+        if value < 0:
+            return -1, -1, -1, at, end
+        at += 13 + name + value
+        first = u16(buffer, at, end)
+    if first == _ORIGIN:
+        at += 8
+    if u8(buffer, at, end) >> 4 != 6:
+        return -1, -1, -1, at, end
+    return port, -1, IPV6, at, end
+
+
+# TZSP, in which access points and routers send copies of packets. UDP port 37008.
+
+_RECEIVED, _TZSP_ETHERNET = (0x0100, 0x0101), 1  # version, and type of the message
+_PADDING, _LAST = 0, 1  # tags without a length
+
+
+@rare
+def tzsp(buffer: Any, port: int, at: int, end: int) -> tuple[int, int, int, int, int]:
+    """Reads a TZSP header and skips its tags; see the module. Arguments as of `vxlan`."""
+    first, encapsulated = u16(buffer, at, end), u16(buffer, at + 2, end)
+    if first not in _RECEIVED or encapsulated != _TZSP_ETHERNET:
+        return -1, -1, -1, at, end
+    at += 4
+    tag = u8(buffer, at, end)
+    while tag >= 0 and tag != _LAST:
+        length = -1 if tag == _PADDING else u8(buffer, at + 1, end)
+        if tag != _PADDING and length < 0:
+            return port, -1, -1, at, end
+        at += 2 + length
+        tag = u8(buffer, at, end)
+    if tag < 0:
+        return port, -1, -1, at, end
+    _, _, _, _, network, at, end = ethernet(buffer, at + 1, end)
+    return port, -1, network, at, end
+
+
 ALL = (
+    Tunnel({97: "EtherIP"}, False, etherip),
     Tunnel({6081: "Geneve"}, True, geneve),
     Tunnel({47: "GRE"}, False, gre),
+    Tunnel({4754: "GRE-in-UDP"}, True, gre),
     Tunnel({2152: "GTP-U"}, True, gtp),
     Tunnel({4: "IPv4-in-IP", 41: "IPv6-in-IP"}, False, ip),
+    Tunnel({1701: "L2TP"}, True, l2tp),
+    Tunnel({4341: "LISP"}, True, lisp),
+    Tunnel({137: "MPLS-in-IP"}, False, labels),
+    Tunnel({6635: "MPLS-in-UDP"}, True, labels),
+    Tunnel({3544: "Teredo"}, True, teredo),
+    Tunnel({37008: "TZSP"}, True, tzsp),
     Tunnel({4789: "VXLAN", 8472: "VXLAN"}, True, vxlan),
+    Tunnel({4790: "VXLAN-GPE"}, True, vxlan_gpe),
 )
 """All tunnels that are decoded."""
 

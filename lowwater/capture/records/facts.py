@@ -5,8 +5,10 @@ The reader makes them. `malformed` rows and the summary go to the ledgers; inter
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
+from lowwater.capture.headers.undecoded import Count
 from lowwater.capture.records.drops import NO_DROPS, DeclaredDrops
 
 
@@ -129,6 +131,8 @@ class InterfaceSummary:
         drops: records that the capture says were lost.
         holes: damaged stretches, in file order; many are joined into at most `limits.CAPTURE_HOLES`.
         lag: largest lateness of a record by the clock of its capture, ns.
+        wire: bytes of its packets on the wire; 0 before decoding.
+        types: what the undecoded records have in place of an IP header (`headers.undecoded`); empty before decoding.
     """
 
     interface: Interface
@@ -144,6 +148,8 @@ class InterfaceSummary:
     drops: DeclaredDrops = NO_DROPS
     holes: tuple[Hole, ...] = ()
     lag: int | None = None
+    wire: int = 0
+    types: Mapping[str, Count] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from lowwater.capture.headers.undecoded import Undecoded
 from lowwater.capture.records.facts import Hole, Interface, InterfaceSummary
 from lowwater.catalog.time import arrival_times
 from lowwater.limits import LEAST_MEDIAN_TIMESTAMPS, MEDIAN_INTERFACES, MEDIAN_TIMESTAMPS
@@ -354,13 +355,13 @@ class Tally:
     Attributes:
         clock: largest sane timestamp so far, ns; -1 before the first.
         last: timestamp of the last sane record so far, ns; None before the first.
-        undecoded: sane records without an IP header; the caller that decodes counts them.
+        undecoded: sane records without an IP header, and bytes of all; the caller that decodes counts them.
         malformed: malformed rows of the interface; the record judge counts them.
     """
 
     def __init__(self, number: int) -> None:
         self.clock = -1
-        self.undecoded = 0
+        self.undecoded = Undecoded()
         self.malformed = 0
         self._packets = 0
         self._first: int | None = None
@@ -394,7 +395,9 @@ class Tally:
         return InterfaceSummary(
             interface=interface,
             packets=self._packets,
-            undecoded=self.undecoded,
+            undecoded=self.undecoded.packets,
+            wire=self.undecoded.wire,
+            types=self.undecoded.largest,
             malformed=self.malformed,
             first=self._first,
             last=self.last,

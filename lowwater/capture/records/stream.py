@@ -23,6 +23,7 @@ from lowwater.capture.formats.sources import FileWindow
 from lowwater.capture.headers.fields import byte, little64
 from lowwater.capture.headers.links import LINK_TYPES
 from lowwater.capture.headers.packet import Memory, decode_batch
+from lowwater.capture.headers.undecoded import Undecoded
 from lowwater.capture.inlining import kernel, part
 from lowwater.capture.records import drops
 from lowwater.capture.records.facts import Interface, Malformed
@@ -338,20 +339,21 @@ def decode_span(
     interface: Interface,
     builder: ContentBuilder,
     memory: Memory | None = None,
+    undecoded: Undecoded | None = None,
 ) -> pa.RecordBatch:
     """Decodes some records of a span, and adds the content columns that the link stores.
 
     Args:
         chosen: indices of sane records of one interface, ascending, at least one.
         clock: largest sane timestamp of the interface before these records, ns; -1 if there is none.
-        memory: as in `decode_batch`.
+        memory: as in `decode_batch`, as is `undecoded`.
 
     Returns:
         A batch of the builder's schema.
     """
     selected = select_records(span, chosen)
     link, positions = interface.link_number, chosen + span.position
-    batch, _ = decode_batch(span.buffer, selected, positions, clock, link, memory, builder.shape)
+    batch, _ = decode_batch(span.buffer, selected, positions, clock, link, memory, builder.shape, undecoded)
     return builder.batch(span.buffer, selected[classic.OFFSET], batch, link)
 
 

@@ -187,7 +187,8 @@ def status(lake: PurePath, queries: Path) -> None:
         missing.drop_lines(opened),
         captures.stray_end_lines(opened),
     )
-    more = captures.shared_lines(opened), files.unread_lines(opened, config), stray_lines(opened)
+    undecoded = captures.undecoded_lines(opened)
+    more = captures.shared_lines(opened), undecoded, files.unread_lines(opened, config), stray_lines(opened)
     retired = (f"query set {name}: {why}" for name, why in retired_sets(lake, queries).items())
     for line in chain(*lines, *more, retired):
         terminal.say(line)

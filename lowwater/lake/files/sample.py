@@ -386,7 +386,8 @@ class Sample:
                 jump = config.Link().jump + proposal.ahead  # so that the disorder of the sample passes
                 return inspect_records(self.folder / name, proposal.options, jump, config.Link().skew)
             reader.open_capture(self.folder / name)
-            return _as_it_looks(inspect.inspect_times(self.folder / name, config.Link().jump, config.Link().skew))
+            facts = _as_it_looks(inspect.inspect_times(self.folder / name, config.Link().jump, config.Link().skew))
+            return replace(facts, beginning=inspect.undecoded_beginning(self.folder / name, config.Link().jump))
         except CaptureError as error:
             self.skipped.setdefault(name, error.message)
             return None

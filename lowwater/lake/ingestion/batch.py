@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from lowwater import config, errors, threads
 from lowwater.capture import inspect, reader
 from lowwater.capture.content.retention import ContentOptions
+from lowwater.capture.headers.undecoded import Undecoded, stored_types
 from lowwater.capture.records.facts import CaptureSummary, InterfaceSummary
 from lowwater.capture.tables.options import TableOptions
 from lowwater.catalog.protocols import RECORD_KINDS
@@ -35,7 +36,7 @@ from lowwater.lake.ingestion.tasks import (
     send,
     survey,
 )
-from lowwater.lake.ledgers.captures import Capture, Captures, malformed_rows
+from lowwater.lake.ledgers.captures import Capture, Captures, malformed_rows, undecoded_share
 from lowwater.lake.ledgers.coverage import damage_note
 from lowwater.lake.ledgers.edges import edges_of
 from lowwater.lake.ledgers.files import key_of
@@ -59,7 +60,7 @@ class IngestResult:
     # content) or `known` (nothing was done)
     state: str
     note: str = ""  # a note for the user, or an empty string
-    doubt: str = ""  # of the note, what is doubtful about the times of the file
+    doubt: str = ""  # of the note, what is doubtful about the times of the file, and what of it is not decoded
 
     @property
     def capture(self) -> Capture:
@@ -401,10 +402,7 @@ class Batch:
         else:
             assert done[0].summary is not None
             facts, damage = done[0].summary, done[0].damage
-        parts = [
-            replace(interface, undecoded=sum(packed.undecoded.get(interface.interface.index, 0) for packed in done))
-            for interface in facts.interfaces
-        ]
+        parts = [_decoded(interface, done) for interface in facts.interfaces]
         identity = survey.identity or facts.identity
         facts, links = replace(facts, identity=identity), self._links_of(survey.path, facts)
         same = self._ledger.same(survey.path, facts.sha256, identity, self._coverage[number])
@@ -455,6 +453,7 @@ class Batch:
         note = "read again: packets of it were missing" if damaged else note
         beyond = pc.sum(pc.equal(damage.column("reason"), "sub-second")).as_py() or 0
         doubt = inspect.subsecond_words(beyond, file.packets + sum(row.malformed for row in file.rows))
+        doubt = "; ".join(text for text in (doubt, undecoded_share(file.rows).words) if text)
         notes = "; ".join(text for text in (note, note_kept, _note(file), absent_words(file.row), doubt) if text)
         portion, state = self._portion, "replaced" if replaced else "added"
         portion.results[number] = IngestResult(survey.path, file.rows, state, notes, doubt)
@@ -464,6 +463,14 @@ class Batch:
         if malformed.num_rows:
             portion.damage[work.attempt] = malformed
         portion.bytes += facts.bytes
+
+
+def _decoded(part: InterfaceSummary, done: Sequence[PackResult]) -> InterfaceSummary:
+    """Returns the summary of an interface with what the tasks that decoded it have counted."""
+    total = Undecoded()
+    for packed in done:
+        total.merge(packed.undecoded.get(part.interface.index, Undecoded()))
+    return replace(part, undecoded=total.packets, wire=total.wire, types=total.largest)
 
 
 def _coverage_kept(declared: replacement.Coverage) -> str:
@@ -554,4 +561,5 @@ def _row(
         head=facts.head or None,
         absent=json.dumps([facts.absent, facts.unknown]) if facts.absent and facts.unknown else None,
         drops=part.drops.text() or None,
+        undecoded_types=None if isinstance(content, TableOptions) else stored_types(part.types, part.wire),
     )

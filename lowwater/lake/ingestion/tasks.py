@@ -27,6 +27,7 @@ from lowwater import errors, instants, limits
 from lowwater.capture.content.retention import NOTHING, ContentOptions
 from lowwater.capture.formats import capture_file, sources
 from lowwater.capture.headers.packet import Memory
+from lowwater.capture.headers.undecoded import Undecoded, largest, together
 from lowwater.capture.inspect import digests_of_records
 from lowwater.capture.reader import BATCH, CaptureChunk, CaptureIndex, digest, indexing, read, read_chunk
 from lowwater.capture.records import sanity, stream
@@ -244,6 +245,8 @@ def merge_summaries(
         interface=head,
         packets=sum(part.packets for part in parts),
         undecoded=sum(part.undecoded for part in parts),
+        wire=sum(part.wire for part in parts),
+        types=largest(together(part.types for part in parts)),
         malformed=sum(part.malformed for part in parts),
         first=rows.first,
         last=rows.last,
@@ -547,7 +550,7 @@ class PackResult:
             (name, file.finish(identity, table) if isinstance(file, PackedFile) else file) for name, file in self.files
         ]
 
-    undecoded: dict[int, int]  # interface number -> packets without an IP header
+    undecoded: dict[int, Undecoded]  # interface number -> packets without an IP header
     summary: CaptureSummary | None = None  # summary of a compressed capture; None for chunks
     # malformed rows of a compressed capture, schema `DAMAGE`
     damage: pa.Table = field(default_factory=DAMAGE.empty_table)
@@ -587,16 +590,18 @@ def _pack(task: PackTask) -> PackResult:
     if isinstance(task.content, TableOptions):
         return _pack_records(task, task.content)
     writer = _TaskWriter(task, task.content)
+    undecoded: dict[int, Undecoded] = {}
     if task.chunks is None:
         reader = read(task.path, task.max_jump, sha256=task.sha256, content=task.content, identified=True)
         writer.write(reader.by_interface(), {})
+        undecoded = reader.undecoded()
     else:
         # Batches of interfaces that become one must stay until they are merged.
         memory = None if task.one else _thread_memory.memory
         for chunk in task.chunks:
-            writer.write(read_chunk(chunk, task.content, memory), _clocks(chunk, task.one))
+            writer.write(read_chunk(chunk, task.content, memory, undecoded), _clocks(chunk, task.one))
     writer.finish()
-    files, undecoded = tuple(writer.files), writer.undecoded
+    files = tuple(writer.files)
     if task.chunks is not None:
         return PackResult(task.file, files, undecoded)
     if reader.summary is None or reader.summary.bytes != task.bytes:
@@ -662,7 +667,6 @@ class _TaskWriter:
 
     def __init__(self, task: PackTask, content: ContentOptions) -> None:
         self.files: list[tuple[str, PackedFile]] = []
-        self.undecoded: dict[int, int] = {}
         self._task = task
         self._schema = content.schema
         self._waiting: dict[str, _HourFile] = {}
@@ -706,6 +710,4 @@ class _TaskWriter:
                     f"{self._task.path}: has more than {MOST_INTERFACES} interfaces",
                     f'set interfaces = "one" in {section_of(self._task.link)}',
                 )
-            missing = batch.column("ipversion").null_count
-            self.undecoded[interface.index] = self.undecoded.get(interface.index, 0) + missing
             yield interface, batch

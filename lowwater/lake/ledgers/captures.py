@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from lowwater import documents, errors, instants, limits, link_names
+from lowwater.capture.headers.undecoded import Share, Undecoded
 from lowwater.capture.records.drops import NO_DROPS, DeclaredDrops
 from lowwater.catalog.time import is_hole, joined_coverage
 from lowwater.lake import open_tables, tables
@@ -168,6 +169,7 @@ class Capture:
     holes: str | None = None
     lag: int | None = None
     edges: str | None = None  # in force: the end of it that leads what follows; else as the ledger keeps them
+    undecoded_types: str | None = None
 
     @property
     def damage(self) -> list[LedgerHole]:
@@ -872,6 +874,22 @@ def shared_lines(lake: Lake) -> list[str]:
             "counts each twice"
         )
     return lines
+
+
+def undecoded_share(rows: Iterable[Capture]) -> Share:
+    """Returns what of the packets of captures may carry IP and is not decoded, of those of which the ledger tells."""
+    total, packets = Undecoded(), 0
+    for row in rows:
+        if row.undecoded_types:
+            total.merge(Undecoded.stored(row.undecoded_types))
+            packets += row.packets
+    return Share.of(total.types, packets, total.wire)
+
+
+def undecoded_lines(lake: Lake) -> list[str]:
+    """Says of each link what is not decoded of its packets, if it is more than a few."""
+    shares = {link: undecoded_share(rows) for link, rows in read_captures(lake, ingested_links(lake)).items()}
+    return [f"link {link!r}: {share.words}" for link, share in shares.items() if share.words]
 
 
 def shared_notes(lake: Lake, rows: Iterable[Capture]) -> dict[str, str]:
