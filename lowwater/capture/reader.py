@@ -312,7 +312,7 @@ class CaptureReader:
         for _, batch in self.by_interface():
             yield batch
 
-    def by_interface(self) -> Iterator[tuple[Interface, pa.RecordBatch]]:
+    def by_interface(self) -> Generator[tuple[Interface, pa.RecordBatch]]:
         """Yields batches of decoded records, each of one interface."""
         for span in self.spans():
             for number, chosen in self.split_by_interface(span):
