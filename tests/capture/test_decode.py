@@ -290,3 +290,48 @@ def test_kernels_are_compiled_anew_when_any_of_their_parts_changes() -> None:
     ]  # fmt: skip
     digests = {kernel.py_func.__qualname__.rpartition("_")[2] for kernel in kernels}  # type: ignore[attr-defined]
     assert len(digests) == 1 and len(digests.pop()) == 16
+
+
+def ipv6_saying(length: int, following: int, body: bytes) -> bytes:
+    """An IPv6 packet whose header says `length`, whatever follows it."""
+    packet = bytearray(maker.ipv6("::1", "::2", following, b""))
+    packet[4:6] = length.to_bytes(2, "big")
+    return bytes(packet) + body
+
+
+JUMBO = b"\xc2\4"
+SEGMENT = maker.tcp_header(5, 6)
+
+
+@pytest.mark.parametrize(
+    ("packet", "lengths"),
+    [
+        # total_length, unsaid_length, payload_length
+        (ipv6_saying(0, 59, b""), (40, None, 0)),
+        (ipv6_saying(0, 59, bytes(6)), (40, None, 0)),
+        (ipv6_saying(0, 253, bytes(6)), (40, None, 0)),
+        (ipv6_saying(0, 6, SEGMENT + bytes(50)), (40, None, None)),
+        (ipv6_saying(0, 17, bytes(3000)), (40, None, None)),
+        (ipv6_saying(0, 6, SEGMENT + bytes(3000)), (40, 3060, 3000)),
+        (ipv6_saying(0, 6, SEGMENT + bytes(70_000)), (40, 70_060, 70_000)),
+        (ipv6_saying(0, 253, bytes(70_000)), (40, 70_040, 70_000)),
+        (ipv6_saying(0, 0, b"\6\0" + JUMBO + (70_028).to_bytes(4, "big") + SEGMENT + bytes(70_000)),
+         (40, 70_068, 70_000)),
+        (ipv6_saying(0, 0, b"\6\0" + JUMBO + (70_028).to_bytes(4, "big") + SEGMENT + bytes(70_009)),
+         (40, 70_068, 70_000)),
+        (ipv6_saying(0, 0, b"\6\0" + JUMBO + (128).to_bytes(4, "big") + SEGMENT + bytes(100)), (40, None, None)),
+        (ipv6_saying(0, 0, b"\6\0\1\4\0\0\0\0" + SEGMENT + bytes(100)), (40, None, None)),
+        (ipv6_saying(23, 6, SEGMENT + bytes(9)), (63, None, 3)),
+    ],
+)  # fmt: skip
+def test_the_length_of_ipv6(tmp_path: Path, packet: bytes, lengths: tuple[int | None, ...]) -> None:
+    path = tmp_path / "one.pcap"
+    (row,) = rows(path, maker.pcap_bytes([(START, maker.ethernet(packet, 0x86DD))], snaplen=1 << 18))
+    assert (row["total_length"], row["unsaid_length"], row["payload_length"]) == lengths
+
+
+@pytest.mark.parametrize("size", [46, 3000, 70_000])
+def test_the_length_of_ipv4_that_the_card_segments(tmp_path: Path, size: int) -> None:
+    packet = maker.ipv4("1.1.1.1", "2.2.2.2", 6, SEGMENT, total_length=0) + bytes(size)
+    (row,) = rows(tmp_path / "one.pcap", maker.pcap_bytes([(START, maker.ethernet(packet))], snaplen=1 << 18))
+    assert (row["total_length"], row["unsaid_length"], row["payload_length"]) == (0, 40 + size, size)

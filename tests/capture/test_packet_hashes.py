@@ -15,6 +15,7 @@ from lowwater.capture import read
 from lowwater.capture.content.retention import ContentOptions
 from lowwater.capture.records.duplicates import DuplicateCounter, Hashed, find_duplicates
 from tests import capturemaker as maker
+from tests.capture import linkframes
 
 JUMP = 60_000_000_000
 
@@ -66,6 +67,24 @@ def test_the_link_layer_is_aside(tmp_path: Path, frame: bytes) -> None:
 
 
 ROWS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 1), st.integers(0, 30)), max_size=40)
+
+
+def test_tags_and_wrappings_below_ip_are_aside(tmp_path: Path) -> None:
+    """Two taps, one of which adds a tag, see one packet; with a frame check sequence or padding behind it, too."""
+    segmented = maker.ipv4("10.0.0.1", "10.0.0.2", 6, maker.tcp_header(5, 80), total_length=0) + b"x" * 3000
+    for packet in (linkframes.PACKET4, segmented):
+        frames = [maker.ethernet(packet), maker.ethernet(packet, 0x0800, 7, 8, [5])]
+        for kind, behind in (
+            maker.tag(0x8926, packet, 0x0800), maker.tag(0x893F, packet, 0x0800, (1, 2, 3)),
+            maker.tag(0x892F, packet, 0x0800), maker.metadata(packet, 0x0800), maker.timestamp(packet, 0x0800),
+            maker.backbone(maker.ethernet(packet)), maker.trill(maker.ethernet(packet)), maker.nsh(packet, 1),
+        ):  # fmt: skip
+            frames += [maker.ethernet(behind, kind), maker.ethernet(behind, kind, 7, 8, [9])]
+        assert len(set(hashes(tmp_path / "a.pcap", frames))) == 1
+    padded = [maker.ethernet(linkframes.PACKET4) + bytes(18), maker.ethernet(linkframes.PACKET4)]
+    assert len(set(hashes(tmp_path / "b.pcap", padded))) == 1
+    empty = maker.ipv6("::1", "::2", 59, b"")
+    assert len(set(hashes(tmp_path / "c.pcap", [maker.ethernet(empty + bytes(size), 0x86DD) for size in (0, 6)]))) == 1
 
 
 def arrays(rows: list[tuple[int, int, int]]) -> Hashed:

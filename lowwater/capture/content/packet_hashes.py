@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from lowwater.capture.headers.fields import big64, byte, u16
 from lowwater.capture.headers.links import IPV4, LINK_TYPES, LinkLayer
-from lowwater.capture.headers.packet import ARP, UNKNOWN, above4, above6, is_header, length4, length6
+from lowwater.capture.headers.packet import ARP, IP6_BYTES, UNKNOWN, above4, above6, is_header, length4, length6
 from lowwater.capture.inlining import kernel, part
 from lowwater.capture.interpretation import announce
 
@@ -96,7 +96,8 @@ def _kernel(layer: LinkLayer) -> Callable[..., None]:
                 else:
                     length = length6(buffer, at, end, behind)
                     protocol, offset, _, above, end, _ = above6(buffer, at, end, behind)
-                wire = wire if said <= 0 and (length < 0 or length == behind - at) else 0  # else what IP says
+                by_frame = length == behind - at and (version == 4 or length > IP6_BYTES)
+                wire = wire if said < 0 or length < 0 or (said == 0 and by_frame) else 0  # else what IP says
                 if content:
                     place, size = _checksum(protocol, version)
                     if version == 4:

@@ -208,7 +208,8 @@ LATER = -2
 """Value in place of a protocol: the packet is a later fragment, so no transport header follows."""
 
 
-_IP4, _IP6 = 20, 40  # bytes of the headers
+_IP4, IP6_BYTES = 20, 40
+"""Bytes of the fixed headers."""
 
 
 @part
@@ -261,7 +262,7 @@ def length6(buffer: Any, at: int, end: int, stop: int) -> int:
     """Returns the length of an IPv6 packet with its header; -1 unknown. Arguments as of `length4`."""
     payload = u16(buffer, at + 4, end)
     if payload != 0:
-        return payload + _IP6 if payload > 0 else -1
+        return payload + IP6_BYTES if payload > 0 else -1
     return _length_unsaid(buffer, at, end, stop)
 
 
@@ -280,22 +281,22 @@ def _length_unsaid(buffer: Any, at: int, end: int, stop: int) -> int:
     if kind < 0:
         return -1
     if kind == _HOP_BY_HOP:
-        option, words = at + _IP6 + 2, u8(buffer, at + _IP6 + 1, end)
-        behind = at + _IP6 + 8 * (words + 1)
+        option, words = at + IP6_BYTES + 2, u8(buffer, at + IP6_BYTES + 1, end)
+        behind = at + IP6_BYTES + 8 * (words + 1)
         while words >= 0 and option < behind:
             code, size = u8(buffer, option, end), u8(buffer, option + 1, end)
             if code == _JUMBO and size == 4:
                 jumbo = u32(buffer, option + 2, end)
                 if jumbo < 0 or jumbo > _LARGEST_SAID:
-                    return jumbo + _IP6 if jumbo > 0 else -1
-                return _IP6  # an option must not say what the header could
+                    return jumbo + IP6_BYTES if jumbo > 0 else -1
+                return IP6_BYTES  # an option must not say what the header could
             if code < 0 or (code != _PAD1 and size < 0):
                 return -1
             option += 1 if code == _PAD1 else 2 + size
         if words < 0:
             return -1
-    longer = stop - at - _IP6 > _LARGEST_SAID or (kind == TCP and stop - at > _LEAST_MTU)
-    return stop - at if longer else _IP6
+    longer = stop - at - IP6_BYTES > _LARGEST_SAID or (kind == TCP and stop - at > _LEAST_MTU)
+    return stop - at if longer else IP6_BYTES
 
 
 @part
@@ -413,7 +414,7 @@ def version6(buffer: Any, at: int, end: int, stop: int, out: Any, row: int) -> t
     bits |= put_narrow(out, TOTAL, row, payload + 40 if payload >= 0 else -1)
     if payload == 0:
         length = length6(buffer, at, end, stop)
-        bits |= put_narrow(out, UNSAID, row, length if length != _IP6 else -1)
+        bits |= put_narrow(out, UNSAID, row, length if length != IP6_BYTES else -1)
     bits |= put_narrow(out, TTL, row, u8(buffer, at + 7, end))
     if put_address6(buffer, at + 8, end, out, SRC_HI, row):
         bits |= SRC_BITS
@@ -483,7 +484,7 @@ def plain(buffer: Any, begin: int, end: int, wire: int, out: Any, row: int) -> i
         header, icmp, total, protocol = _IP4, ICMP, big16(buffer, at + 2), byte(buffer, at + 9)
         bits |= _OF_IP4
     elif kind == IPV6 and byte(buffer, at) >> 4 == 6 and end - begin >= _HEADERS6:
-        header, icmp, total, protocol = _IP6, ICMPV6, _IP6 + big16(buffer, at + 4), byte(buffer, at + 6)
+        header, icmp, total, protocol = IP6_BYTES, ICMPV6, IP6_BYTES + big16(buffer, at + 4), byte(buffer, at + 6)
     else:
         return 0
     ports = at + header
