@@ -55,7 +55,9 @@ def show_report(root: PurePath, interval: int | None, queries: Path) -> None:
         coverage.damage_lines(lake, config),
         drop_lines(lake),
     )
-    for line in chain(*lines, captures.shared_lines(lake), captures.undecoded_lines(lake), files.unread_lines(lake, config), stray_lines(lake)):
+    undecoded = captures.undecoded_lines(lake)
+    more = captures.shared_lines(lake), undecoded, files.unread_lines(lake, config), stray_lines(lake)
+    for line in chain(*lines, *more):
         say(line)
     for line in captures.stray_end_lines(lake):
         say(line)
