@@ -24,6 +24,7 @@ from lowwater.instants import parse_instant
 from lowwater.lake import layout
 from lowwater.lake.layout import MEASURES
 from lowwater.lake.ledgers.captures import ingested_links, read_captures
+from lowwater.lake.ledgers.missing import lost_of_link
 from lowwater.lake.packets import KEYS, read_packets
 from lowwater.lake.results.exploring import LAST, result_table
 from lowwater.lake.results.published_rows import published_rows, sorted_rows
@@ -410,9 +411,9 @@ class Lake:
         """
         self._require(link)
         captures = read_captures(self._lake, [link])[link]
-        lost = [each for each in captures.lost if each.drops.count]
+        lost = [each for each in lost_of_link(self._lake, link, captures) if each.drops.count]
         columns = {
-            "path": pa.array([captures[each.at].path for each in lost], pa.string()),
+            "file": pa.array([each.file for each in lost], pa.string()),
             "from": pa.array([each.begin for each in lost], INSTANT),
             "to": pa.array([each.end for each in lost], INSTANT),
             "records": pa.array([each.drops.count for each in lost], pa.int64()),

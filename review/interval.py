@@ -14,7 +14,7 @@ from lowwater.instants import format_duration, format_instant
 from lowwater.lake.ledgers.captures import Capture, Captures, malformed_between
 from lowwater.lake.ledgers.coverage import undeclared
 from lowwater.lake.ledgers.drops import counted
-from lowwater.lake.ledgers.missing import drop_words
+from lowwater.lake.ledgers.missing import drop_words, lost_of_link
 from lowwater.lake.ledgers.runs import (
     LinkLateness,
     ReplayRow,
@@ -242,7 +242,7 @@ def _link(snapshot: Snapshot, link: str, start: int, end: int, account: Mapping[
         late.num_rows,
         tuple(malformed),
         broken.num_rows,
-        drop_words(captures, lost) if counted(lost := captures.lost_in(start, end))[0] else "",
+        drop_words(lost) if counted(lost := lost_of_link(snapshot.lake, link, captures, start, end))[0] else "",
         tuple(undeclared(link, captures, settings, start, end)),
     )
 

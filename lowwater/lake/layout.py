@@ -114,6 +114,7 @@ FILES = pa.schema(
         pa.field("person", _TEXT),  # who set it aside
         pa.field("digests", _TEXT),  # sha256 of an unread file that was read to its end, and of its decompressed bytes
         pa.field("silences", pa.list_(_INT)),  # begin and end of each long silence in it, ns
+        pa.field("drops", _TEXT),  # records that a log beside those of its links says were lost, as in `CAPTURES`
         _required("seen_at", _INT),  # the newest row of a path counts
     ]
 )

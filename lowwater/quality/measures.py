@@ -36,6 +36,7 @@ from lowwater.lake.ledgers.missing import (
     damage_defect,
     drop_words,
     elsewhere,
+    lost_of_link,
     outside,
     outside_words,
 )
@@ -141,7 +142,7 @@ def _link(scope: AuditScope, scan: LinkScan, counts: Counts) -> Row:
     silent = silences(captures, settings, scope.start, scope.end)
     gaps = [gap for gap in scope.gaps if gap.link == link]
     excluded = [gap for gap in scope.excluded if gap.link == link]
-    lost = Captures.of(captures).lost_in(scope.start, scope.end)
+    lost = lost_of_link(scope.lake, link, Captures.of(captures), scope.start, scope.end)
     dropped, counted_whole = counted(lost)
     unread_files = [each for each in scope.missing if each.link == link and each.cause == UNREAD]
     return {
@@ -171,7 +172,7 @@ def _link(scope: AuditScope, scan: LinkScan, counts: Counts) -> Row:
         **_damage(captures, malformed, read, scope, limits),
         "dropped": dropped,
         **_share("dropped", dropped, counted_whole or read + dropped, limits),
-        "drops": drop_words(captures, lost) if dropped else "",
+        "drops": drop_words(lost) if dropped else "",
         **_undecoded(scope, link, limits),
         "latest_ns": pc.max(late.column("lateness")).as_py() or 0,
         "skew_ns": settings.skew,

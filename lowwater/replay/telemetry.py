@@ -34,6 +34,7 @@ from lowwater.lake.ledgers import intervals, runs
 from lowwater.lake.ledgers.captures import ingested_links, read_captures
 from lowwater.lake.ledgers.drops import counted
 from lowwater.lake.ledgers.files import told_files
+from lowwater.lake.ledgers.missing import lost_of_link
 from lowwater.lake.results import published, streams
 from lowwater.limits import PUSH_SECONDS, SCRAPE_CONNECTIONS, SCRAPE_SECONDS
 from lowwater.replay.interval import lfta_folder
@@ -334,7 +335,7 @@ def _links(lake: Lake) -> Iterator[Sample]:
             yield "lowwater_link_packets", (link,), int(captures.numbers("packets").sum())
             yield "lowwater_link_captured_bytes", (link,), int(captures.numbers("bytes").sum())
             yield "lowwater_link_malformed", (link,), int(captures.numbers("malformed").sum())
-            yield "lowwater_link_dropped", (link,), counted(captures.lost)[0]
+            yield "lowwater_link_dropped", (link,), counted(lost_of_link(lake, link, captures))[0]
             yield "lowwater_link_captured_until_seconds", (link,), (captures.end or 0) / SECOND
             yield "lowwater_link_ingested_seconds", (link,), int(captures.numbers("ingested_at").max()) / SECOND
 

@@ -46,7 +46,7 @@ def told(tool: str, kind: str, event: Mapping[str, Any]) -> Told | None:
     """Returns what a record of a tool tells of drops; None for nothing. Numbers may be texts."""
     if tool == "suricata":
         return _suricata(event)
-    stamp, peer = _instant(event.get("ts")), str(event.get("peer") or "")
+    stamp, peer = instant_of(event.get("ts")), str(event.get("peer") or "")
     if kind == "capture_loss":
         lost, seen, length = (_count(event.get(name)) for name in ("gaps", "acks", "ts_delta"))
         if stamp is None or lost is None:
@@ -70,7 +70,7 @@ def _suricata(event: Mapping[str, Any]) -> Told | None:
     counts = {count for name in ("kernel_drops", "kernel_ifdrops") if (count := _count(capture.get(name))) is not None}
     if not counts:
         return None
-    stamp, running = _instant(event.get("timestamp")), _count(stats.get("uptime"))
+    stamp, running = instant_of(event.get("timestamp")), _count(stats.get("uptime"))
     since = None
     if stamp is not None and running is not None:  # it has whole seconds, of the clock at the event
         since = max(stamp // SECOND - running, 0) * SECOND
@@ -86,7 +86,7 @@ def _count(value: Any) -> int | None:
     return number if number is not None and 0 <= number < BELIEVED else None
 
 
-def _instant(value: Any) -> int | None:
+def instant_of(value: Any) -> int | None:
     """Returns an instant, ns, of seconds since the epoch or of ISO 8601; None for what is none."""
     text = str(value)
     try:

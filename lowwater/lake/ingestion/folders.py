@@ -20,6 +20,7 @@ from lowwater import documents, instants
 from lowwater.capture import inspect, reader
 from lowwater.capture.formats.classic import STAMP
 from lowwater.capture.formats.sources import DecompressedSource, open_source
+from lowwater.capture.tables.drop_logs import drops_of_log, kind_of
 from lowwater.capture.tables.options import TableOptions
 from lowwater.capture.tables.reader import first_timestamp, inspect_records
 from lowwater.catalog.protocols import LOG_KINDS
@@ -624,7 +625,9 @@ class _Look:
         texts = set()
         for link in links:
             options = self._reading.options(link)
-            texts.add(options.layout.protocol if isinstance(options, TableOptions) else self._config.link(link).kind)
+            kind = self._config.link(link).kind
+            protocol = options.layout.protocol if isinstance(options, TableOptions) else kind
+            texts.add(f"{protocol} drops" if kind == "zeek" else protocol)
         return " ".join(sorted(texts))
 
     def _sniffed(self, file: FoundFile, bare: ledger.SeenFile) -> ledger.SeenFile:
@@ -649,6 +652,14 @@ class _Look:
             options = self._reading.options(link)
             if isinstance(options, TableOptions) and self._is_of(path, file, link, options):
                 return self._of_traffic(file, bare, (link,))
+        of_zeek = tuple(link for link in bare.links if self._config.link(link).kind == "zeek")
+        if of_zeek and kind_of(file.name):
+            try:
+                told = drops_of_log(path)
+            except (CaptureError, OSError) as error:
+                return replace(bare, reason=_words(error) if isinstance(error, CaptureError) else str(error.strerror))
+            reason = "it says what Zeek did not see, and holds no records of a link of its folder"
+            return replace(bare, reason=reason, links=of_zeek, drops=told.text() or None)
         return replace(bare, reason=why.partition("\n")[0][:200] or "no records of a link of its folder")
 
     def _is_of(self, path: Path, file: FoundFile, link: str, options: TableOptions) -> bool:

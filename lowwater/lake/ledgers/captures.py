@@ -346,12 +346,10 @@ class Captures(Sequence[Capture]):
     def lost(self) -> list[Lost]:
         """Records that these captures say were lost (A1), in order of time."""
         declaring = [at for at, drops in enumerate(self.values("drops")) if drops]
-        captures = ((at, self[at]) for at in declaring)
-        return lost_of((at, each.declared_drops, each.covers_from, each.covers_to) for at, each in captures)
-
-    def lost_in(self, start: int, end: int) -> list[Lost]:
-        """Those of them that may have fallen into [start, end), ns."""
-        return [each for each in self.lost if each.meets(start, end)]
+        return lost_of(
+            (each.path.rpartition("/")[2], each.capture, each.declared_drops, each.covers_from, each.covers_to)
+            for each in (self[at] for at in declaring)
+        )
 
     def damage_from(self, at: int) -> int:
         """Arrival of a malformed row before the first sane record of a capture, ns: the clock before the capture, or

@@ -16,12 +16,14 @@ class Lost:
     """Drops that a capture declares, within what it covers.
 
     Attributes:
-        at: number of the capture among those of its link.
+        file: name of the file that says so.
+        what: identity of its content.
         begin: first instant, ns, at which they may have fallen.
         end: instant, ns, before which they fell; `begin` for a single one.
     """
 
-    at: int
+    file: str
+    what: str
     begin: int
     end: int
     drops: Drops
@@ -31,16 +33,16 @@ class Lost:
         return self.begin < end and max(self.end, self.begin + 1) > start
 
 
-def lost_of(captures: Iterable[tuple[int, DeclaredDrops, int, int]]) -> list[Lost]:
+def lost_of(captures: Iterable[tuple[str, str, DeclaredDrops, int, int]]) -> list[Lost]:
     """Returns what captures declare, in order of time: a counter that goes on adds what it rose since the file before.
 
     Args:
-        captures: number, drops and coverage [from, to), ns, of each capture of a link that declares some, in the order
-            of SEMANTICS T1.
+        captures: name, identity, drops and coverage [from, to), ns, of each capture of a link that declares some, in
+            the order of SEMANTICS T1. A file that covers nothing has no more than the times of its drops.
     """
     found: list[Lost] = []
     before: dict[tuple[str, str], Counter] = {}
-    for at, declared, covers_from, covers_to in captures:
+    for file, what, declared, covers_from, covers_to in captures:
         own = list(declared.ranges)
         for counter in declared.counters:
             key = counter.name, counter.source
@@ -48,8 +50,13 @@ def lost_of(captures: Iterable[tuple[int, DeclaredDrops, int, int]]) -> list[Los
             before[key] = counter
             if added is not None:
                 own.append(added)
-        found += (Lost(at, *_within(each, covers_from, covers_to), each) for each in own)
-    return sorted(found, key=lambda lost: (lost.begin, lost.end, lost.at))
+        found += (Lost(file, what, *_within(each, covers_from, covers_to), each) for each in own)
+    return in_order(found)
+
+
+def in_order(found: Iterable[Lost]) -> list[Lost]:
+    """Sorts drops by time."""
+    return sorted(found, key=lambda lost: (lost.begin, lost.end, lost.file, lost.what))
 
 
 def _within(drops: Drops, covers_from: int, covers_to: int) -> tuple[int, int]:

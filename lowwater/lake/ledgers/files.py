@@ -16,12 +16,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lowwater import documents
+from lowwater.capture.records.drops import DeclaredDrops, Drops
 from lowwater.config import Config, Link
 from lowwater.documents import FILE_NAME
 from lowwater.instants import SECOND, format_instant
 from lowwater.lake import layout, locks, tables
 from lowwater.lake.files.patterns import dated_parts, divided, regex_of
 from lowwater.lake.ledgers.captures import Capture, few, in_line
+from lowwater.lake.ledgers.drops import Lost, lost_of
 from lowwater.lake.open_tables import cached_value
 from lowwater.link_names import family_of
 from lowwater.storage.captures import capture_path, is_address
@@ -210,6 +213,7 @@ class SeenFile:
     digests: str | None = None
     silences: tuple[int, ...] = ()
     seen_at: int = 0
+    drops: str | None = None
 
     @property
     def name(self) -> str:
@@ -263,6 +267,25 @@ def told_files(lake: layout.Lake) -> Mapping[str, SeenFile]:
     """Reads the rows about files of which people are told: those that are unread or set aside, of a year of others."""
     with tables.lake_errors(f"{lake.files}: the table cannot be read"):
         return cached_value(lake.files, "told files", lambda table: {} if table is None else _newest(lake, told=True))
+
+
+def files_with_drops(lake: layout.Lake) -> Mapping[str, Sequence[Lost]]:
+    """Reads what logs that are no captures say was lost, by link (A1). What two of them say alike is of one log."""
+    with tables.lake_errors(f"{lake.files}: the table cannot be read"):
+        return cached_value(lake.files, "drops", lambda table: {} if table is None else _drops(lake))
+
+
+def _drops(lake: layout.Lake) -> dict[str, list[Lost]]:
+    found: dict[str, dict[tuple[Drops, ...], SeenFile]] = {}
+    for row in sorted(_newest(lake).values(), key=lambda row: row.path):
+        if row.drops and row.state != GONE:
+            ranges = DeclaredDrops.of_object(documents.stored_object(row.drops)).ranges
+            for link in row.links:
+                found.setdefault(link, {}).setdefault(ranges, row)
+    return {
+        link: lost_of((row.shown, row.path, DeclaredDrops(ranges), 0, 0) for ranges, row in of_link.items())
+        for link, of_link in found.items()
+    }
 
 
 def _newest(lake: layout.Lake, told: bool = False) -> dict[str, SeenFile]:

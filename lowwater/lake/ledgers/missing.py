@@ -33,8 +33,16 @@ from lowwater.lake.ledgers.captures import (
     read_captures,
 )
 from lowwater.lake.ledgers.coverage import Gap, hole_line, in_life
-from lowwater.lake.ledgers.drops import Lost, counted, span_words
-from lowwater.lake.ledgers.files import LONGEST, SeenFile, absent_folders, file_words, seen_links, told_files
+from lowwater.lake.ledgers.drops import Lost, counted, in_order, span_words
+from lowwater.lake.ledgers.files import (
+    LONGEST,
+    SeenFile,
+    absent_folders,
+    file_words,
+    files_with_drops,
+    seen_links,
+    told_files,
+)
 from lowwater.lake.ledgers.intervals import merged
 from lowwater.lake.ledgers.late import LateRecords, OwnTime, late_records, own_time
 from lowwater.lake.ledgers.statements import Defect, Statement, accepted, covering
@@ -481,16 +489,16 @@ def declared_drops(lake: layout.Lake, config: Config, captures: Mapping[str, Seq
 
     def find(link: str, read_from: int, start: int, end: int) -> Iterator[Missing]:
         of_link, limit = ordered.get(link, Captures()), config.link(link).max_drops
-        found = of_link.lost_in(start, end)
+        found = lost_of_link(lake, link, of_link, start, end)
         count, whole = counted(found)
         if count and _pass_limit(lake, link, of_link, count, whole, (start, end), limit):
             text = (
-                f"link {link!r}: {drop_words(of_link, found)}: more than max_drops = {limit:g} of the records of the "
+                f"link {link!r}: {drop_words(found)}: more than max_drops = {limit:g} of the records of the "
                 "interval, and in no row"
             )
             defects = (
                 Defect(
-                    f"{of_link[each.at].capture} {each.drops.source}",
+                    f"{each.what} {each.drops.source}",
                     each.begin if each.drops.start is None else each.drops.start,
                     each.end if each.drops.end is None else each.drops.end,
                     each.drops.count,
@@ -498,7 +506,7 @@ def declared_drops(lake: layout.Lake, config: Config, captures: Mapping[str, Seq
                 for each in found
                 if each.drops.count
             )
-            yield Missing(link, DROPS, text, tuple(defects), len({each.at for each in found}))
+            yield Missing(link, DROPS, text, tuple(defects), len({each.what for each in found}))
 
     return find
 
@@ -552,10 +560,18 @@ def _pass_limit(
     return count > limit * (known + count)
 
 
-def drop_words(captures: Sequence[Capture], lost: Sequence[Lost]) -> str:
+def lost_of_link(
+    lake: layout.Lake, link: str, captures: Captures, start: int = 0, end: int = temporal.END_OF_TIME
+) -> list[Lost]:
+    """Returns the records that captures of a link, and logs beside them, say were lost in [start, end), ns."""
+    logs = files_with_drops(lake).get(link, ())
+    return [each for each in (in_order([*captures.lost, *logs]) if logs else captures.lost) if each.meets(start, end)]
+
+
+def drop_words(lost: Sequence[Lost]) -> str:
     """Says how many records were lost, between which instants, and which files say so; at least one of them."""
     count, lost = counted(lost)[0], [each for each in lost if each.drops.count]
-    names = list(dict.fromkeys(captures[each.at].path.rpartition("/")[2] for each in lost))
+    names = list(dict.fromkeys(each.file for each in lost))
     files, says = few(names), "say" if len(names) > 1 else "says"
     was = "record was" if count == 1 else "records were"
     return f"{count:,} {was} lost {span_words(lost)}, as {files} {says}"
@@ -565,8 +581,8 @@ def drop_lines(lake: layout.Lake) -> list[str]:
     """Describes records that captures say were lost: a line for every link that has some."""
     lines = []
     for link, captures in read_captures(lake, ingested_links(lake)).items():
-        if counted(lost := captures.lost)[0]:
-            lines.append(f"link {link!r}: {drop_words(captures, lost)}")
+        if counted(lost := lost_of_link(lake, link, captures))[0]:
+            lines.append(f"link {link!r}: {drop_words(lost)}")
     return lines
 
 
