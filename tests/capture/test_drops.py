@@ -137,6 +137,26 @@ def test_sections_have_counters_of_their_own_unless_they_began_together(tmp_path
     assert total(declared(tmp_path / "silent.pcapng", silent)[0].alone()) == 25
 
 
+@pytest.mark.parametrize(("since", "lost"), [(100, 10 + 4 + 15), (None, 10 + 4 + 15), (0, 15)])
+def test_what_packets_tell_after_the_last_statistics_of_a_section_is_of_a_counter_that_goes_on_only(
+    tmp_path: Path, since: int | None, lost: int
+) -> None:
+    made = Section()
+
+    def statistics(at: int, count: int, begun: int | None) -> bytes:
+        start = {} if begun is None else {"start": (START + begun) * US}
+        return made.statistics((START + at) * US, ifdrop=count, **start)
+
+    first = [made.header(), made.interface("a"), made.packet(START * US, FRAME), statistics(9, 10, 0)]
+    first += [made.dropping((START + 20) * US, FRAME, 4)]
+    second = [made.header(), made.interface("a"), made.packet((START + 100) * US, FRAME), statistics(109, 15, since)]
+    (drops,) = declared(tmp_path / "a.pcapng", b"".join(first + second))
+    assert total(drops.alone()) == lost
+    # without statistics of its own the first section has only what its packets tell
+    (drops,) = declared(tmp_path / "b.pcapng", b"".join(first[:3] + first[4:] + second))
+    assert total(drops.alone()) == 4 + 15
+
+
 def test_statistics_that_cannot_be_read_are_only_counted(tmp_path: Path) -> None:
     made = Section()
     blocks = [made.header(), made.statistics(START * US, ifdrop=3), made.interface("a"), made.packet(START * US, FRAME)]

@@ -13,7 +13,7 @@ from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.captures import read_captures
 from lowwater.lake.ledgers.drops import counted
-from lowwater.lake.ledgers.missing import declared_drops, drop_lines
+from lowwater.lake.ledgers.missing import declared_drops, drop_lines, lost_of_link
 from tests.capturemaker import udp
 from tests.lake.support import BASE
 from tests.pcapngmaker import Section
@@ -40,7 +40,9 @@ def hour(folder: Path, number: int, packets: int = 60, **counts: int) -> Path:
 
 def lost(lake: Lake, hours: int, link: str = "a/eth0") -> list[int]:
     captures = read_captures(lake, [link])[link]
-    return [counted(captures.lost_in(BASE + at * HOUR, BASE + (at + 1) * HOUR))[0] for at in range(hours)]
+    return [
+        counted(lost_of_link(lake, link, captures, BASE + at * HOUR, BASE + (at + 1) * HOUR))[0] for at in range(hours)
+    ]
 
 
 @pytest.mark.parametrize(

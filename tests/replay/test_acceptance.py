@@ -11,8 +11,10 @@ from lowwater.instants import HOUR
 from lowwater.lake.layout import STATEMENTS, open_lake
 from lowwater.lake.ledgers.statements import ACCEPT, UNDO, Defect, accepted, covering, state
 from lowwater.lake.tables import read_rows
+from tests.capturemaker import udp
+from tests.pcapngmaker import Section
 from tests.replay.support import QUERIES, START, commits, lowwater
-from tests.replay.test_unread import hour, packets, run, shown, spilled
+from tests.replay.test_unread import QUERY, hour, packets, run, shown, spilled
 
 if TYPE_CHECKING:
     from lowwater.high.runner import Runner
@@ -76,6 +78,48 @@ def test_what_is_accepted_is_done_with_a_note_until_it_grows_or_that_is_taken_ba
         ("undo", "Bob", "cap", "unread"),
     ]
     assert packets(lake) == [180, 180, 60]
+
+
+@pytest.mark.slow
+def test_drops_that_are_accepted_are_done_with_a_note_until_a_file_says_more(tmp_path: Path, runner: Runner) -> None:
+    lake, folder, made = tmp_path / "lake", tmp_path / "cap", Section()
+    lake.mkdir(), folder.mkdir()
+    (lake / "q.gsql").write_text(QUERY)
+    (lake / "lowwater.toml").write_text(
+        '[query_sets.q]\nfiles = ["q.gsql"]\n'
+        '[links.cap]\ninterfaces = "one"\ncaptures = "../cap/cap_%Y%m%d%H.pcapng"\nrotation = "1h"\n'
+    )
+
+    def record(number: int, *lost: int) -> None:
+        """An hour of 180 packets, and statistics for each part of it."""
+        begin = (START + number * HOUR) // 1000
+        blocks = [made.header(), made.interface("eth0")]
+        for at in range(180):
+            blocks.append(made.packet(begin + 20_000_000 * at, udp("10.0.0.1", "10.0.0.2", 4000, 53)))
+            if (at + 1) % (180 // len(lost)) == 0:
+                count = sum(lost[: (at + 1) * len(lost) // 180])
+                blocks.append(made.statistics(begin + 20_000_000 * at, start=begin, ifdrop=count))
+        (folder / f"cap_20260101{number:02}.pcapng").write_bytes(b"".join(blocks))
+        assert lowwater("ingest", "--lake", lake).code == 0
+
+    record(0, 0), record(1, 4), record(2, 0)
+    assert run(lake, runner, 0, 1) == [("done", True), ("incomplete", True)]
+    state, reason = shown(lake)[1]
+    reason = reason.partition("; ")[0]  # what to do about it follows
+    assert state == "incomplete" and "link 'cap': 4 records were lost between 2026-01-01T01:00:00Z and" in reason
+    code, text = accepting(
+        lake, "--interval", "2026-01-01T01:00Z", "--link", "cap", "--cause", "drops", "--why", "a test", "--by", "Ann"
+    )
+    assert code == 0 and f"accepted: {reason}" in text, text
+    before = commits(lake)
+    assert run(lake, runner, 1, 1) == [("done", False)] and commits(lake) == before  # its rows stay
+    assert shown(lake)[:2] == [("done", ""), ("done", f"accepted: {reason}, by Ann: a test")]
+
+    record(1, 4, 3)  # the file of the same packets says more
+    state, reason = shown(lake)[1]
+    assert state != "done"
+    assert run(lake, runner, 1, 1)[0][0] == "incomplete" and "7 records were lost" in shown(lake)[1][1]
+    assert shown(lake)[0] == ("done", "") and packets(lake)[:2] == [180, 180]
 
 
 def test_a_statement_holds_for_the_defects_that_it_names(tmp_path: Path) -> None:

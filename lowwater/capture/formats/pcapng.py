@@ -636,6 +636,7 @@ class Statistics:
     def __init__(self) -> None:
         self._logs: dict[int, tuple[CounterLog, DropTally]] = {}
         self._told: Counter[int] = Counter()
+        self._earlier: Counter[int] = Counter()  # told in sections before, after their last block
         self._found: Counter[int] = Counter()
         self._section = 0
 
@@ -643,6 +644,8 @@ class Statistics:
         """A section has counters of its own, unless they go on."""
         self._section += 1
         self._found.clear()
+        self._earlier.update(self._told)
+        self._told.clear()
 
     def count(self, records: NDArray[np.int64]) -> None:
         """Counts packets, shape (classic.ROWS, n)."""
@@ -670,7 +673,7 @@ class Statistics:
             counts[code] for code in (_DELIVERED, _ACCEPTED, _RECEIVED) if counts.get(code, BELIEVED) < BELIEVED
         )
         reading = Reading(sum(lost), end, since, self._told.pop(number, 0), self._found[number], next(received, None))
-        self._logs[number][0].read(reading, self._section)
+        self._logs[number][0].read(reading, self._section, self._earlier.pop(number, 0))
 
     def drops(self, number: int) -> DeclaredDrops:
         """Returns what was read of an interface."""

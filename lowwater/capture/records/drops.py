@@ -289,8 +289,9 @@ class CounterLog:
         self._last: Reading | None = None
         self._part = 0
 
-    def read(self, reading: Reading, part: int = 0) -> None:
-        """Takes the next reading; `part` is the section of the file that has it, which may begin another counter."""
+    def read(self, reading: Reading, part: int = 0, earlier: int = 0) -> None:
+        """Takes the next reading; `part` is the section of the file that has it, which may begin another counter.
+        `earlier`: drops that records told in the sections before, after the reading before."""
         before, self._last = self._last, reading
         same_part, self._part = part == self._part, part
         if before is None:
@@ -306,7 +307,8 @@ class CounterLog:
         start = before.end if goes_on or reading.since is None else reading.since
         received = (reading.received or 0) - ((before.received or 0) if goes_on else 0)
         whole = max(received, 0) if self._tally.source in WHOLES else 0
-        count = max(count - reading.told, 0)
+        told = reading.told + (earlier if goes_on else 0)  # a counter that began anew has none of those
+        count = max(count - told, 0)
         if count or whole:
             self._tally.put([Drops(start, reading.end, count, self._tally.source, whole)])
 

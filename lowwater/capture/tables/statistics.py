@@ -1,5 +1,5 @@
 """Drops that logs of tools declare among their records (SEMANTICS A1): Suricata's events `stats`, and Zeek's logs
-`stats`, `capture_loss` and `reporter` where they are joined with others.
+`stats`, `capture_loss` and `reporter`, joined with others or not.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ class ToldDrops:
                 continue
             start = tells.start
             if tells.source == ZEEK_STATS:  # it counts since its record before
-                start, self._last[peer] = self._last.get(peer), tells.end
+                start, self._last[peer] = self._last.get(peer) if start is None else start, tells.end
             drops = Drops(start, tells.end, tells.count, tells.source, tells.whole)
             self._tally(tells.source).put([drops])
 

@@ -652,15 +652,20 @@ class _Look:
             options = self._reading.options(link)
             if isinstance(options, TableOptions) and self._is_of(path, file, link, options):
                 return self._of_traffic(file, bare, (link,))
-        of_zeek = tuple(link for link in bare.links if self._config.link(link).kind == "zeek")
+        of_zeek = [link for link in bare.links if self._config.link(link).kind == "zeek"]
         if of_zeek and kind_of(file.name):
-            try:
-                told = drops_of_log(path)
-            except (CaptureError, OSError) as error:
-                return replace(bare, reason=_words(error) if isinstance(error, CaptureError) else str(error.strerror))
-            reason = "it says what Zeek did not see, and holds no records of a link of its folder"
-            return replace(bare, reason=reason, links=of_zeek, drops=told.text() or None)
+            return self._with_drops(path, replace(bare, links=tuple(of_zeek)))
         return replace(bare, reason=why.partition("\n")[0][:200] or "no records of a link of its folder")
+
+    def _with_drops(self, path: Path, row: ledger.SeenFile) -> ledger.SeenFile:
+        """Adds what a log of Zeek tells that holds no records of its links; what it told stays if it cannot be read."""
+        old = self._before.get(row.path)
+        try:
+            told = drops_of_log(path).text() or None
+        except (CaptureError, OSError) as error:
+            why = _words(error) if isinstance(error, CaptureError) else f"cannot be read: {error.strerror}"
+            return replace(row, reason=why.partition("\n")[0][:200], drops=None if old is None else old.drops)
+        return replace(row, reason="it says what Zeek did not see, and holds no records of its link", drops=told)
 
     def _is_of(self, path: Path, file: FoundFile, link: str, options: TableOptions) -> bool:
         """Whether a file holds records of a link: named as its files are, and read by its protocol."""

@@ -17,7 +17,7 @@ class Lost:
 
     Attributes:
         file: name of the file that says so.
-        what: identity of its content.
+        what: identity of its content; empty for a log beside the captures, whose drops are known by their times.
         begin: first instant, ns, at which they may have fallen.
         end: instant, ns, before which they fell; `begin` for a single one.
     """

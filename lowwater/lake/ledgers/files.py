@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
@@ -269,21 +270,31 @@ def told_files(lake: layout.Lake) -> Mapping[str, SeenFile]:
         return cached_value(lake.files, "told files", lambda table: {} if table is None else _newest(lake, told=True))
 
 
-def files_with_drops(lake: layout.Lake) -> Mapping[str, Sequence[Lost]]:
-    """Reads what logs that are no captures say was lost, by link (A1). What two of them say alike is of one log."""
+def drops_beside(lake: layout.Lake) -> Mapping[str, Sequence[Lost]]:
+    """Reads what logs that are no captures of their links say was lost, by link (A1). It is read again only if the
+    ledger has changed."""
     with tables.lake_errors(f"{lake.files}: the table cannot be read"):
         return cached_value(lake.files, "drops", lambda table: {} if table is None else _drops(lake))
 
 
-def _drops(lake: layout.Lake) -> dict[str, list[Lost]]:
-    found: dict[str, dict[tuple[Drops, ...], SeenFile]] = {}
-    for row in sorted(_newest(lake).values(), key=lambda row: row.path):
-        if row.drops and row.state != GONE:
-            ranges = DeclaredDrops.of_object(documents.stored_object(row.drops)).ranges
+def _drops(lake: layout.Lake) -> dict[str, Sequence[Lost]]:
+    # A log is rotated, renamed and packed, also while it grows. So of the drops of two logs that begin at one instant,
+    # the one has what the other has, or is its beginning.
+    found: dict[str, dict[tuple[object, ...], tuple[str, Drops]]] = {}
+    rows = (row for row in _newest(lake).values() if row.drops)
+    for row in sorted(rows, key=lambda row: (row.state == GONE, row.path)):
+        ranges = DeclaredDrops.of_object(documents.stored_object(row.drops or "{}")).ranges
+        number: Counter[tuple[object, ...]] = Counter()
+        for each in ranges:
+            begin = each.source, each.start
+            key = *begin, number[begin]
+            number[begin] += 1
             for link in row.links:
-                found.setdefault(link, {}).setdefault(ranges, row)
+                known = found.setdefault(link, {}).setdefault(key, (row.shown, each))[1]
+                if (each.count, each.end or 0) > (known.count, known.end or 0):
+                    found[link][key] = row.shown, each
     return {
-        link: lost_of((row.shown, row.path, DeclaredDrops(ranges), 0, 0) for ranges, row in of_link.items())
+        link: lost_of((name, "", DeclaredDrops((each,)), 0, 0) for name, each in of_link.values())
         for link, of_link in found.items()
     }
 
@@ -343,8 +354,8 @@ def put_seen(lake: layout.Lake, rows: Iterable[SeenFile], since: int = 0) -> int
     tables.create(lake.files, layout.FILES)
     now = max(time.time_ns(), max((row.seen_at for row in before.values()), default=0) + 1)
     after = {**before, **{row.path: replace(row, seen_at=now) for row in changed}}
-    # A row of a file that is gone and missed by nobody says nothing more.
-    alive = {path: row for path, row in after.items() if row.state != GONE or row.unread}
+    # A row of a file that is gone and missed by nobody says nothing more, but for what it told of drops.
+    alive = {path: row for path, row in after.items() if row.state != GONE or row.unread or row.drops}
     stored = tables.read_rows(lake.files, pa.schema([layout.FILES.field("seen_at")])).num_rows
     if stored + len(changed) > len(alive) + max(len(alive), _DEAD):
         tables.replace_rows(lake.files, tables.table_of(alive.values(), layout.FILES), None, lake.fence)

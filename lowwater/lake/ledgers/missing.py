@@ -38,8 +38,8 @@ from lowwater.lake.ledgers.files import (
     LONGEST,
     SeenFile,
     absent_folders,
+    drops_beside,
     file_words,
-    files_with_drops,
     seen_links,
     told_files,
 )
@@ -498,7 +498,7 @@ def declared_drops(lake: layout.Lake, config: Config, captures: Mapping[str, Seq
             )
             defects = (
                 Defect(
-                    f"{each.what} {each.drops.source}",
+                    f"{each.what} {each.drops.source}".strip(),
                     each.begin if each.drops.start is None else each.drops.start,
                     each.end if each.drops.end is None else each.drops.end,
                     each.drops.count,
@@ -506,7 +506,7 @@ def declared_drops(lake: layout.Lake, config: Config, captures: Mapping[str, Seq
                 for each in found
                 if each.drops.count
             )
-            yield Missing(link, DROPS, text, tuple(defects), len({each.what for each in found}))
+            yield Missing(link, DROPS, text, tuple(defects), len({(each.what, each.file) for each in found if each.drops.count}))
 
     return find
 
@@ -564,8 +564,9 @@ def lost_of_link(
     lake: layout.Lake, link: str, captures: Captures, start: int = 0, end: int = temporal.END_OF_TIME
 ) -> list[Lost]:
     """Returns the records that captures of a link, and logs beside them, say were lost in [start, end), ns."""
-    logs = files_with_drops(lake).get(link, ())
-    return [each for each in (in_order([*captures.lost, *logs]) if logs else captures.lost) if each.meets(start, end)]
+    logs = [each for each in drops_beside(lake).get(link, ()) if each.meets(start, end)]
+    found = [each for each in captures.lost if each.meets(start, end)]
+    return in_order([*found, *logs]) if logs else found
 
 
 def drop_words(lost: Sequence[Lost]) -> str:
