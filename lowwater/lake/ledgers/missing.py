@@ -506,7 +506,8 @@ def declared_drops(lake: layout.Lake, config: Config, captures: Mapping[str, Seq
                 for each in found
                 if each.drops.count
             )
-            yield Missing(link, DROPS, text, tuple(defects), len({(each.what, each.file) for each in found if each.drops.count}))
+            files = {(each.what, each.file) for each in found if each.drops.count}
+            yield Missing(link, DROPS, text, tuple(defects), len(files))
 
     return find
 
