@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import asdict, dataclass, field
 from functools import cache
@@ -39,7 +39,7 @@ from lowwater.catalog.schemas import ROW
 from lowwater.errors import ConfigError
 from lowwater.limits import EXAMPLE_ROWS
 
-from . import providers
+from . import own, providers
 from .audits import NAMING, read_suite
 
 
@@ -124,16 +124,31 @@ class Judged:
 
 
 @cache
-def kinds() -> Mapping[str, type[Expectation]]:
-    """The expectations of GX that a suite may have, by type."""
-    classes = [each for each in vars(core).values() if isinstance(each, type) and issubclass(each, Expectation)]
-    known = {str(each.expectation_type): each for each in classes if getattr(each, "expectation_type", "")}
+def of_core() -> Mapping[str, type[Expectation]]:
+    """The expectations of GX's core that a suite may have, by type."""
+    known = _named(vars(core).values())
     return {kind: known[kind] for kind in sorted(known) if kind not in UNABLE}
 
 
+def _named(values: Iterable[Any]) -> dict[str, type[Expectation]]:
+    classes = [each for each in values if isinstance(each, type) and issubclass(each, Expectation)]
+    return {str(each.expectation_type): each for each in classes if getattr(each, "expectation_type", "")}
+
+
+def kinds() -> Mapping[str, type[Expectation]]:
+    """The expectations that a suite may have, by type: of GX's core, and of modules that were loaded."""
+    return {**of_core(), **own.KINDS}
+
+
 def _of_rows(kind: str) -> bool:
+    # Whether one of people compares rows nobody knows.
     maps = ColumnMapExpectation, ColumnPairMapExpectation, MulticolumnMapExpectation
-    return issubclass(kinds()[kind], maps) and kind not in OF_ALL_ROWS
+    return kind in of_core() and issubclass(of_core()[kind], maps) and kind not in OF_ALL_ROWS
+
+
+def is_sql(kind: str) -> bool:
+    """Whether an expectation is SQL, by its author or by a class of people."""
+    return issubclass(kinds()[kind], core.UnexpectedRowsExpectation)
 
 
 def check_written(path: PurePath, entries: Entries, schema: pa.Schema) -> None:
@@ -153,7 +168,7 @@ def judge(files: Sequence[str], schema: pa.Schema, entries: Entries, megabytes: 
     simple: list[int] = []
     slow: list[int] = []
     for at, entry in enumerate(entries):
-        asked = set(getattr(kinds()[entry["type"]], "metric_dependencies", ()))
+        asked = set(getattr(of_core().get(entry["type"]), "metric_dependencies", ()))
         if asked and asked <= ABOUT_TABLE and not entry["kwargs"].get("row_condition"):
             of_table.append(at)
         elif entry["type"] in OF_TYPES:
@@ -170,7 +185,7 @@ def judge(files: Sequence[str], schema: pa.Schema, entries: Entries, megabytes: 
         yield from _whole(frame, entries, simple, rows.count)
         simple = []
     for at in simple + slow:
-        if entries[at]["type"] == SQL:
+        if is_sql(entries[at]["type"]):
             with providers.reading(files, schema, megabytes):
                 yield from _whole(rows.bare(), entries, [at], rows.count)
         elif (frame := rows.all_of(needs[at], room)) is not None:
@@ -184,9 +199,12 @@ def judge(files: Sequence[str], schema: pa.Schema, entries: Entries, megabytes: 
 
 
 def has_code(entry: Mapping[str, Any]) -> bool:
-    """Whether an expectation has SQL, a regular expression or a condition, which may take any time."""
-    return entry["type"] == SQL or any(
-        entry["kwargs"].get(key) for key in ("regex", "regex_list", "json_schema", "row_condition")
+    """Whether an expectation is SQL or code of people, or has a regular expression or a condition: it may take any
+    time."""
+    return (
+        is_sql(entry["type"])
+        or entry["type"] in own.KINDS
+        or any(entry["kwargs"].get(key) for key in ("regex", "regex_list", "json_schema", "row_condition"))
     )
 
 
@@ -201,7 +219,9 @@ def _require(where: str, entry: Mapping[str, Any], schema: pa.Schema) -> None:
     if found is None:
         from lowwater.errors import nearest
 
-        raise ConfigError(f"{where} is not known to Great Expectations", nearest(kind, set(kinds())))
+        near = nearest(kind, set(kinds()))
+        hint = near or "a class of your own is in a module of the folder that [suites] modules names"
+        raise ConfigError(f"{where} is not known to Great Expectations", hint)
     takes = sorted(set(found.__fields__) - _NOT_TAKEN)
     if wrong := sorted(set(kwargs) - set(takes)):
         raise ConfigError(f"{where} takes no {wrong[0]}", f"it takes {', '.join(takes)}")
@@ -271,7 +291,9 @@ def _framed(table: pa.Table, first: int) -> pd.DataFrame:
 
 
 def _needs(entry: Mapping[str, Any], schema: pa.Schema) -> list[str]:
-    """The columns that an expectation reads, at least one."""
+    """The columns that an expectation reads, at least one; one of people may read any."""
+    if entry["type"] in own.KINDS:
+        return [*schema.names]
     kwargs, named = entry["kwargs"], set[str]()
     for key in NAMING:
         value = kwargs.get(key) or []
@@ -282,7 +304,7 @@ def _needs(entry: Mapping[str, Any], schema: pa.Schema) -> list[str]:
 
 def _validated(frame: pd.DataFrame, entries: Entries) -> Any:
     numbered = [{**entry, "id": str(number)} for number, entry in enumerate(entries)]
-    form = {**_FORMAT, "result_format": "COMPLETE"} if all(entry["type"] == SQL for entry in entries) else _FORMAT
+    form = {**_FORMAT, "result_format": "COMPLETE"} if all(is_sql(entry["type"]) for entry in entries) else _FORMAT
     with _quietly():
         return validate_frame(frame, ExpectationSuite(name="rows", expectations=numbered), form)
 
@@ -384,12 +406,21 @@ def _cost(batch: pa.RecordBatch) -> int:
 
 
 def answers(request: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Answers a request: `validate` (the suites of the audit), `judge` (a suite that people wrote)."""
+    """Answers a request: `validate` (the suites of the audit), `judge` (a suite that people wrote), `check` (whether it
+    can be judged; the answer is an error or none). Modules of people that it names are loaded first."""
     if request["do"] == "validate":
         for name, frame in request["frames"].items():
             yield from _judged_measures(name, pa.ipc.open_stream(bytes.fromhex(frame)).read_all())
         return
     schema = pa.ipc.read_schema(pa.py_buffer(bytes.fromhex(request["schema"])))
+    if request["do"] == "check":
+        try:
+            own.load(request.get("modules", ""))
+            check_written(PurePath(request["path"]), request["entries"], schema)
+        except ConfigError as error:
+            yield {"message": error.message, "hint": error.hint}
+        return
+    own.load(request.get("modules", ""))
     for judged in judge(request["files"], schema, request["entries"], request["megabytes"]):
         yield asdict(judged)
 

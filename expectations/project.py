@@ -17,9 +17,12 @@ import great_expectations as gx
 from great_expectations.checkpoint import UpdateDataDocsAction
 from great_expectations.core.batch_definition import BatchDefinition
 from great_expectations.core.partitioners import FileNamePartitionerPath
+from great_expectations.core.yaml_handler import YAMLHandler
 
 from lowwater.errors import LakeError, LowwaterError
 from lowwater.storage.untrusted import require_inside
+
+from .context import ExpectationsStore
 
 if TYPE_CHECKING:
     from lowwater.quality.gx_project import Asset
@@ -33,23 +36,28 @@ RESULTS_SHOWN = 200
 """Validations that the index of the Data Docs shows; it reads all of them each time."""
 
 
-def write_project(root: Path, assets: Sequence[Asset], suites: Mapping[str, Mapping[str, str]], scratch: Path) -> None:
-    """Writes the project of a lake, or brings it up to date; LakeError where GX cannot open what is there already."""
+def write_project(
+    root: Path, assets: Sequence[Asset], suites: Mapping[str, Mapping[str, str]], scratch: Path, modules: str = ""
+) -> None:
+    """Writes the project of a lake, or brings it up to date; LakeError where GX cannot open what is there already. The
+    `modules`, a folder, have expectations of its suites: whoever opens the project runs them."""
     draft, place = scratch / "gx", root / "gx"
     for kept in [*(place / name for name in _KEPT), root / "expectations"]:
         for path in [kept, *kept.rglob("*")]:
             require_inside(path)
     shutil.copytree(place, draft, ignore=lambda folder, names: {*names} - {*_KEPT} if Path(folder) == place else ())
     shutil.copytree(root / "expectations", scratch / "expectations")
-    with _opened(place):
-        gx.get_context(mode="file", project_root_dir=scratch)
     config = draft / "great_expectations.yml"
+    with _opened(place):
+        if not config.exists():
+            gx.get_context(mode="file", project_root_dir=scratch)
     text = config.read_text(encoding="utf-8")
     if _STORE.search(text):  # the suites of a project are those of the audits
         text = _STORE.sub(r"\1suppress_store_backend_id: true\1base_directory: ../expectations/", text)
         text = _INDEX.sub(rf"\1\2\1validation_results_limit: {RESULTS_SHOWN}", text)
         config.write_text(text, encoding="utf-8")
     with _opened(place):
+        _judge_as_audits(config, modules)
         context = gx.get_context(mode="file", project_root_dir=scratch)
         _assets(context, place / "data", assets)
         _validations(context, suites)
@@ -57,6 +65,17 @@ def write_project(root: Path, assets: Sequence[Asset], suites: Mapping[str, Mapp
         target = place / file.relative_to(draft)
         target.parent.mkdir(parents=True, exist_ok=True)
         file.replace(target)
+
+
+def _judge_as_audits(config: Path, modules: str) -> None:
+    """Has the store of suites, if it is still one of GX or ours, load what audits judge by."""
+    handler = YAMLHandler()
+    settings: Any = handler.load(config.read_text(encoding="utf-8"))
+    store = settings["stores"][settings["expectations_store_name"]]
+    wanted = {"module_name": ExpectationsStore.__module__, "modules": modules}
+    if store["class_name"] == ExpectationsStore.__name__ and any(store.get(name) != wanted[name] for name in wanted):
+        store.update(wanted)
+        config.write_text(str(handler.dump(settings)), encoding="utf-8")
 
 
 @contextmanager

@@ -173,11 +173,13 @@ class SuiteLimits(Section):
         memory: about the most memory of the rows while they are judged, in Java's notation.
         time: longest time that the suite of one query may take, wall clock, ns.
         code: whether suites may have SQL, regular expressions and conditions, which are code of their author.
+        modules: folder of Python modules with expectations of your own, outside of the lake; empty for none.
     """
 
     memory: str = Setting(default="1g", pattern=r"^\d+[mgMG]$")
     time: Positive = 300 * SECOND
     code: Literal["allowed", "forbidden"] = "allowed"
+    modules: str = ""
 
     @property
     def megabytes(self) -> int:
@@ -776,7 +778,7 @@ class Config(Section):
 
 def load_config(lake: PurePath | None = None, path: Path | None = None, text: str | None = None) -> Config:
     """Reads the settings of a lake; environment variables `LOWWATER_SECTION__KEY` override the file. Returns the
-    settings. Paths (`lake`, `captures`, files of query sets) are absolute, from the folder of the file.
+    settings. Paths (`lake`, `captures`, files of query sets, modules) are absolute, from the folder of the file.
     Raises ConfigError if a setting is refused; names the file or variable, the key, and an allowed value.
 
     Args:
@@ -841,4 +843,8 @@ def _absolute(config: Config, folder: Path, lake: PurePath | None) -> Config:
     }
     chosen = lake or (paths.lake_path(_located(folder, str(config.lake))) if config.lake else folder)
     files = Files(folders=tuple(normpath(folder / path) for path in config.files.folders))
-    return config.model_copy(update={"lake": chosen, "links": links, "query_sets": query_sets, "files": files})
+    changed: dict[str, Any] = {"lake": chosen, "links": links, "query_sets": query_sets, "files": files}
+    if config.suites.modules:
+        modules = normpath(folder / config.suites.modules)
+        changed["suites"] = config.suites.model_copy(update={"modules": modules})
+    return config.model_copy(update=changed)

@@ -71,6 +71,7 @@ EXAMPLES = {
     "suites.memory": 'memory = "1g"',
     "suites.time": 'time = "5 min"',
     "suites.code": 'code = "forbidden"',
+    "suites.modules": 'modules = "/srv/expectations"',
     "replay.heartbeat": 'heartbeat = "1s"',
     "replay.tick": 'tick = "10 min"',
     "replay.chunk": "chunk = 131072",

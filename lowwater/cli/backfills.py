@@ -113,7 +113,7 @@ STOPS = "stopping: intervals that run are finished first; Ctrl-C again gives the
 def run_backfill(selection: plans.IntervalSelection, workers: int, order: str, spark: str | None = None) -> bool:
     """Runs the due intervals and prints their results. Returns whether each was published, or runs elsewhere. `order`:
     a value of `backfill.Order`."""
-    jobs, work, sound = plans.find_due(selection)
+    jobs, work, sound = plans.find_due(selection, runs=True)
     if not work:
         _pin(jobs)
         say(plans.nothing_due(selection.lake, jobs))

@@ -162,7 +162,7 @@ def _as_json(work: Sequence[Due], unread: Sequence[str]) -> str:
     return json.dumps({"intervals": rows, "files": list(unread)}, indent=2, ensure_ascii=False)
 
 
-def find_due(selection: IntervalSelection) -> tuple[list[Job], list[Due], bool]:
+def find_due(selection: IntervalSelection, runs: bool = False) -> tuple[list[Job], list[Due], bool]:
     """Finds the intervals that are due, and prints the errors of query sets that cannot be planned. Returns the query
     sets, their due intervals, and whether all configured query sets can be planned."""
     start, end = selection.start, selection.end
@@ -175,7 +175,7 @@ def find_due(selection: IntervalSelection) -> tuple[list[Job], list[Due], bool]:
 
     jobs = [
         replace(job, through_end=selection.through_end)
-        for job in open_jobs(selection.lake, selection.names, selection.queries, tell, selection.changes)
+        for job in open_jobs(selection.lake, selection.names, selection.queries, tell, selection.changes, runs)
     ]
     if selection.changes is not None:
         selection.changes.require_used([file for job in jobs for file in job.files])

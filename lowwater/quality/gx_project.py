@@ -19,15 +19,21 @@ from uuid import NAMESPACE_URL, uuid5
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lowwater.lake.layout import MEASURES, Lake
+from lowwater import documents
+from lowwater.errors import ConfigError
+from lowwater.lake.layout import MEASURES, VIOLATIONS, Lake
+from lowwater.lake.ledgers.runs import ReplayRow, charged_violations
 from lowwater.lake.results import publish, published
 from lowwater.lake.tables import interval_label, live_files, open_table, safe_name, table_dataset
-from lowwater.quality.suites import FOLDER as FOLDER_OF_SUITES, gx_name, suite_file
+from lowwater.limits import SUITE_BYTES
+from lowwater.quality.suites import FOLDER as FOLDER_OF_SUITES, LATE, gx_name, suite_file
 from lowwater.storage import paths
 from lowwater.storage.object_paths import ObjectPath
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
+
+    from lowwater.config import Config
 
 FOLDER = "gx"
 DATA = "data"
@@ -40,7 +46,8 @@ MOST_INTERVALS = 100
 class Asset:
     """A table of the lake as an asset of a project."""
 
-    name: str  # `tables.QUERY`, `streams.QUERY`, `measures.NAME` or `ledgers.NAME`
+    # `tables.QUERY`, `streams.QUERY`, `measures.NAME`, `ledgers.NAME` or `skew_violations.QUERY_SET`
+    name: str
     folder: str  # its folder below `data`
     batches: tuple[str, ...]  # names of its batches: its intervals, oldest first, the `newest`, and the `whole`
     columns: tuple[str, ...]  # the columns that a reader of the table sees
@@ -64,8 +71,11 @@ def bring(lake: Lake, folder: Path) -> Lake:
     return copy
 
 
-def link_data(lake: Lake, tables: Sequence[str]) -> list[Asset]:
-    """Makes the batches of a project anew, of a lake on this machine, and puts them in place in one step."""
+def link_data(
+    lake: Lake, tables: Sequence[str], config: Config, audited: Mapping[str, Sequence[ReplayRow]]
+) -> list[Asset]:
+    """Makes the batches of a project anew, of a lake on this machine, and puts them in place in one step. `audited`:
+    query set with a suite of late records -> the results of its audits."""
     home = Path(lake.root) / FOLDER
     new = home / f"{DATA}-{uuid.uuid4().hex[:12]}"
     assets = [each for query in sorted(tables) for each in _of_query(lake, query, new)]
@@ -76,6 +86,7 @@ def link_data(lake: Lake, tables: Sequence[str]) -> list[Asset]:
             folder = name.replace(".", "/")
             _link(new / folder, WHOLE, path, table, live_files(table))
             assets.append(Asset(name, folder, (WHOLE,), ()))
+    assets += [_of_late(lake, config, name, rows, new) for name, rows in audited.items()]
     before = (home / DATA).resolve() if (home / DATA).is_symlink() else None
     (draft := home / f"{new.name}.link").symlink_to(new.name)
     draft.replace(home / DATA)
@@ -89,12 +100,28 @@ def write_suites(lake: Lake, query_set: str, queries: Iterable[str]) -> dict[str
     suite -> the asset that it is about."""
     for query in queries:
         path, name = suite_file(lake.root, query_set, query), gx_name(query_set, query)
-        suite: dict[str, Any] = json.loads(paths.read(path)) if paths.has_file(path) else {"expectations": []}
+        suite = _stored(path)
         suite |= {"name": name, "id": suite.get("id") or _id(name)}
         for entry in suite["expectations"]:
             entry["id"] = entry.get("id") or _id(name, json.dumps([entry["type"], entry.get("kwargs")], sort_keys=True))
         _write(path, suite)
-    return {gx_name(query_set, query): f"tables.{query}" for query in queries}
+    return {
+        gx_name(query_set, query): f"{LEDGERS[0]}.{query_set}" if query == LATE else f"tables.{query}"
+        for query in queries
+    }
+
+
+def _stored(path: PurePath) -> dict[str, Any]:
+    """Reads a suite that people may have written; one without expectations if there is none."""
+    if not paths.has_file(path):
+        return {"expectations": []}
+    try:
+        suite = json.loads(paths.read(path, SUITE_BYTES + 1))
+        if all(isinstance(entry["type"], str) for entry in suite["expectations"]):
+            return dict(suite)
+    except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
+        raise ConfigError(f"{path}: cannot be read: {error}", "write a suite of Great Expectations as JSON") from None
+    raise ConfigError(f"{path}: is not a suite of expectations", "write a suite of Great Expectations as JSON")
 
 
 OURS = "@measures"
@@ -149,6 +176,21 @@ def _of_query(lake: Lake, query: str, new: Path) -> Iterable[Asset]:
         _link(new / folder, label, written, stream, by_label[label])
     if labels:
         yield Asset(f"streams.{query}", folder, (*_with_newest(new / folder, labels),), ())
+
+
+def _of_late(lake: Lake, config: Config, query_set: str, audited: Sequence[ReplayRow], new: Path) -> Asset:
+    """The late records that are charged to each audited interval of a query set, also of one whose audit failed."""
+    by_interval: dict[tuple[int, int], set[str]] = {}
+    for row in audited:
+        links = documents.stored_object(row.accounting).get("links", {})
+        by_interval.setdefault(row.interval, set()).update(map(str, links))
+    folder, batches, whole = f"{LEDGERS[0]}/{safe_name(query_set)}", list[str](), [VIOLATIONS.empty_table()]
+    for (start, end), links in sorted(by_interval.items())[-MOST_INTERVALS:]:
+        batches.append(label := interval_label(start, end))
+        whole.append(rows := charged_violations(lake, config, links, start, end))
+        _write_rows(new / folder, label, rows)
+    _write_rows(new / folder, WHOLE, pa.concat_tables(whole))
+    return Asset(f"{LEDGERS[0]}.{query_set}", folder, (*_with_newest(new / folder, batches), WHOLE), ())
 
 
 def _with_newest(folder: Path, labels: Sequence[str]) -> Sequence[str]:

@@ -8,9 +8,13 @@ memory. `lowwater_expectations.worker` is what it runs.
 from __future__ import annotations
 
 import atexit
-from typing import Any
+from threading import RLock
+from typing import TYPE_CHECKING, Any
 
 from lowwater import errors, extras, processes
+
+if TYPE_CHECKING:
+    from lowwater.quality.modules import Modules
 
 
 def begin() -> None:
@@ -19,16 +23,28 @@ def begin() -> None:
     PROCESS.begin()
 
 
-def request(what: dict[str, Any]) -> processes.Answers:
-    """Yields the answers to a request; EndedError if the process ended before the last one."""
+def request(what: dict[str, Any], modules: Modules | None = None) -> processes.Answers:
+    """Yields the answers to a request, by the expectations of Great Expectations and of people's modules; EndedError if
+    the process ended before the last one."""
     extras.require("an audit", "quality")
-    return PROCESS.ask(what)
+    with _TURN:
+        if modules is not None:
+            _renew(modules)
+            what = {**what, "modules": modules.folder}
+        yield from PROCESS.ask(what)
 
 
-def ask(what: dict[str, Any]) -> processes.Answers:
+def _renew(modules: Modules) -> None:
+    """Ends a process that has loaded other modules: what they define cannot be taken back."""
+    if _LOADED and [modules] != _LOADED:
+        PROCESS.end()
+    _LOADED[:] = [modules]
+
+
+def ask(what: dict[str, Any], modules: Modules | None = None) -> processes.Answers:
     """As `request`, for something that takes no long time; LakeError if the process ended."""
     try:
-        yield from request(what)
+        yield from request(what, modules)
     except processes.EndedError as error:
         raise errors.LakeError(
             f"the process with Great Expectations ended: {error}", "run the command again: nothing was published"
@@ -36,4 +52,7 @@ def ask(what: dict[str, Any]) -> processes.Answers:
 
 
 PROCESS = processes.Process("lowwater_expectations.worker")
+_LOADED: list[Modules] = []
+"""The modules that the process has, at most one entry."""
+_TURN = RLock()
 atexit.register(PROCESS.end)

@@ -45,6 +45,7 @@ from lowwater.lake.ledgers.statements import Defect
 from lowwater.lake.query_sets import UNREAD
 from lowwater.quality import history, lateness, streams
 from lowwater.quality.links import MINUTE, LinkScan
+from lowwater.quality.suites import LATE
 
 EXAMPLES = 5
 """Number of files, records and offsets that a measure names."""
@@ -110,13 +111,15 @@ def frames(
     queries: Sequence[streams.QueryMeasures],
     rules: Mapping[str, Sequence[streams.RuleResult]],
 ) -> dict[str, list[Row]]:
-    """The rows of each table of measures, but for the columns that `history` adds to those of links and queries."""
+    """The rows of each table of measures, but for the columns that `history` adds to those of links and queries.
+    `rules`: query -> what its suite says; `LATE` -> that of late records."""
+    asked = {**{query.query: query.links for query in queries}, **({LATE: scope.links} if LATE in rules else {})}
     return {
         "links": [_link(scope, scan, counts) for scan in scans],
         "skew": [row for scan in scans for row in _skew(scope, scan)],
         "lftas": [_lfta(scope, counts, *instance) for instance in scope.lftas],
-        "queries": [{**_query(scope, query), **query.measures()} for query in queries],
-        "rows": [{**_query(scope, query), **rule.measures()} for query in queries for rule in rules[query.query]],
+        "queries": [{**_named(scope, query.query, query.links), **query.measures()} for query in queries],
+        "rows": [{**_named(scope, name, asked[name]), **rule.measures()} for name in asked for rule in rules[name]],
     }
 
 
@@ -316,10 +319,9 @@ def _lfta(scope: AuditScope, counts: Counts, lfta: str, link: str) -> Row:
     }
 
 
-def _query(scope: AuditScope, query: streams.QueryMeasures) -> Row:
-    links = sorted(query.links)
-    named = {"links": ", ".join(links), "captures": scope.files(*links)}
-    return {"query": query.query, "interval": scope.interval, **named}
+def _named(scope: AuditScope, query: str, links: Sequence[str]) -> Row:
+    about = {"links": ", ".join(sorted(links)), "captures": scope.files(*sorted(links))}
+    return {"query": query, "interval": scope.interval, **about}
 
 
 def _share(kind: str, count: int, whole: int, limits: Thresholds) -> Row:

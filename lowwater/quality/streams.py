@@ -23,6 +23,7 @@ from lowwater.lake.tables import quote
 from lowwater.limits import EXAMPLE_ROWS, KEY_DIGESTS
 from lowwater.plan import operators as ops, properties, temporal
 from lowwater.quality import judge, suites
+from lowwater.quality.modules import Modules
 
 BATCH = 65536
 
@@ -327,8 +328,9 @@ def check_rows(
     suite: Sequence[suites.CustomExpectation],
     limits: config.SuiteLimits,
     ask: Callable[[dict[str, Any]], processes.Answers] | None = None,
+    modules: Modules | None = None,
 ) -> list[RuleResult]:
-    """Judges the rows of a stream over an interval."""
+    """Judges the rows of a stream over an interval; `modules` are those that the suite may name expectations of."""
     if not suite:
         return [RuleResult(None)]
     request = {
@@ -342,7 +344,7 @@ def check_rows(
     answers: dict[int, dict[str, Any]] = {}
     why = ""
     try:
-        for answer in (ask or judge.request)(request):
+        for answer in ask(request) if ask else judge.request(request, modules):
             answers[answer["number"]] = answer
     except processes.EndedError as error:
         late = f"the suite took longer than [suites] time = {instants.format_duration(limits.time)}"

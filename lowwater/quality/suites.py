@@ -19,6 +19,8 @@ from lowwater.errors import ConfigError, nearest
 from lowwater.lake.tables import quote, safe_name
 from lowwater.limits import SUITE_BYTES
 from lowwater.plan.operators import Field
+from lowwater.quality import judge
+from lowwater.quality.modules import Modules
 from lowwater.storage import paths
 
 # Reads custom suites: the expectations that users write about the rows of a query. A suite is the file
@@ -71,20 +73,26 @@ class CustomExpectation:
 
 
 Suites = Mapping[str, Sequence[CustomExpectation]]
-"""Query -> expectations about its rows."""
+"""Query -> expectations about its rows; `LATE` -> those about late records."""
+
+LATE = "@skew_violations"
+"""Name, beside those of queries, of the suite of a query set about the late records of its links."""
 
 
 def suite_file(root: PurePath, query_set: str, query: str) -> PurePath:
-    """The path of the suite of a query."""
-    return root / FOLDER / safe_name(query_set) / f"{safe_name(query)}.json"
+    """The path of the suite of a query, or of late records."""
+    return root / FOLDER / safe_name(query_set) / f"{_stem(query)}.json"
+
+
+def _stem(query: str) -> str:
+    return query if query == LATE else safe_name(query)
 
 
 def read_suites(root: PurePath, query_set: str, queries: Mapping[str, pa.Schema], code: bool = True) -> Suites:
-    """Reads the suites of a query set; a query without a file has an empty suite.
-    Raises ConfigError if a file belongs to no query or cannot be read, a column is unknown, or Great Expectations
-    cannot judge an expectation."""
+    """Reads the suites of a query set; a query without a file has an empty suite. Nothing of them runs: `require_able`.
+    Raises ConfigError if a file belongs to no query or cannot be read, or a column is unknown."""
     folder = root / FOLDER / safe_name(query_set)
-    query_names = {safe_name(query): query for query in queries}
+    query_names = {_stem(query): query for query in queries}
     suites = paths.children(folder) if paths.may_hold(root, FOLDER) else []
     for path in suites:
         if path.suffix != ".json" or (path.stem not in query_names and not _asks_nothing(path)):
@@ -113,15 +121,17 @@ def gx_name(query_set: str, query: str) -> str:
         >>> gx_name("flows", "volume")
         'flows.volume'
     """
-    return f"{safe_name(query_set)}.{safe_name(query)}"
+    return f"{safe_name(query_set)}.{_stem(query)}"
 
 
-def suite_digest(suite: Sequence[CustomExpectation]) -> str:
-    """The digest of a suite; empty for an empty suite."""
+def suite_digest(suite: Sequence[CustomExpectation], modules: Modules | None = None) -> str:
+    """The digest of a suite, and of the modules whose expectations it may have; empty for an empty suite."""
     entries = sorted(
         json.dumps([expectation.type, dict(expectation.kwargs), expectation.severity], sort_keys=True)
         for expectation in suite
     )
+    if modules is not None and entries:
+        entries.append(modules.digest)
     return sha256("\n".join(entries).encode()).hexdigest() if entries else ""
 
 
@@ -198,7 +208,6 @@ def _read(path: PurePath, names: tuple[str, str], schema: pa.Schema, code: bool)
     words = [expectation.name for expectation in expectations]
     if twice := [name for name in words if words.count(name) > 1]:
         raise ConfigError(f"{path}: {twice[0]!r} is written twice", "leave one of them out")
-    _check(path, expectations, schema)
     return tuple(expectations)
 
 
@@ -241,23 +250,35 @@ def _expectation(where: str, entry: Any, schema: pa.Schema, code: bool) -> Custo
     return CustomExpectation(entry["type"], arguments, severity, description or "")
 
 
-def _check(path: PurePath, suite: Sequence[CustomExpectation], schema: pa.Schema) -> None:
-    """Checks that Great Expectations can judge a suite over these columns, once for each version of both."""
-    if not suite or extras.absent("quality"):
+def require_able(
+    root: PurePath,
+    query_set: str,
+    suites: Suites,
+    queries: Mapping[str, pa.Schema],
+    modules: Modules | None = None,
+) -> None:
+    """Checks that Great Expectations can judge the suites of a query set over the columns of its queries, once for each
+    version of all of them; with the expectations of people's modules.
+    Raises ConfigError for what it cannot judge, and for a module that cannot be loaded."""
+    if extras.absent("quality"):
         return  # without the packages no interval is audited
+    for query, suite in suites.items():
+        if suite:
+            _check(suite_file(root, query_set, query), suite, queries[query], modules)
+
+
+def _check(path: PurePath, suite: Sequence[CustomExpectation], schema: pa.Schema, modules: Modules | None) -> None:
     entries = [each.entry() for each in suite]
     known = [version("great-expectations"), version("lowwater"), str(schema), json.dumps(entries, sort_keys=True)]
+    known += [modules.folder, modules.digest] if modules else []
     digest = sha256("\n".join(known).encode()).hexdigest()
     with suppress(ConfigError, OSError):  # a machine may have no place for notes to other processes
         if (caches.cache_folder() / "suites" / digest).exists():
             return
-    from lowwater_expectations.judging import check_written
-
-    check_written(path, entries, schema)
+    request = {"do": "check", "path": str(path), "entries": entries, "schema": schema.serialize().to_pybytes().hex()}
+    for answer in judge.ask(request, modules):
+        raise ConfigError(answer["message"], answer["hint"])
     with suppress(ConfigError, OSError):
         note = caches.cache_folder() / "suites" / digest
         note.parent.mkdir(exist_ok=True)
         note.touch()
-
-
-# Asks the process that has Great Expectations for its verdict on the rows of a query.

@@ -76,6 +76,7 @@ def replay(
     call; earlier intervals stay published. Only audits go on with the other intervals, and fail at the end.
     Raises GapError if a link has not reported, and LowwaterError if an interval cannot be published for another reason.
     """
+    job.require_suites()
     job.prepare()
     runner = runner or runner_of("lowwater replay", job.config, progress)
     stages = (stage,) if stage else STAGES[:-1] if hold else STAGES
@@ -496,7 +497,7 @@ def _audit(attempt: _Attempt, plan: _Plan, outcome: Outcome) -> Outcome:
     made = []
     for query, count in verdict.rows.items():
         judged = {"verdict": verdict.verdict, "report": verdict.report, "fingerprint": verdict.fingerprints[query]}
-        judged["suite"] = suites.suite_digest(attempt.job.suites.get(query, ()))
+        judged["suite"] = attempt.job.suite_digest(query)
         made.append(journal.row(query, plan.digests[query], count, {**verdict.accounting, **judged}))
     journal.write(*made)
     return replace(outcome, state=runs.AUDIT, rows=verdict.rows, verdict=verdict.verdict, report=verdict.report)

@@ -13,6 +13,8 @@ from pathlib import Path, PurePath
 from types import MappingProxyType
 from typing import Any
 
+import pyarrow as pa
+
 from lowwater import __version__, documents, link_names
 from lowwater.capture.content.retention import ContentOptions
 from lowwater.catalog.watchlists import file_digest
@@ -34,7 +36,8 @@ from lowwater.low.settings import Flush, LowSettings
 from lowwater.plan import operators as ops, queryset, temporal
 from lowwater.plan.context import Links
 from lowwater.plan.properties import hands_over
-from lowwater.quality.suites import Suites, read_suites, suite_digest
+from lowwater.quality.modules import Modules, modules_of, require_trusted
+from lowwater.quality.suites import LATE, Suites, read_suites, require_able, suite_digest
 from lowwater.replay import checks, tuning
 from lowwater.replay.names import config_links, set_context
 from lowwater.replay.stages.inputs import LowInputs
@@ -95,6 +98,8 @@ class Job:
     plan: queryset.Plan
     length: int  # length of an interval, ns
     suites: Suites = field(default_factory=dict)  # output query -> custom expectations about its rows
+    unread: ConfigError | None = None  # why its suites could not be read: nothing of it runs
+    modules: Modules | None = None  # what people's own expectations are in
     # whether an interval runs that captures cover only from the first or to the last record of a link (T6)
     through_end: bool = False
     files: tuple[Path, ...] = ()
@@ -104,8 +109,9 @@ class Job:
     def open(root: PurePath, query_set: str, queries: Path, changes: TrialChanges | None = None) -> Job:
         """Opens a query set, a section of the settings or a file of its name in a folder, with `changes` to try.
         Nothing is written: who runs intervals calls `prepare`.
-        Raises ConfigError if there is no such query set, a suite of it is wrong, or a query reads a link by another
-        protocol than the lake keeps, LakeError if there is no such lake, and QueryError if a query is wrong, or reads a
+        A suite that cannot be read is an error of who runs it (`require_suites`).
+        Raises ConfigError if there is no such query set, or a query reads a link by another protocol than the lake
+        keeps, LakeError if there is no such lake, and QueryError if a query is wrong, or reads a
         column that a link does not keep."""
         config = load_config(root)
         lake = layout.lake_to_read(root)
@@ -119,11 +125,32 @@ class Job:
         checks.require_marked(plan, config)
         checks.require_kept(plan, config)
         _require_protocols(config, plan)
-        schemas = {query.name: layout.row_schema(query.high.fields) for query in plan.queries}
-        suites = read_suites(root, query_set, schemas, config.suites.code == "allowed")
+        unread: ConfigError | None = None
+        suites: Suites = {}
+        try:
+            suites = read_suites(root, query_set, _schemas(plan), config.suites.code == "allowed")
+        except ConfigError as error:
+            unread = error
         # Within the patience its links may still report: nobody is told that it cannot start.
         passed = max(0, query_sets.last_look(root, query_set).at - config.replay.patience)
-        return Job(lake, config, query_set, plan, config.length(query_set), suites, files=tuple(files), passed=passed)
+        about = lake, config, query_set, plan, config.length(query_set), suites, unread
+        return Job(*about, modules_of(config.suites.modules), files=tuple(files), passed=passed)
+
+    def require_suites(self) -> None:
+        """Checks that its rows can be judged: who only looks at it needs no suite.
+        Raises ConfigError, of one line, if a suite cannot be read or judged, or a module of it may not run or cannot be
+        loaded."""
+        if self.unread is not None:
+            raise self.unread
+        if any(self.suites.values()):
+            if self.modules is not None:
+                require_trusted(self.modules, self.lake.root)
+            require_able(self.lake.root, self.query_set, self.suites, _schemas(self.plan), self.modules)
+
+    def suite_digest(self, query: str) -> str:
+        """The digest of what is asked of the rows of a query, and of late records; empty where nothing is."""
+        mine, late = (suite_digest(self.suites.get(name, ()), self.modules) for name in (query, LATE))
+        return f"{mine} {LATE} {late}" if late else mine
 
     def prepare(self) -> None:
         """Makes what the lake lacks for a run, and stores for DAG files whether the set is chained.
@@ -201,7 +228,9 @@ class Job:
 
     @property
     def _said(self) -> tuple[dict[str, str], str]:
-        suites = {query: suite_digest(suites) for query, suites in self.suites.items()}
+        suites = {query: suite_digest(suite, self.modules) for query, suite in self.suites.items()}
+        if self.unread is not None:
+            suites[""] = self.unread.message
         config, links = self.config, self.plan.links
         # Not the whole settings: the process of a task is told its Spark, and that of a look is not.
         return suites, repr((config.thresholds, config.history, config.suites, [config.link(x) for x in links]))
@@ -249,6 +278,11 @@ class Job:
             if until is not None or covered < end:
                 ends[link] = covered if until is None else until
         return ends
+
+
+def _schemas(plan: queryset.Plan) -> dict[str, pa.Schema]:
+    """The columns that suites may name: of the published rows of each query, and of late records."""
+    return {LATE: layout.VIOLATIONS, **{query.name: layout.row_schema(query.high.fields) for query in plan.queries}}
 
 
 def _with_records(links: Sequence[str], loud: Collection[str]) -> list[str]:

@@ -361,29 +361,43 @@ def gx(lake: PurePath, folder: Path | None) -> None:
       lowwater gx --lake var/lake
       python -c 'import great_expectations as gx; c = gx.get_context(project_root_dir="var/lake"); print(c.checkpoints)'
     """
+    from lowwater.config import load_config
     from lowwater.lake import layout, locks
-    from lowwater.lake.ledgers.runs import PUBLISH, read_replays
+    from lowwater.lake.ledgers.runs import AUDIT, PUBLISH, ReplayRow, read_replays
     from lowwater.quality.gx_project import OURS, bring, link_data, write_measure_suites, write_suites
+    from lowwater.quality.modules import modules_of, require_trusted
+    from lowwater.quality.suites import LATE, suite_file
 
     if (folder is None) == isinstance(lake, ObjectPath):
         raise click.UsageError("--to DIR is for lakes in a store, and needed for them")
     extras.require("lowwater gx", "quality")
     from lowwater_expectations.project import write_project
 
-    opened = layout.open_lake(lake, make=False)
+    opened, config = layout.open_lake(lake, make=False), load_config(lake)
+    if (modules := modules_of(config.suites.modules)) is not None:
+        require_trusted(modules, lake)
     published: dict[str, set[str]] = {}
+    audited: dict[str, list[ReplayRow]] = {}
     for row in read_replays(opened):
         if row.stage == PUBLISH and row.query:
             published.setdefault(row.query_set, set()).add(row.query)
+        elif row.stage == AUDIT:
+            audited.setdefault(row.query_set, []).append(row)
     if not published:
         raise errors.LakeError(f"{lake}: nothing is published", "publish an interval with `lowwater backfill` first")
     if folder is not None:
         opened = bring(opened, folder.resolve())
     place = Path(str(opened.root))
     with locks.attempt(opened, "gx", wait=60) as scratch:
-        assets = link_data(opened, sorted({query for queries in published.values() for query in queries}))
-        suites = {name: write_suites(opened, name, sorted(queries)) for name, queries in published.items()}
-        write_project(place, assets, {**suites, OURS: write_measure_suites(opened)}, scratch)
+        late = {name for name in published if paths.has_file(suite_file(opened.root, name, LATE))}
+        tables = sorted({query for queries in published.values() for query in queries})
+        assets = link_data(opened, tables, config, {name: audited.get(name, []) for name in sorted(late)})
+        suites = {
+            name: write_suites(opened, name, [*sorted(queries), *([LATE] if name in late else [])])
+            for name, queries in published.items()
+        }
+        about = {**suites, OURS: write_measure_suites(opened)}
+        write_project(place, assets, about, scratch, config.suites.modules)
     batches = sum(len(asset.batches) for asset in assets)
     terminal.say(f"wrote {place}/gx: {len(assets)} assets, {batches} batches, {len(published) + 1} checkpoints")
     terminal.say(f'open it: great_expectations.get_context(project_root_dir="{place}")')

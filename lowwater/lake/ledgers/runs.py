@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from lowwater import errors, instants
 from lowwater.caches import cache_folder
+from lowwater.config import Config
 from lowwater.lake import layout, open_tables, tables
 from lowwater.lake.ledgers.captures import files_by_link
 from lowwater.storage.locks import Fence
@@ -47,6 +48,12 @@ def read_violations(lake: layout.Lake, link: str, skew: int, start: int, end: in
     of_link = (pc.field("link") == link) & (pc.field("skew") == skew)
     rows = tables.read_rows(lake.violations, layout.VIOLATIONS, of_link & tables.within("arrival", start, end))
     return rows.sort_by([("arrival", "ascending"), ("capture", "ascending"), ("position", "ascending")])
+
+
+def charged_violations(lake: layout.Lake, config: Config, links: Iterable[str], start: int, end: int) -> pa.Table:
+    """Reads the violations that arrive in [start, end), ns, by the skews in force, link by link."""
+    found = [read_violations(lake, link, config.link(link).skew, start, end) for link in sorted(links)]
+    return pa.concat_tables([layout.VIOLATIONS.empty_table(), *found])
 
 
 def record_heartbeats(lake: layout.Lake, query_set: str, start: int, end: int, rows: pa.Table) -> None:

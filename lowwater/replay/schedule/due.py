@@ -21,7 +21,6 @@ from lowwater.lake.results.published import damages
 from lowwater.lake.results.published_rows import PublishedRows, state_words
 from lowwater.lake.run_inputs import changes
 from lowwater.plan import properties, queryset, temporal
-from lowwater.quality.suites import suite_digest
 from lowwater.replay.job import IntervalInputs, Job, TrialChanges, query_files, require_owned
 from lowwater.replay.schedule.links import known_sets, set_names
 from lowwater.replay.stages.inputs import last_instant
@@ -39,6 +38,8 @@ def statuses(
         try:
             job = Job.open(root, name, queries)
             sets.append(expected(job, job.captures()))
+            if job.unread is not None and tell is not None:
+                tell(name, job.unread)
         except LowwaterError as error:
             if tell is None:
                 raise
@@ -316,11 +317,13 @@ def open_jobs(
     queries: Path,
     tell: Callable[[str, LowwaterError], None] | None = None,
     changes: TrialChanges | None = None,
+    runs: bool = False,
 ) -> list[Job]:
     """Opens query sets by name; without names those of `set_names`.
-    `tell`: called with each configured set that cannot be planned and the error; None raises the first error.
+    `tell`: called with each configured set that cannot be planned and the error; None raises the first error. With
+    `runs` a set whose suites cannot be read or judged is one of these: nothing of it runs. Otherwise it is told, too.
     Raises ConfigError if there is no such query set, or none at all, and LowwaterError if a named query set cannot be
-    planned over the lake."""
+    planned over the lake, or is the only one and cannot run."""
 
     def opened(name: str) -> Job:
         job = Job.open(root, name, queries, changes)
@@ -328,8 +331,26 @@ def open_jobs(
             require_owned(job)
         return job
 
+    def told(jobs: Sequence[Job]) -> list[Job]:
+        """Leaves out what cannot run, and tells why."""
+        wrong: dict[str, LowwaterError] = {}
+        for job in jobs:
+            try:
+                if runs:
+                    job.require_suites()
+                elif job.unread is not None:
+                    raise job.unread
+            except ConfigError as error:
+                wrong[job.query_set] = error
+        if runs and wrong and (tell is None or len(wrong) == len(jobs)):
+            raise next(iter(wrong.values()))
+        for name, cause in wrong.items():
+            if tell is not None:
+                tell(name, cause)
+        return [job for job in jobs if not (runs and job.query_set in wrong)]
+
     if names:
-        return [opened(name) for name in dict.fromkeys(names)]
+        return told([opened(name) for name in dict.fromkeys(names)])
     configured, _ = known_sets(root, queries)
     jobs: list[Job] = []
     errors: dict[str, LowwaterError] = {}
@@ -352,7 +373,7 @@ def open_jobs(
     if configured and tell is not None:  # of a folder nobody is told: examples read links that this lake does not have
         for name, cause in errors.items():
             tell(name, cause)
-    return jobs
+    return told(jobs)
 
 
 def due(job: Job, selection: DueSelection) -> list[Due]:
@@ -431,8 +452,10 @@ class _Chain:
 
 def outdated_audits(job: Job, selection: DueSelection) -> list[tuple[int, int]]:
     """The intervals whose newest audit used other custom suites than the present ones, oldest first. They are not due,
-    since a suite changes no row."""
-    present = {query.name: suite_digest(job.suites.get(query.name, ())) for query in job.plan.queries}
+    since a suite changes no row. None where the present ones cannot be read."""
+    if job.unread is not None:
+        return []
+    present = {query.name: job.suite_digest(query.name) for query in job.plan.queries}
     newest: dict[tuple[int, int], dict[str, str]] = {}
     for row in runs.read_replays(job.lake, job.query_set, stage=runs.AUDIT):
         judged = newest.setdefault((row.interval_start, row.interval_end), {})

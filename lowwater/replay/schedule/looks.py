@@ -359,7 +359,7 @@ class Looker:
     def _look(self, config: Config) -> LookResult:
         self.ingest(config)
         unplanned: dict[str, LowwaterError] = {}
-        jobs = open_jobs(self._root, self._names, self._queries, unplanned.__setitem__)
+        jobs = open_jobs(self._root, self._names, self._queries, unplanned.__setitem__, runs=True)
         found = tuple(look(job, self._clock()) for job in jobs)
         work = [each for one in found for each in one.runs[:MOST]]
         results: list[IntervalResult] = []

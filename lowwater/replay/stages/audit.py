@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from lowwater import errors, instants, limits
+from lowwater.catalog.schemas import ROW
 from lowwater.catalog.time import Skews
-from lowwater.lake.layout import QUALITY, QUARANTINE, row_schema
+from lowwater.lake.layout import QUALITY, QUARANTINE, VIOLATIONS, row_schema
 from lowwater.lake.ledgers import coverage, runs
 from lowwater.lake.ledgers.captures import Captures
 from lowwater.lake.packets import LinkRead
@@ -27,6 +29,7 @@ from lowwater.plan.operators import Field
 from lowwater.quality import history, judge, reports, streams
 from lowwater.quality.links import LinkScan, scan_link
 from lowwater.quality.measures import AuditScope, Counts, frames, lfta_counts
+from lowwater.quality.suites import LATE, CustomExpectation
 from lowwater.replay.job import IntervalInputs, Job
 from lowwater.storage.paths import locals_of
 from lowwater.threads import TaskMap
@@ -160,6 +163,8 @@ def audit(
     scans.begin(inputs.to_scan, scope.links)  # while this thread looks at the streams
     queries = _queries(job, inputs, written, scans.tasks, scratch)
     rules = {query.query: _judged(job, inputs, query) for query in queries}
+    if late := job.suites.get(LATE):
+        rules[LATE] = _judged_late(job, scope, late, scratch)
     scanned = scans.results(scope.links)
     measured = frames(scope, scanned, counts, queries, rules)
     again = compare(scope, scanned, measured)
@@ -261,7 +266,19 @@ def _judged(job: Job, inputs: IntervalInputs, query: streams.QueryMeasures) -> l
     files = stream_files(job.lake.stream(query.query), inputs.start, inputs.end) if sound else []
     (planned,) = (each for each in job.plan.queries if each.name == query.query)
     suite = job.suites.get(query.query, ())
-    return streams.check_rows(locals_of(files), row_schema(planned.high.fields), suite, job.config.suites)
+    schema = row_schema(planned.high.fields)
+    return streams.check_rows(locals_of(files), schema, suite, job.config.suites, modules=job.modules)
+
+
+def _judged_late(
+    job: Job, scope: AuditScope, suite: Sequence[CustomExpectation], scratch: Path
+) -> list[streams.RuleResult]:
+    """Checks the late records that are charged to the interval, those of its arrivals (T2), against their suite."""
+    rows = runs.charged_violations(scope.lake, scope.config, scope.links, scope.start, scope.end)
+    scratch.mkdir(parents=True, exist_ok=True)
+    file = scratch / "late.parquet"
+    pq.write_table(rows.append_column("_kind", pa.array([ROW] * rows.num_rows, pa.string())), file)
+    return streams.check_rows([file], VIOLATIONS, suite, job.config.suites, modules=job.modules)
 
 
 def _evidence(
