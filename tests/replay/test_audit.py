@@ -290,7 +290,8 @@ def test_a_wrong_suite_is_refused_before_anything_runs(lake: Path) -> None:
     path.write_text(path.read_text(encoding="utf-8").replace('"cnt1"', '"cnt3"'), encoding="utf-8")
     for command in ("plan", "backfill", "replay demo --from 2026-01-01T00:00Z --to 2026-01-01T01:00Z"):
         said = lowwater(*command.split(), "--lake", lake, "--queries", QUERIES)
-        assert said.code == 1 and f"{path}: expectation 8 (expect_column_values_to_not_be_null): " in said.err
+        assert f"{path}: expectation 8 (expect_column_values_to_not_be_null): " in said.err
+        assert said.code == int(command != "plan"), "a plan only says it"
         assert "the query has no column 'cnt3'\n  hint: did you mean cnt" in said.err
     assert not (lake / "lfta").exists()
 
