@@ -172,9 +172,9 @@ def test_a_mended_suite_is_seen(tmp_path: Path) -> None:
     assert not ledgers.now().unplanned
     suite.parent.mkdir(parents=True)
     suite.write_text("no JSON", encoding="utf-8")
-    assert set(ledgers.now().unplanned) == {"q"}
+    assert not ledgers.now().unplanned and ledgers.now().jobs["q"].unread is not None
     suite.write_text('{"name": "flows", "expectations": []}', encoding="utf-8")
-    assert not ledgers.now().unplanned and ledgers.now() is ledgers.now()
+    assert ledgers.now().jobs["q"].unread is None and ledgers.now() is ledgers.now()
 
 
 @pytest.mark.slow
