@@ -330,12 +330,8 @@ def join(rng: random.Random, links: list[str]) -> Case:
     conditions += [f"A.len + B.len > {both}"] if related else []
     text = f"SELECT A.time AS at, B.time AS bt, A.{name} AS ak, B.{other} AS bk, A.len AS al, B.len AS bl"
     text += f" {kind} FROM {left.text} A, {right.text} B WHERE {' AND '.join(conditions)}"
-    # V1: what an equality of columns ties takes the other side's value where its own side is missing.
-    tied = not band and scale == 1
-    times = "coalesce(A.t, B.t), coalesce(B.t, A.t)" if tied else "A.t, B.t"
     match = f"{near} AND A.k0 IS NOT DISTINCT FROM B.k0" + (f" AND A.c0 + B.c0 > {both}" if related else "")
-    keys = "CASE WHEN A.o IS NULL THEN B.k0 ELSE A.k0 END, CASE WHEN B.o IS NULL THEN A.k0 ELSE B.k0 END"
-    query = f"SELECT {times}, {keys}, A.c0, B.c0 FROM l A {KINDS[kind]} m B ON {match}"
+    query = f"SELECT A.t, B.t, A.k0, B.k0, A.c0, B.c0 FROM l A {KINDS[kind]} m B ON {match}"
 
     def oracle(world: World) -> Rows:
         connection = database()

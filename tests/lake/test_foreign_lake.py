@@ -183,6 +183,7 @@ def commands(lake: Path) -> list[list[object]]:
         ["skew", "--lake", lake],
         ["metrics", "--lake", lake, *queries],
         ["export", "--lake", lake, "--link", "main1", "--out", lake.parent / "x.pcap"],
+        ["accept", "q", "--lake", lake, "--interval", HOUR, "--cause", "late", "--why", "x", *queries],
         ["set-aside", "--lake", lake, "x.pcap", "--reason", "x"],
         ["ingest", "--lake", lake, "--link", "main1", capture],
         ["maintain", "--lake", lake],

@@ -153,7 +153,7 @@ def test_who_asks_later_finds_a_spark_that_is_back(error: Exception, monkeypatch
     """A watch has one runner for weeks."""
     answers = iter([error, "back"])
 
-    def asked(app: str, master: str) -> Any:
+    def asked(*given: object, **named: object) -> Any:
         answer = next(answers)
         if isinstance(answer, Exception):
             raise answer
