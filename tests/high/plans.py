@@ -70,7 +70,6 @@ def joined(
     """The rows of a join as nested loops: tb, tb, k, k, x, x, `_last`; V1 for the columns of a missing side."""
     lefts = [(dict(zip(names, values, strict=True)), last) for values, last in left]
     rights = [(dict(zip(names, values, strict=True)), last) for values, last in right]
-    equal = node.window.equality
     rows: list[tuple[Any, ...]] = []
     met: set[int] = set()
     for a, a_last in lefts:
@@ -81,13 +80,8 @@ def joined(
                 met.add(i)
                 rows.append((a["tb"], b["tb"], a["k"], b["k"], a["x"], b["x"], max(a_last, b_last)))
         if alone and node.kind.keeps_left:
-            key = a["k"] if node.equalities else None
-            rows.append(
-                (a["tb"], a["tb"] if equal else None, a["k"], key, a["x"], None, node.window.last_left(a["tb"]))
-            )
+            rows.append((a["tb"], None, a["k"], None, a["x"], None, node.window.last_left(a["tb"])))
     for i, (b, _) in enumerate(rights):
         if node.kind.keeps_right and i not in met:
-            key = b["k"] if node.equalities else None
-            end = node.window.last_right(b["tb"])
-            rows.append((b["tb"] if equal else None, b["tb"], key, b["k"], None, b["x"], end))
+            rows.append((None, b["tb"], None, b["k"], None, b["x"], node.window.last_right(b["tb"])))
     return rows

@@ -184,6 +184,7 @@ def test_no_command_obeys_the_folder_in_which_it_is_started(folder: Path, tmp_pa
         ["skew", *of_lake],
         ["gx", *of_lake],
         ["export", *of_lake, "--link", "main1", *hour, "--out", tmp_path / "some.pcap"],
+        ["accept", "n", "--interval", "2026-01-01T00:00Z", "--cause", "late", "--why", "a test", *of_lake],
         ["set-aside", captures / capture, "--reason", "a test", *of_lake],
         ["replay", "n", *hour, *of_lake],
         ["try", "wider", "--skew", "main1=5s", *of_lake],
