@@ -117,4 +117,4 @@ def test_a_store_that_is_away_is_waited_for_and_dags_stay(
     proxy.breaks()
     objects.look_again()
     later = look(root, tmp_path).again(Task().context, None, **waits.value.kwargs)
-    assert [each["start"] for each in later] == [each["start"] for each in found]
+    assert found and list(later) == [], "it was told before that nothing can run"
