@@ -236,6 +236,28 @@ def round_trips(packets: list[Packet]) -> Iterable[tuple[Any, ...]]:
         yield epoch * 60, server, len(values), min(values), max(values)
 
 
+def unanswered(packets: list[Packet]) -> Iterable[tuple[Any, ...]]:
+    answers = grouped(
+        (each for each in of_tcp(packets) if each.flags & SYN and each.flags & ACK),
+        lambda each: (each.dest, each.src, each.dport, each.sport),
+    )
+    found: Counter[tuple[Any, ...]] = Counter()
+    for each in of_tcp(packets):
+        if each.flags & SYN and not each.flags & ACK:
+            late = [answer.stamp - each.stamp for answer in answers.get((each.src, each.dest, each.sport, each.dport), ())]
+            if not any(0 <= after <= 3 * SECOND for after in late):
+                found[each.epoch(60), each.src, each.dest, each.dport] += 1
+    for (epoch, *flow), count in found.items():
+        yield epoch * 60, *flow, count
+
+
+def new_hosts(packets: list[Packet]) -> Iterable[tuple[Any, ...]]:
+    hosts = grouped(of_tcp(packets), lambda each: (each.epoch(60), each.src))
+    for (epoch, source), group in hosts.items():
+        if (epoch - 1, source) not in hosts:
+            yield epoch * 60, source, len(group)
+
+
 def repeated(packets: list[Packet]) -> Iterable[tuple[Any, ...]]:
     data = [each for each in of_tcp(packets) if each.payload]
     for key, group in grouped(data, lambda each: (each.epoch(60), each.src, each.dest, each.sport, each.dport)).items():
@@ -279,6 +301,8 @@ ORACLES: dict[str, Oracle] = {
     "days": days,
     "scans": scans,
     "round_trips": round_trips,
+    "unanswered": unanswered,
+    "new_hosts": new_hosts,
     "repeated": repeated,
     "connections": connections,
     "differences": lambda packets: (),  # both links have the same packets

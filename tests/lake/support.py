@@ -45,7 +45,7 @@ def at(seconds: float) -> int:
 
 def capture(path: Path, seconds: Iterable[float], cut: int = 0) -> Path:
     """A capture with one small frame a timestamp; `cut` bytes are missing at its end."""
-    frames = [(at(second), ethernet(index.to_bytes(20, "big"), 0x88B5)) for index, second in enumerate(seconds)]
+    frames = [(at(second), ethernet(index.to_bytes(20, "big"), 0x88CC)) for index, second in enumerate(seconds)]
     data = pcap_bytes(frames, nanoseconds=True)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(data[: len(data) - cut])
