@@ -284,15 +284,15 @@ def test_a_capture_of_another_day_is_named_where_it_claims_to_be(tmp_path: Path)
     """Its records are charged to their own interval; that it holds nothing of this one is told here too."""
     lake, config = open_lake(tmp_path / "lake"), load_config(tmp_path)
     path = tmp_path / "a.pcap"
-    path.write_bytes(pcap_bytes([(at(90_000 + n), tcp("10.0.0.1", "10.0.0.2", 1, 2)) for n in range(3)]))
+    path.write_bytes(pcap_bytes([(at(90_000 + n), tcp("10.0.0.1", "10.0.0.2", 1, 2)) for n in range(20)]))
     ingest(lake, "a", [path], config, (BASE, BASE + HOUR))
     account(lake, ("q.x", "a", (0, 0, 0, 0, 0, 0, 0)))
     (row,) = measured(lake, [("q.x", "a")], [])["links"]
-    assert (row["read"], row["uncovered"], row["misdated"]) == (0, 0, 3)
+    assert (row["read"], row["uncovered"], row["misdated"]) == (0, 0, 20)
     assert row["places"] == (
-        "3 records of captures that are declared to cover this interval lie at other times: a.pcap (3 outside of its "
+        "20 records of captures that are declared to cover this interval lie at other times: a.pcap (20 outside of its "
         "declared coverage, 2027-01-15T08:00:00Z/2027-01-15T09:00:00Z; "
-        "its records are from 2027-01-16T09:00:00Z to 2027-01-16T09:00:02Z)"
+        "its records are from 2027-01-16T09:00:00Z to 2027-01-16T09:00:19Z)"
     )
 
 
@@ -303,21 +303,23 @@ def test_a_capture_that_contradicts_its_coverage_in_part_is_named_in_every_inter
     """Once by each: records of this interval are told as uncovered, those of other intervals as lying elsewhere."""
     (tmp_path / "lowwater.toml").write_text('[links.a]\nuntil = "2027-01-15T12:00:00Z"\n', encoding="utf-8")
     lake, config = open_lake(tmp_path), load_config(tmp_path)
-    # Two where it claims, one late by less than the skew, two an hour later, and one behind the life of the link.
-    stamps = [at(1800), at(1900), at(2000.5), at(7200), at(7300), at(5 * 3600)]
+    # Two where it claims, one late by less than the skew, twenty an hour later, and as many behind the life of the link:
+    # fewer at an end would be strays.
+    later, behind = [at(7200 + 5 * n) for n in range(20)], [at(5 * 3600 + n) for n in range(20)]
+    stamps = [at(1800), at(1900), at(2000.5), *later, *behind]
     path = tmp_path / "a.pcap"
     path.write_bytes(pcap_bytes([(each, tcp("10.0.0.1", "10.0.0.2", 1, 2)) for each in stamps], nanoseconds=True))
-    for end, (here, other) in ((at(2000), (0, 3)), (at(3 * 3600), (0, 1)), (at(6 * 3600), (0, 0))):
+    for end, (here, other) in ((at(2000), (0, 40)), (at(3 * 3600), (0, 20)), (at(6 * 3600), (0, 0))):
         ingest(lake, "a", [path], config, (at(1800), end))
         account(lake, ("q.x", "a", (0, 0, 0, 0, 0, 0, 0)))
         (row,) = measured(lake, [("q.x", "a")], [])["links"]
         assert (row["uncovered"], row["misdated"]) == (here, other)
     ingest(lake, "a", [path], config, (at(1850), at(2 * 3600 + 50)))
     (row,) = measured(lake, [("q.x", "a")], [])["links"]
-    assert (row["uncovered"], row["misdated"]) == (1, 2)
+    assert (row["uncovered"], row["misdated"]) == (1, 29)
     assert row["places"].startswith("of 3 read, 1 record outside of the declared coverage of their captures: a.pcap")
     assert (
-        "; 2 records of captures that are declared to cover this interval lie at other times: a.pcap" in row["places"]
+        "; 29 records of captures that are declared to cover this interval lie at other times: a.pcap" in row["places"]
     )
 
 

@@ -139,14 +139,14 @@ def test_a_lease_that_lapses_in_the_middle_of_a_publish_publishes_nothing(
     with leases.hold_lease(lock, BASE, BASE + HOUR, length=1.0) as first:
         audited = put(lake, 1)
 
-        def stopped(*arguments: object) -> None:  # as a process that is stopped between its files and its commit
+        def stopped(*arguments: object, **names: object) -> None:  # as a process that is stopped between its files and its commit
             monkeypatch.setattr(tables, "swap_files", swapped)
             first.lease._over.set()
             with leases.hold_lease(lock, BASE, BASE + HOUR, length=1.0) as second:
                 claim(lake.table("q"), second)
                 publish(Lake(root, second), "set", "q", FIELDS, BASE, BASE + HOUR, "newer", put(lake, 2))
             first.lease._renewed = time.monotonic()  # it has not noticed
-            swapped(*arguments)  # type: ignore[arg-type]
+            swapped(*arguments, **names)  # type: ignore[arg-type]
 
         monkeypatch.setattr(tables, "swap_files", stopped)
         with pytest.raises(LakeError, match="no longer the one at work"):

@@ -293,7 +293,7 @@ def _behind_tag(buffer: Any, kind: int, at: int, end: int) -> tuple[int, int]:
         first = u32(buffer, at, end)
         if first < 0:
             return -1, at
-        if kind == _METADATA and first == _ONE_GROUP:
+        if kind == _METADATA and (first >> 16) & 0xFF <= 1:  # words of options; tshark takes any number for one
             size = 8
         elif kind == _TIMESTAMP and first >> 16 == 1 and first & 0xFF in (_TIME_64, _TIME_48):
             size = 14 if first & 0xFF == _TIME_64 else 12
@@ -302,7 +302,6 @@ def _behind_tag(buffer: Any, kind: int, at: int, end: int) -> tuple[int, int]:
     return u16(buffer, at + size - 2, end), at + size
 
 
-_ONE_GROUP = 0x0101_0001  # version 1, one option, which is a security group
 _TIME_64, _TIME_48 = 0x10, 0x20
 
 
