@@ -157,6 +157,7 @@ TUNNELS = (
                        (17, maker.vxlan_gpe(maker.nsh(UDP4, 1)[1], 5, 4), (4790, 5, *UDP4_ROW)),
                        (17, maker.vxlan_gpe(maker.mpls(UDP4, [16]), 5, 5), (4790, 5, *UDP4_ROW)),
                        (17, maker.vxlan_gpe(FRAME4, 5, 0, flags=8), (4790, 5, *UDP4_ROW)),
+                       (17, maker.vxlan_gpe(UDP4, 5, 1, flags=8), (4790, 5, *UDP4_ROW)),
                        (17, maker.vxlan_gpe(UDP4, 5, 9), (4790, 5, *NOTHING)),
                        (17, maker.vxlan_gpe(UDP4, 5, 1, flags=4), (None, None, *NOTHING)))),
     TunnelFrames((1701,), over_l2tp, "l2tp", ("l2tp.session",), lambda packet: (17, maker.l2tp(maker.ppp(packet), 9)),

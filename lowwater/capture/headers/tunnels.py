@@ -197,7 +197,7 @@ def vxlan_gpe(buffer: Any, port: int, at: int, end: int) -> tuple[int, int, int,
     if flags < 0 or not flags & _VALID or flags & _GPE_VERSION:
         return -1, -1, -1, at, end
     kind = FRAME
-    if flags & _TYPED:
+    if flags & _TYPED or following:  # some senders leave the flag out, and plain VXLAN has 0 there
         kind = _GPE_NEXT[following] if 0 <= following < len(_GPE_NEXT) else -1
     _, _, network, at, end = follow_ether_type(buffer, kind, at + 8, end)
     return port, word >> 8, network, at, end
