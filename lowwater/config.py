@@ -374,6 +374,7 @@ class Link(Section):
         quote: character around values of a `csv` file; empty if values are never quoted.
         header: whether a `csv` file begins with the names of its columns; None if the protocol reads columns by name.
         null: texts of a `csv` file that stand for NULL where they are not quoted.
+        decimal: character before the fraction of a number of a `csv` file; None for a point.
         skew: bound of its disorder, ns (T2).
         skews: temporal attribute that is no function of the clock -> its skew, in its own unit (T8).
         group_skew: skew for some values of one column (T8).
@@ -414,6 +415,7 @@ class Link(Section):
     quote: Annotated[str, Setting(max_length=1)] | None = None
     header: bool | None = None
     null: tuple[str, ...] | None = None
+    decimal: Literal[".", ","] | None = None
     skew: Duration = SECOND
     skews: dict[str, int] = Setting(default={})
     group_skew: GroupSkew | None = None
@@ -458,7 +460,7 @@ class Link(Section):
         return (self.since is None or self.since < end) and (self.until is None or self.until > start)
 
     def _check_kind(self) -> None:
-        for key in ("quote", "header", "null"):
+        for key in ("quote", "header", "null", "decimal"):
             if getattr(self, key) is not None and self.kind != "csv":
                 raise ValueError(f'{key}: only for a link with kind = "csv"')
         if len({self.separator or ",", self.quote if self.quote is not None else '"', "\n", "\r"}) < 4:

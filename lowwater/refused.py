@@ -30,6 +30,7 @@ EXAMPLES = {
     "links.*.quote": 'quote = "\'"',
     "links.*.header": "header = true",
     "links.*.null": 'null = ["", "-"]',
+    "links.*.decimal": 'decimal = ","',
     "links.*.skew": 'skew = "1s"',
     "links.*.skews": "skews = { sequence = 100 }",
     "links.*.group_skew": 'group_skew = { column = "vlan_id", values = { 7 = "5s" } }',

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from lowwater.capture.content.retention import DECODER_VERSION, NOTHING, ContentOptions
 from lowwater.capture.content.stored import ContentBuilder
 from lowwater.capture.formats import classic, erf, pcapng, snoop
+from lowwater.capture.formats.archives import archive_of
 from lowwater.capture.formats.capture_file import ETHERNET, FILE_HEADER, SNOOP_HEADER, CaptureFile, link_name
 from lowwater.capture.formats.sources import (
     DecompressedSource,
@@ -84,7 +85,6 @@ UNREADABLE = "check the path and the disk; of a stream, what writes it"
 _CONVERTED = "convert it: editcap -F pcap IN OUT"
 _CONVERTED_NETMON = "convert it: `TZ=ZONE editcap -F pcap IN OUT`, in the time zone of the machine that captured it"
 _REFUSED = {
-    b"BZh": ("a bzip2 file", "bunzip2 it first"),
     b"\x02\x21\x4c\x18": ("an lz4 file of the legacy format", "lz4 -d it first"),
     b"GMBU": ("a capture of Network Monitor 2", _CONVERTED_NETMON),
     b"RTSS": ("a capture of Network Monitor 1", _CONVERTED_NETMON),
@@ -123,6 +123,8 @@ def parse_header(path: Path, head: bytes, size: int, compression: str = "", dama
     for magic, (kind, remedy) in _REFUSED.items():
         if head.startswith(magic):
             raise CaptureError(f"{name}: {kind}, which is not supported", remedy)
+    if (archive := archive_of(head)) is not None:
+        raise CaptureError(f"{name}: {archive.what}, which is not read", archive.remedy(path))
     if head.startswith(_SNOOP):
         return _snoop(name, path, head, size, compression)
     if head[:4] not in _MAGIC and not head.startswith(SECTION_HEADER):

@@ -211,7 +211,8 @@ def _form_lines(table: TableFacts) -> dict[str, str]:
     header = "a header" if proposal.table.text.header else "no header"
     form = f"separator {text.separator!r}, quote {text.quote!r}, {header}"
     nulls = f", NULL {', '.join(repr(null) for null in text.null if null)}" if len(text.null) > 1 else ""
-    return {"text": form + nulls}
+    decimal = ", a decimal comma" if text.decimal == "," else ""
+    return {"text": form + nulls + decimal}
 
 
 def _record_lines(facts: inspecting.InterfaceFacts, skew: int) -> dict[str, str]:
@@ -312,7 +313,13 @@ def _described(table: TableFacts) -> dict[str, Any]:
         }
     text = proposal.options.text
     header = bool(proposal.table.text.header)
-    form = {"separator": text.separator, "quote": text.quote, "header": header, "null": [*text.null]}
+    form = {
+        "separator": text.separator,
+        "quote": text.quote,
+        "header": header,
+        "null": [*text.null],
+        "decimal": text.decimal,
+    }
     return {
         "text": form if proposal.table.kind == "csv" else None,
         "protocol": proposal.block,

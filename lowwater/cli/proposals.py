@@ -18,6 +18,7 @@ from lowwater import documents, terminal
 from lowwater.capture.headers.undecoded import NOTHING
 from lowwater.capture.inspect import doubts
 from lowwater.capture.tables.options import TextOptions
+from lowwater.catalog.values import Type
 from lowwater.config import Config, load_config, section_of
 from lowwater.errors import ConfigError, LakeError, LowwaterError, QueryErrors
 from lowwater.instants import format_duration, format_instant
@@ -26,6 +27,7 @@ from lowwater.lake.files.patterns import literal
 from lowwater.lake.files.proposal import LinkProposal, Proposal, files_below, propose
 from lowwater.lake.files.sample import LogProposal, RecordProposal
 from lowwater.lake.ingestion.record_options import record_options
+from lowwater.lake.ledgers.captures import few
 from lowwater.plan import definitions, queryset
 from lowwater.replay.checks import lines_to_add
 from lowwater.replay.names import config_links
@@ -80,7 +82,19 @@ def record_settings(link: LinkProposal, schema: str) -> list[str]:
         lines.append(f"header = {str(text.header).lower()}")
     if text.null != plain.null:
         lines.append(commented(f"null = {json.dumps(text.null)}", "texts that stand for no value"))
+    if text.decimal != plain.decimal:
+        lines.append(
+            commented(f"decimal = {toml_text(text.decimal)}", f"in numbers such as {_commas(link.records)[1]}")
+        )
     return [*lines, *malformed]
+
+
+def _commas(records: RecordProposal) -> tuple[str, str]:
+    """Returns the fields whose numbers have a decimal comma, and one of the numbers; empty texts for none."""
+    if records.text.decimal == ".":
+        return "", ""
+    fields = [each for each in records.fields if each.column.kind.comma and each.column.kind.type is not Type.STRING]
+    return few([each.name for each in fields]), next((terminal.shown(each.column.kind.comma) for each in fields), "")
 
 
 def _malformed(link: LinkProposal) -> Iterator[str]:
@@ -102,6 +116,9 @@ def undecided(records: RecordProposal | LogProposal) -> Iterator[str]:
     table = records.table
     if table.guessed:
         yield f"the unit of {records.clock} is a guess: its values are near no instant of today"
+    fields, example = _commas(records)
+    if fields:
+        yield f"numbers of {fields}, such as {example}, have a decimal comma, as the settings say"
     empty = [proposed.name for proposed in records.fields if proposed.column.kind.empty]
     if empty:
         yield f"no value in the sample tells the type of {', '.join(empty)}"

@@ -131,7 +131,8 @@ def test_files_of_other_records(tmp_path: Path, folder: Path) -> None:
         and "a column of times" in none["error"]["hint"]
     )
     assert text["compression"] == "gzip" and text["bytes"]["accounted"] and text["malformed"] == {"columns": 1}
-    assert text["text"] == {"separator": ";", "quote": '"', "header": True, "null": [""]} and lines["text"] is None
+    form = {"separator": ";", "quote": '"', "header": True, "null": [""], "decimal": "."}
+    assert text["text"] == form and lines["text"] is None
     late = duckdb_lateness(rows)
     for each in (text, lines, table):
         assert (each["records"], each["clock"]) == (400, "time")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gzip
+import io
 import struct
+import tarfile
 from collections.abc import Callable
 
 from lowwater.instants import SECOND
@@ -113,6 +115,16 @@ CASES: dict[str, bytes] = {
 }
 """By the first cell of the row, the capture."""
 
+
+def _tar(data: bytes) -> bytes:
+    made = io.BytesIO()
+    with tarfile.open(fileobj=made, mode="w") as file:
+        entry = tarfile.TarInfo("main1.pcap")
+        entry.size = len(data)
+        file.addfile(entry, io.BytesIO(data))
+    return made.getvalue()
+
+
 REFUSED: dict[str, bytes] = {
     "0 bytes": b"",
     "cut in its first 24 bytes": WHOLE[:20],
@@ -122,6 +134,10 @@ REFUSED: dict[str, bytes] = {
     "Network Monitor 2": b"GMBU" + bytes(40),
     "Network Monitor 1": b"RTSS" + bytes(40),
     "bzip2": b"BZh91AY&SY" + bytes(40),
+    "tar in gzip": gzip.compress(_tar(WHOLE)),
+    "zip": b"PK\x03\x04" + bytes(40),
+    "7z": b"7z\xbc\xaf\x27\x1c" + bytes(40),
+    "rar": b"Rar!\x1a\x07" + bytes(40),
     "lz4, legacy": b"\x02\x21\x4c\x18" + bytes(40),
     "gzip in gzip": gzip.compress(gzip.compress(WHOLE)),
     "gzip, damaged at once": gzip.compress(WHOLE)[:10] + b"\xee" * 40,

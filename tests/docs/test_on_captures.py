@@ -244,7 +244,9 @@ def unanswered(packets: list[Packet]) -> Iterable[tuple[Any, ...]]:
     found: Counter[tuple[Any, ...]] = Counter()
     for each in of_tcp(packets):
         if each.flags & SYN and not each.flags & ACK:
-            late = [answer.stamp - each.stamp for answer in answers.get((each.src, each.dest, each.sport, each.dport), ())]
+            late = [
+                answer.stamp - each.stamp for answer in answers.get((each.src, each.dest, each.sport, each.dport), ())
+            ]
             if not any(0 <= after <= 3 * SECOND for after in late):
                 found[each.epoch(60), each.src, each.dest, each.dport] += 1
     for (epoch, *flow), count in found.items():

@@ -25,7 +25,19 @@ from tests.replay.support import ROOT
 SECTIONS = [name for name, field in Config.model_fields.items() if isinstance(field.default, Section)]
 """Of one table each; those of links and query sets have names."""
 
-BESIDE = {"connection", "remote", "separator", "quote", "header", "null", "protocol", "schemas", "delay", "anonymise"}
+BESIDE = {
+    "connection",
+    "remote",
+    "separator",
+    "quote",
+    "header",
+    "null",
+    "decimal",
+    "protocol",
+    "schemas",
+    "delay",
+    "anonymise",
+}
 """Settings that the text names: of other kinds of links, of experiments, and one that excludes others."""
 
 FULL = """

@@ -181,6 +181,7 @@ class CaptureSummary:
         head: digest of its first records, hex (`Identity.head`); empty if there are fewer, or it was not asked for.
         absent: of records that are no packets, the fields that the file lacks.
         unknown: then, columns of the file that no field reads.
+        unread: then, sentences about fields whose values cannot be read.
     """
 
     sha256: str
@@ -201,6 +202,7 @@ class CaptureSummary:
     head: str = ""
     absent: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
+    unread: tuple[str, ...] = ()
 
     @property
     def packets(self) -> int:

@@ -7,7 +7,7 @@ its line.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import partial
@@ -606,6 +606,12 @@ class TextBlocks:
 # Parsed records of a piece of a file: typed columns of the whole ones, and the reasons of the others. Between the
 # parsers, which fill it, and `reader`, which judges the times.
 
+UNREAD_VALUES = 50
+"""Values of a field that cannot be read, of which it is found out what they are."""
+
+VALUE_OF = "value of "
+"""Begin of the reason of a record that is malformed by a value; the name of its field follows."""
+
 NO_TIME, TIME_RANGE, TIME_JUMP, LONG, COLUMNS, SYNTAX, ENCODING, HEADER = (
     "no-time", "time-range", "time-jump", "length", "columns", "syntax", "encoding", "header",
 )  # fmt: skip
@@ -628,11 +634,14 @@ class Refusals:
 
     Attributes:
         codes: code of the reason of each record; 0 for a whole record.
+        values: field -> record with its first value that cannot be read, and the first UNREAD_VALUES of them: texts,
+            values that the file has typed, or Python's values of JSON.
     """
 
     def __init__(self, count: int) -> None:
         self.codes = np.zeros(count, np.int16)
         self.names = [""]
+        self.values: dict[str, tuple[int, pa.Array | list[Any]]] = {}
 
     def add(self, chosen: NDArray[np.int64], reason: str) -> None:
         """Refuses records, by index, for a reason; a record that is refused already keeps its reason."""
@@ -669,6 +678,7 @@ def make_piece(
     raw: Sequence[pa.Array],
     refusals: Refusals,
     refused: Sequence[NDArray[np.bool_]] | None = None,
+    written: Sequence[Mapping[int, Any]] | None = None,
 ) -> Piece:
     """Types the values of parsed records, and reads their times.
 
@@ -678,6 +688,7 @@ def make_piece(
         raw: the values of each field for the parsed records: texts, or values that the file has typed.
         refusals: why other records are malformed; gets those of the parsed records.
         refused: flags of the values of each field that the parser refuses; None for none.
+        written: for each field, index of a value that the parser refuses -> the value, where `raw` does not have it.
     """
     columns: list[pa.Array] = []
     stamps = np.zeros(len(parsed), np.int64)
@@ -686,7 +697,13 @@ def make_piece(
         column, bad = typed(values, field)
         bad = bad if refused is None else bad | refused[number]
         if bad.any():
-            refusals.add(parsed[bad], f"value of {field.name}")
+            refusals.add(parsed[bad], f"{VALUE_OF}{field.name}")
+            chosen = np.flatnonzero(bad)[:UNREAD_VALUES]
+            examples = values.take(pa.array(chosen))
+            if written is not None:
+                pairs = zip(chosen.tolist(), examples.to_pylist(), strict=True)
+                examples = [written[number].get(at, value) for at, value in pairs]
+            refusals.values[field.name] = int(parsed[chosen[0]]), examples
         if field.stored == layout.clock:
             stamps, timeless = nanoseconds(column, field, layout.unit)
         columns += stored_columns(column, field)

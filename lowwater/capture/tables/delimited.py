@@ -19,7 +19,8 @@ from lowwater.capture.formats.sources import Source
 from lowwater.capture.tables import blocks
 from lowwater.capture.tables.options import TextOptions
 from lowwater.catalog.protocols import NFDUMP_KIND, ZEEK_KIND
-from lowwater.catalog.records import RecordField, RecordLayout
+from lowwater.catalog.records import SECONDS, RecordField, RecordLayout
+from lowwater.catalog.values import Type
 from lowwater.errors import CaptureError
 from lowwater.limits import LOG_COLUMNS, LOG_HEADER_CHARACTERS, LOG_HEADERS, SEPARATED_COLUMNS
 from lowwater.machine_code import cached_njit
@@ -286,7 +287,33 @@ class DelimitedParser:
         unreadable = block.no_utf8() - first
         refusals.add(unreadable[unreadable >= 0], blocks.ENCODING)
         indices, raw = self._splitter.split(block, np.flatnonzero(refusals.codes == 0), first, refusals)
-        return blocks.make_piece(self._layout, places, indices, raw, refusals)
+        if self._options.decimal == ".":
+            return blocks.make_piece(self._layout, places, indices, raw, refusals)
+        read = [
+            with_point(texts) if has_fraction(field) else texts
+            for field, texts in zip(self._layout.fields, raw, strict=True)
+        ]
+        return blocks.make_piece(self._layout, places, indices, read, refusals)
+
+
+def has_fraction(field: RecordField) -> bool:
+    """Whether the text of a value may have a fraction: a float, or decimal seconds."""
+    return field.type is Type.FLOAT or field.form == SECONDS
+
+
+def with_point(texts: pa.Array) -> pa.Array:
+    """Returns numbers with a decimal comma as numbers with a point. A point in them stands between thousands, or the
+    number is of another form: such a text is none of a number then, since its value would be wrong.
+
+    Args:
+        texts: strings, or bytes.
+    """
+    return pc.replace_substring(pc.replace_substring(texts, ".", "\0"), ",", ".")
+
+
+def as_written(texts: pa.Array) -> pa.Array:
+    """Returns the texts of which `with_point` made these."""
+    return pc.replace_substring(pc.replace_substring(texts, ".", ","), "\0", ".")
 
 
 @cached_njit(nogil=True)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -129,7 +129,8 @@ class JsonParser:
         sample = sample or objects[:_SAMPLED]
         refusals.add(np.array(unread, np.int64), blocks.SYNTAX)
         columns = [_column(column, field) for column, field in zip(values, self._layout.fields, strict=True)]
-        raw, refused = [column for column, _ in columns], [flags for _, flags in columns]
+        raw, refused = [column for column, _, _ in columns], [flags for _, flags, _ in columns]
+        written = [others for _, _, others in columns]
         absent = frozenset(
             field.name
             for field, column, flags in zip(self._layout.fields, raw, refused, strict=True)
@@ -137,7 +138,7 @@ class JsonParser:
         )
         if self._layout.format:
             raw = with_ends(self._layout, raw)
-        piece = blocks.make_piece(self._layout, places, np.array(parsed, np.int64), raw, refusals, refused)
+        piece = blocks.make_piece(self._layout, places, np.array(parsed, np.int64), raw, refusals, refused, written)
         unknown = self._unknown(sample, absent) if sample and absent else frozenset()
         return replace(
             piece,
@@ -254,27 +255,34 @@ def _with_floats(value: Any) -> Any:
     return float(value) if isinstance(value, _Decimal) else value
 
 
-def _column(values: list[Any], field: records.RecordField) -> tuple[pa.Array, NDArray[np.bool_]]:
-    """Returns the values of a field, NULL where they have another type, and flags of these."""
+def _column(values: list[Any], field: records.RecordField) -> tuple[pa.Array, NDArray[np.bool_], Mapping[int, Any]]:
+    """Returns the values of a field, NULL where they have another type, flags of these, and the first of them."""
     kinds, arrow = _FORMS[field.form] if field.form else _TYPES[field.type]
     refused = np.zeros(len(values), np.bool_)
+    written: dict[int, Any] = {}
+
+    def refuse(index: int, value: Any) -> None:
+        if len(written) < blocks.UNREAD_VALUES:
+            written[index] = value
+        refused[index], values[index] = True, None
+
     if not set(map(type, values)) <= {*kinds, NoneType}:
         if field.type is Type.FLOAT:
             values = [float(value) if type(value) is _Decimal else value for value in values]
         for index, value in enumerate(values):
             if value is not None and type(value) not in kinds:
-                refused[index], values[index] = True, None
+                refuse(index, value)
     if field.form in (records.SECONDS, records.INSTANT, records.PROTOCOL_NAME):
         values = [str(value) if type(value) is int else value for value in values]
     try:
-        return pa.array(values, arrow), refused
+        return pa.array(values, arrow), refused, written
     except (pa.ArrowException, OverflowError, UnicodeEncodeError):
         for index, value in enumerate(values):
             try:
                 pa.scalar(value, arrow)
             except (pa.ArrowException, OverflowError, UnicodeEncodeError):
-                refused[index], values[index] = True, None
-        return pa.array(values, arrow), refused
+                refuse(index, value)
+        return pa.array(values, arrow), refused, written
 
 
 # Flows as `nfdump -o csv` writes them: a header, the flows, and a summary behind them. A parser of `reader`. The

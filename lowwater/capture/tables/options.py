@@ -19,9 +19,11 @@ class TextOptions:
     # whether the first line has the names of the columns; None if the layout reads columns by name
     header: bool | None = None
     null: tuple[str, ...] = ("",)  # unquoted texts that stand for NULL
+    decimal: str = "."  # character before the fraction of a number: a point, or a comma
 
     def __str__(self) -> str:
-        return repr((self.separator, self.quote, self.header, self.null))
+        known = (self.separator, self.quote, self.header, self.null)  # ledgers from before `decimal` have these
+        return repr(known if self.decimal == "." else (*known, self.decimal))
 
 
 @dataclass(frozen=True)

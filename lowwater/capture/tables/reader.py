@@ -18,12 +18,13 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from lowwater import errors, threads
+from lowwater.capture.formats.archives import HEAD as ARCHIVE_HEAD, archive_of
 from lowwater.capture.formats.sources import DecompressedSource, PeekableSource, Source, compression_of, open_source
 from lowwater.capture.inspect import CaptureFacts, InterfaceFacts, Lateness
 from lowwater.capture.records.facts import CaptureSummary, Interface
 from lowwater.capture.records.sanity import SIDE, Judge, Tally
 from lowwater.capture.tables import columnar, delimited, logs
-from lowwater.capture.tables.blocks import NO_TIME, TIME_JUMP, TIME_RANGE, Piece
+from lowwater.capture.tables.blocks import NO_TIME, TIME_JUMP, TIME_RANGE, VALUE_OF, Piece
 from lowwater.capture.tables.options import TableOptions
 from lowwater.capture.tables.statistics import ToldDrops
 from lowwater.catalog.time import arrival_times
@@ -119,6 +120,8 @@ class RecordReader:
         self._told = ToldDrops()
         self._absent: frozenset[str] | None = None
         self._unknown: set[str] = set()
+        # field -> line or row of its first value that cannot be read, and some of these values
+        self._unread: dict[str, tuple[int, Any]] = {}
 
     @property
     def malformed(self) -> pa.Table:
@@ -157,11 +160,24 @@ class RecordReader:
         with closing(stored):
             compression = compression_of(stored.peek(32))
             if not compression:
+                self._refuse_archive(stored)
                 yield from self._parsed(stored, "", None)
                 return
             unpacked = DecompressedSource(stored, hashed=False)
-            with closing(unpacked):
-                yield from self._parsed(unpacked, compression, unpacked)
+            content = PeekableSource(unpacked)
+            with closing(content):
+                self._refuse_archive(content)
+                yield from self._parsed(content, compression, unpacked)
+
+    def _refuse_archive(self, content: PeekableSource) -> None:
+        """Raises CaptureError if a file holds other files, or sheets: its lines would all be malformed."""
+        head = content.peek(ARCHIVE_HEAD)
+        if inner := compression_of(head):
+            raise errors.CaptureError(f"{self._path}: compressed again, as {inner}", "decompress it once")
+        if (archive := archive_of(head)) is not None:
+            raise errors.CaptureError(
+                f"{self._path}: {archive.what}, and no {self._options.kind}", archive.remedy(self._path)
+            )
 
     def _parsed(
         self, source: Source, compression: str, unpacked: DecompressedSource | None
@@ -203,6 +219,9 @@ class RecordReader:
             self._unknown |= piece.unknown
         lines = np.broadcast_to(np.int64(0), len(places)) if places.lines is None else places.lines
         bad = np.flatnonzero(refusals.codes)
+        for name, (index, examples) in refusals.values.items():
+            place = self._position + index + 1 if places.lines is None else int(places.lines[index])
+            self._unread.setdefault(name, (place, examples))
         if len(bad):
             codes = np.array([self._code(name) for name in refusals.names], np.int64)
             where = (bad + self._position, places.offsets[bad], places.lengths[bad], lines[bad])
@@ -339,7 +358,21 @@ class RecordReader:
             blocks=tuple(sorted(self._left_out.items())),
             absent=tuple(field.name for field in self._options.layout.fields if field.name in (self._absent or ())),
             unknown=tuple(sorted(self._unknown)[:LEFT_OUT_TYPES]),
+            unread=tuple(self._unread_words()),
         )
+
+    def _unread_words(self) -> Iterator[str]:
+        """Says of each field whose values make records malformed which they are, and how they can be read."""
+        if not self._unread:
+            return
+        from lowwater.capture.tables.unread import UnreadValues  # few files need it
+
+        reasons = self.malformed.column("reason").value_counts().to_pylist()
+        counts = {found["values"]: found["counts"] for found in reasons}
+        for field in self._options.layout.fields:
+            count = counts.get(f"{VALUE_OF}{field.name}", 0)
+            if count and field.name in self._unread:
+                yield UnreadValues(field, count, self._position, *self._unread[field.name]).words(self._options)
 
     def _cut(self) -> bool:
         """Whether the last record was cut: it has no end of line, and cannot be read. Its reason says so then."""
@@ -395,6 +428,6 @@ def refused_fields(facts: Sequence[CaptureFacts]) -> dict[str, int]:
     counts: Counter[str] = Counter()
     for capture in facts:
         for reason, count in capture.interfaces[0].malformed.items():
-            if reason.startswith("value of "):
-                counts[reason.removeprefix("value of ")] += count
+            if reason.startswith(VALUE_OF):
+                counts[reason.removeprefix(VALUE_OF)] += count
     return dict(counts)

@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from lowwater import instants, limits
-from lowwater.capture.formats import sources
+from lowwater.capture.formats import archives, sources
 from lowwater.capture.tables import columnar, delimited, logs
 from lowwater.capture.tables.blocks import Flags, nanoseconds, typed
 from lowwater.capture.tables.options import TextOptions
@@ -48,6 +48,7 @@ class TextSample:
     compression: str  # name of the compression; empty for a plain file
     pieces: tuple[bytes, ...]  # whole lines in the order of the file, the first piece from its begin
     whole: bool  # whether the pieces are the file
+    head: bytes  # its first bytes, at least those that tell an archive
 
 
 def sample_text(path: Path) -> TextSample:
@@ -69,19 +70,19 @@ def sample_text(path: Path) -> TextSample:
 def _plain(source: sources.PeekableSource, size: int) -> TextSample:
     first = _take(source, limits.SAMPLE_FIRST_BYTES)
     if len(first) < limits.SAMPLE_FIRST_BYTES or not source.rewinds:
-        return TextSample("", (_lines(first, begin=True, end=True),), True)
+        return TextSample("", (_lines(first, begin=True, end=True),), True, first[: archives.HEAD])
     pieces = [_lines(first, begin=True, end=False)]
     for offset in (size // 2, size - limits.SAMPLE_LATER_BYTES):
         if offset >= limits.SAMPLE_FIRST_BYTES:
             source.rewind(offset)
             pieces.append(_lines(_take(source, limits.SAMPLE_LATER_BYTES), begin=False, end=False))
-    return TextSample("", tuple(pieces), False)
+    return TextSample("", tuple(pieces), False, first[: archives.HEAD])
 
 
 def _unpacked(compression: str, source: sources.Source) -> TextSample:
     first = _take(source, limits.SAMPLE_FIRST_BYTES)
     if len(first) < limits.SAMPLE_FIRST_BYTES:
-        return TextSample(compression, (_lines(first, begin=True, end=True),), True)
+        return TextSample(compression, (_lines(first, begin=True, end=True),), True, first[: archives.HEAD])
     steps: list[bytes] = []
     size = len(first)
     while size < limits.SAMPLE_UNPACKED_BYTES and (step := _take(source, _STEP)):
@@ -89,7 +90,8 @@ def _unpacked(compression: str, source: sources.Source) -> TextSample:
         steps.append(step[: limits.SAMPLE_LATER_BYTES] if len(step) == _STEP else step[-limits.SAMPLE_LATER_BYTES :])
     chosen = dict.fromkeys((len(steps) // 2, len(steps) - 1)) if steps else {}
     later = tuple(_lines(steps[number], begin=False, end=False) for number in chosen)
-    return TextSample(compression, (_lines(first, begin=True, end=False), *later), False)
+    pieces = (_lines(first, begin=True, end=False), *later)
+    return TextSample(compression, pieces, False, first[: archives.HEAD])
 
 
 def _take(source: sources.Source, size: int) -> bytes:
@@ -138,6 +140,7 @@ class Kind:
     nulls: tuple[str, ...] = ()  # texts, beside the empty one, that stand for NULL
     refused: int = 0  # number of values that the type refuses
     empty: bool = False  # whether no value of the sample tells the type
+    comma: str = ""  # a value with a comma, where nearly all could be numbers by it; empty for none
 
 
 def kind_of_texts(texts: pa.Array, numbers: bool = True) -> Kind:
@@ -266,6 +269,7 @@ class Column:
     kind: Kind
     rises: bool = False  # whether it holds integers that never fall, at least two of them different
     absent: int = 0  # records of the sample that are not among the values of its type, since they have none
+    odd: str = ""  # which values are no times, in words, where nearly all others are; else empty
 
     @property
     def label(self) -> str:
@@ -525,6 +529,21 @@ def _leaves(record: dict[str, Any], above: tuple[str, ...] = ()) -> Iterator[tup
             yield path, value
 
 
+def kind_of_json(values: list[Any]) -> Kind | None:
+    """Returns the type of values of JSON, as Python has them; None for types without a counterpart."""
+    kind = _json_kind(values, ())
+    return None if isinstance(kind, str) else kind
+
+
+def kind_of_refused(texts: pa.Array) -> Kind:
+    """Returns the type of texts that another type refuses: FLOAT where their comma is, or may be, a decimal one; of
+    texts that all stand for NULL, the marks."""
+    if all(text.strip() in NULLS for text in texts.to_pylist()):
+        return Kind(Type.STRING, nulls=tuple(sorted({text.strip() for text in texts.to_pylist()})))
+    kind, (comma, _) = kind_of_texts(texts), _comma(texts)
+    return Kind(Type.FLOAT, comma=comma) if kind.type is Type.STRING and comma else kind
+
+
 def _json_kind(values: list[Any], path: tuple[str, ...]) -> Kind | str:
     """Returns the type of the values of a path, or why it has none."""
     kinds = Counter(type(value) for value in values if value is not None)
@@ -705,7 +724,7 @@ def _columns(sample: TextSample, options: TextOptions, least: int = 2) -> Candid
     parts: list[pa.RecordBatch] = []
     records, starts = 0, False
     for number, piece in enumerate(sample.pieces):
-        read = _tables_read(piece, options, width)
+        read = _tables_read(piece, options, width, number == 0)
         if read is None:
             return None
         batches, count, begins = read
@@ -717,19 +736,103 @@ def _columns(sample: TextSample, options: TextOptions, least: int = 2) -> Candid
     table = _without_headers(pa.Table.from_batches(parts).combine_chunks(), starts)
     if table.num_rows < WHOLE * records:
         return None
-    columns = [table.column(at).combine_chunks() for at in range(width)]
-    names = _header([column[0].as_py() for column in columns], columns) if starts else None
-    header = names is not None
-    columns = [column.slice(1) for column in columns] if header else columns
-    kinds = [kind_of_texts(column) for column in columns]
+    *columns, lines = (column.combine_chunks() for column in table.columns)
+    if options.separator == ":" and _cuts_times(columns):
+        return None
+    commas = [_comma(column.slice(int(starts))) for column in columns]
+    decimal = "," if any(sure for _, sure in commas) else "."
+    values = [_with_points(column, int(starts)) for column in columns] if decimal == "," else columns
+    header = starts and _is_header([column[0].as_py() for column in values], values)
+    names = [(column[0].as_py() or "").strip() for column in columns] if header else None
+    columns, values = ([column.slice(int(header)) for column in some] for some in (columns, values))
+    kinds = [replace(kind_of_texts(column), comma=comma) for column, (comma, _) in zip(values, commas, strict=True)]
     nulls = tuple(dict.fromkeys(("", *(mark for kind in kinds for mark in kind.nulls))))
     made = SniffedColumns(records=len(columns[0]))
     for at, (column, kind) in enumerate(zip(columns, kinds, strict=True)):
         name = names[at] if names else ""
         unique = names is not None and names.count(name) == 1
         rises = kind.type is Type.INT and not kind.form and _separated_rises(column, kind.nulls)
-        made.columns.append(Column(name, at + 1, (name,) if unique and name else (), kind, rises))
-    return TextOptions(options.separator, options.quote, header, nulls), made
+        odd = _odd_times(values[at], lines.slice(int(header))) if kind.type is Type.STRING else ""
+        made.columns.append(Column(name, at + 1, (name,) if unique and name else (), kind, rises, odd=odd))
+    return TextOptions(options.separator, options.quote, header, nulls, decimal), made
+
+
+_COMMA = r"^\s*[-+]?[0-9]+(,[0-9]+)?\s*$"
+_DECIMAL_COMMA = r"^\s*[-+]?(0+,|[0-9]{4,},|[0-9]+,([0-9]{1,2}|[0-9]{4,})\s*$)"
+"""Of numbers with a comma, those in which it cannot stand between thousands."""
+
+
+def _comma(texts: pa.Array) -> tuple[str, bool]:
+    """Returns one of the texts with a comma, where nearly all are numbers with at most one, else an empty text; and
+    whether the comma is a decimal one in some, and not between thousands in all."""
+    held = pc.match_substring(texts, ",").fill_null(False)
+    if not pc.any(held).as_py():
+        return "", False
+    told = texts.filter(pc.invert(pc.is_in(pc.utf8_trim_whitespace(texts), pa.array(("", *NULLS))))).drop_null()
+    numbers = pc.sum(pc.match_substring_regex(told, _COMMA)).as_py() or 0
+    if numbers < (1 - BEARABLE) * len(told):
+        return "", False
+    return texts.filter(held)[0].as_py().strip(), bool(pc.any(pc.match_substring_regex(told, _DECIMAL_COMMA)).as_py())
+
+
+def _with_points(texts: pa.Array, first: int) -> pa.Array:
+    """Returns the texts of a column as the reader reads them by a decimal comma. `first`: where values may begin."""
+    pointed = delimited.with_point(texts)
+    kinds = (kind_of_texts(each.slice(first)) for each in (pointed, texts))
+    return pointed if any(kind.type is Type.FLOAT or kind.form == SECONDS for kind in kinds) else texts
+
+
+def _cuts_times(columns: Sequence[pa.Array]) -> bool:
+    """Whether a colon between columns is one of times: two neighbours are a finer time together."""
+    pairs = (pc.binary_join_element_wise(one, other, ":") for one, other in pairwise(columns))
+    return any(_instants(pair, ISO) is not None or _nearly(pair, ISO) is not None for pair in pairs)
+
+
+_NEARLY_TIMES = 0.9
+"""Least share of the values of a column that are times, where the others are told."""
+
+_MOST_ODD = 3
+"""Most values that are no times in a column of times, and are told with a command that leaves their lines out."""
+
+
+def _nearly(texts: pa.Array, form: str) -> Flags | None:
+    """Returns flags of the texts that are no times of a form; None where too many are not."""
+    field = RecordField("", Type.INT, form=form)
+    told = texts.drop_null()
+    probe = told.take(pa.array(np.arange(0, len(told), max(len(told) // _PROBED, 1))))
+    least = (1 - _NEARLY_TIMES) * len(probe)
+    if not len(told) or _refused(typed(probe, field)[1]) > max(least, 1):
+        return None
+    column, bad = typed(texts, field)
+    times = column.drop_null()
+    if _refused(bad) > max((1 - _NEARLY_TIMES) * len(told), 1) or not len(times):
+        return None
+    return bad if form == ISO or _timely(pc.min(times).as_py(), 1) else None
+
+
+def _odd_times(texts: pa.Array, lines: pa.Array) -> str:
+    """Says which values of a column are no times, where nearly all are; else an empty text.
+
+    Args:
+        texts: the values of a column of texts.
+        lines: the line of each, from 1; 0 where it is not known.
+    """
+    bad = next((bad for form in (ISO, SECONDS) if (bad := _nearly(texts, form)) is not None), None)
+    if bad is None or not bad.any():
+        return ""
+    odd = np.flatnonzero(bad)
+    first, shown = int(odd[0]), repr(texts[int(odd[0])].as_py()[:60])
+    of = [int(line) for line in lines.take(pa.array(odd[:_MOST_ODD])).to_pylist()]
+    if len(odd) > _MOST_ODD or not all(of):
+        where = f" in line {of[0]:,}" if of[0] else ""
+        return f"not in {len(odd):,} of {len(texts):,} records: {shown}{where} is none"
+    where = f"line{'s' if len(of) > 1 else ''} {' and '.join(f'{line:,}' for line in of)}"
+    command = (
+        f"tail -n +{of[0]}"
+        if of == [int(lines[0].as_py())] and not first
+        else f"sed '{';'.join(f'{line}d' for line in of)}'"
+    )
+    return f"not in {where}: {shown} is none; read it again without, such as `{command} OLD > NEW` writes it"
 
 
 def _without_headers(table: pa.Table, starts: bool) -> pa.Table:
@@ -737,7 +840,7 @@ def _without_headers(table: pa.Table, starts: bool) -> pa.Table:
     if not starts or not table.num_rows:
         return table
     same = pa.array(np.ones(table.num_rows, np.bool_))
-    for column in (column.combine_chunks() for column in table.columns):
+    for column in (column.combine_chunks() for column in table.columns[:-1]):  # the last one has the lines
         equal = pc.equal(column, column[0]).fill_null(False) if column[0].is_valid else column.is_null()
         same = pc.and_(same, equal)
     repeated = pc.sum(same).as_py() - 1
@@ -775,9 +878,12 @@ def _parser(piece: bytes, options: TextOptions, width: int) -> delimited.Delimit
     return delimited.DelimitedParser(Path(), source, _tables_layout(width), plain, lambda: False)
 
 
-def _tables_read(piece: bytes, options: TextOptions, width: int) -> tuple[list[pa.RecordBatch], int, bool] | None:
-    """Reads a piece as columns of texts; None where it has another number of values. Returns the whole records, the
-    number of all records, and whether the first one is whole."""
+def _tables_read(
+    piece: bytes, options: TextOptions, width: int, first: bool
+) -> tuple[list[pa.RecordBatch], int, bool] | None:
+    """Reads a piece as columns of texts, and one of their lines, 0 if it is not the first piece; None where it has
+    another number of values. Returns the whole records, the number of all records, and whether the first one is
+    whole."""
     parser = _parser(piece, options, width)
     batches: list[pa.RecordBatch] = []
     records, starts = 0, False
@@ -786,16 +892,18 @@ def _tables_read(piece: bytes, options: TextOptions, width: int) -> tuple[list[p
             read = work()
             starts = starts or (not records and len(read.whole) > 0 and int(read.whole[0]) == 0)
             records += len(read.places)
-            batches.append(read.columns)
+            assert read.places.lines is not None
+            lines = read.places.lines[read.whole] if first else np.zeros(len(read.whole), np.int64)
+            batches.append(read.columns.append_column("", pa.array(lines)))
     except CaptureError:
         return None
     return (batches, records, starts) if not records or parser.width == width else None
 
 
-def _header(first: list[str | None], columns: list[pa.Array]) -> list[str] | None:
-    """Returns the names of the columns if the first record has them: texts above columns of another type."""
+def _is_header(first: list[str | None], columns: list[pa.Array]) -> bool:
+    """Whether the first record has the names of the columns: texts above columns of another type."""
     if not any(first) or any(text is not None and len(text) > 200 for text in first):
-        return None
+        return False
     odd = typed = 0
     for text, column in zip(first, columns, strict=True):
         kind = kind_of_texts(column.slice(1))
@@ -804,7 +912,7 @@ def _header(first: list[str | None], columns: list[pa.Array]) -> list[str] | Non
         typed += 1
         alone = kind_of_texts(pa.array([None if text in NULLS else text], pa.string()))
         odd += alone.type is Type.STRING and not alone.empty
-    return [(text or "").strip() for text in first] if typed and 2 * odd > typed else None
+    return bool(typed) and 2 * odd > typed
 
 
 def _separated_rises(texts: pa.Array, nulls: tuple[str, ...]) -> bool:
@@ -856,6 +964,10 @@ def sniff(path: Path) -> SniffedTable:
 
 def _of_text(path: Path, sample: TextSample) -> tuple[str, TextOptions, SniffedColumns]:
     first = sample.pieces[0]
+    if (archive := archives.archive_of(sample.head)) is not None:
+        raise CaptureError(f"{path}: is {archive.what}, and no table", archive.remedy(path))
+    if sample.compression and (inner := sources.compression_of(sample.head)):
+        raise CaptureError(f"{path}: is compressed again, as {inner}", "decompress it once")
     if not first.strip():
         raise CaptureError(f"{path}: has no records", "wait until it has some, or leave it out")
     if first.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
@@ -872,6 +984,11 @@ def _of_text(path: Path, sample: TextSample) -> tuple[str, TextOptions, SniffedC
         raise CaptureError(
             f"{path}: is text in UTF-16 without a byte order mark, and texts are read as UTF-8",
             f"write it again, such as `iconv -f {order} -t utf-8 OLD > NEW` does",
+        )
+    if b"\r" in first.strip() and b"\n" not in first:
+        raise CaptureError(
+            f"{path}: its lines end with a carriage return alone, and lines end with LF or CRLF",
+            r"write it again, such as `tr '\r' '\n' < OLD > NEW` does",
         )
     if b"\0" in first[: 1 << 16]:
         raise CaptureError(f"{path}: is no text, no parquet file and no capture", "leave it out")
@@ -952,7 +1069,10 @@ def _clock(columns: SniffedColumns) -> tuple[int | None, str, dict[int, Disorder
         if column.kind.stamps is not None
     }
     if not disorders:
-        return None, "no column has times", disorders
+        if odd := next((column for column in columns.columns if column.odd), None):
+            return None, f"{odd.label} has times, but {odd.odd}", disorders
+        alone = "; its only line may be a header" if columns.records == 1 else ""
+        return None, f"no column has times{alone}", disorders
     full = [index for index, found in disorders.items() if found.absent <= BEARABLE * columns.records]
     names = {index: columns.columns[index].label for index in disorders}
     if not full:

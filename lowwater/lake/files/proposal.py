@@ -410,10 +410,12 @@ def propose(
     proposed = (_link(read, named, by_names[named.names]) for named in name_links(part.group for part in groups))
     links = _without_others([link for link in proposed if link is not None])
     if not links:
-        reasons = "; ".join(f"{name}: {why}" for name, why in sorted(read.skipped.items())[:3])
+        left_out = sorted(read.skipped.items())[:3]
+        reasons = "; ".join(f"{name}: {why}" for name, why in left_out)
+        remedy = next((hint for name, _ in left_out if (hint := read.remedies[name])), "") if len(found) == 1 else ""
         raise ConfigError(
-            f"{folder}: the folder has no captures{f' ({reasons})' if reasons else ''}",
-            "name the folder in which the capture files lie",
+            f"{folder}: the folder has no captures and no other records{f' ({reasons})' if reasons else ''}",
+            remedy or "name the folder in which the capture files lie",
         )
     lengths = [length for link in links if (length := link.dates.rotation) in LENGTHS and length and length > HOUR]
     links.sort(key=lambda link: link.named.link)

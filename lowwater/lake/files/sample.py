@@ -61,6 +61,7 @@ def propose_log(path: Path) -> LogProposal | None:
 
 _FORMS = {ISO: "iso_to_timestamp", SECONDS: "float_to_timestamp"}
 _LONGEST = 60
+_COMMAS = 'if their comma is a decimal one, write decimal = "," in the settings of the link, and read them as float'
 _OWN = ("link", "interface")
 """Columns that every record has already."""
 
@@ -218,6 +219,8 @@ def _notes(table: SniffedTable, index: int, kind: Kind) -> list[str]:
         notes[-1] += f"; (increasing, banded {steps}) lets queries close groups by it"
     if kind.empty:
         notes.append("no value in the sample tells its type")
+    if kind.comma and kind.type is Type.STRING:
+        notes.append(f"its values, such as {_comment(kind.comma)!r}, are texts: {_COMMAS}")
     if kind.refused:
         notes.append(f"{kind.refused:,} values of the sample are of another type")
     return notes
@@ -288,6 +291,7 @@ class Sample:
     count: int  # number of files of a link to read to the end, at least 2: the first, the last, and some between them
     progress: Callable[[str], None] = lambda text: None  # called with the name of the file that is being read
     skipped: dict[str, str] = field(default_factory=dict)  # file that is no capture, or left out -> reason
+    remedies: dict[str, str] = field(default_factory=dict)  # such a file -> the hint, if there is one
     # file with the bytes of another one with a like name -> that file
     copies: dict[str, str] = field(default_factory=dict)
     # file of records that are no packets -> the protocol by which it is read
@@ -327,24 +331,31 @@ class Sample:
         except CaptureError as error:
             for name in names:
                 self.records.pop(name, None)
-            self.skipped |= dict.fromkeys(names, error.message)
+            for name in names:
+                self._skip(name, error)
+
+    def _skip(self, name: str, error: CaptureError) -> None:
+        """Notes why a file is left out, by the last error about it."""
+        self.skipped[name] = error.message.removeprefix(f"{self.folder / name}: ")
+        self.remedies[name] = error.hint or ""
 
     def _table(self, names: Sequence[str]) -> SniffedTable | LogProposal | None:
         """Returns what the first file with records holds; None if there are captures among the files, or no records."""
-        reasons: dict[str, str] = {}
+        reasons: dict[str, CaptureError] = {}
         for name in names:
             self.progress(name)
             try:
                 reader.open_capture(self.folder / name)
                 return None
             except CaptureError as error:
-                reasons[name] = error.message
+                reasons[name] = error
         for name in names:
             try:
                 return propose_log(self.folder / name) or sniff(self.folder / name)
             except CaptureError as error:
-                reasons[name] = error.message
-        self.skipped |= reasons
+                reasons[name] = error
+        for name, reason in reasons.items():
+            self._skip(name, reason)
         return None
 
     def _settle(self, names: Sequence[str], proposal: RecordProposal | LogProposal, clear: bool = True) -> None:
@@ -376,7 +387,8 @@ class Sample:
             with closing(reader.read(self.folder / name, config.Link().jump, BEGINNING, sha256="").spans()) as spans:
                 return next((int(span.records[STAMP, span.sane[0]]) for span in spans if len(span.sane)), None)
         except CaptureError as error:
-            self.skipped.setdefault(name, error.message)
+            if name not in self.skipped:
+                self._skip(name, error)
             return None
 
     def _facts(self, name: str) -> inspect.CaptureFacts | None:
@@ -389,7 +401,8 @@ class Sample:
             facts = _as_it_looks(inspect.inspect_times(self.folder / name, config.Link().jump, config.Link().skew))
             return replace(facts, beginning=inspect.undecoded_beginning(self.folder / name, config.Link().jump))
         except CaptureError as error:
-            self.skipped.setdefault(name, error.message)
+            if name not in self.skipped:
+                self._skip(name, error)
             return None
 
     def disorder(self, names: Sequence[str]) -> int:

@@ -453,7 +453,7 @@ class Batch:
         note = "read again: packets of it were missing" if damaged else note
         beyond = pc.sum(pc.equal(damage.column("reason"), "sub-second")).as_py() or 0
         doubt = inspect.subsecond_words(beyond, file.packets + sum(row.malformed for row in file.rows))
-        doubt = "; ".join(text for text in (doubt, undecoded_share(file.rows).words) if text)
+        doubt = "; ".join(text for text in (doubt, undecoded_share(file.rows).words, *facts.unread) if text)
         notes = "; ".join(text for text in (note, note_kept, _note(file), absent_words(file.row), doubt) if text)
         portion, state = self._portion, "replaced" if replaced else "added"
         portion.results[number] = IngestResult(survey.path, file.rows, state, notes, doubt)

@@ -65,7 +65,8 @@ def text_options(settings: Link) -> TextOptions:
     plain = TextOptions()
     quote = plain.quote if settings.quote is None else settings.quote
     null = plain.null if settings.null is None else settings.null
-    return TextOptions(settings.separator or plain.separator, quote, settings.header, null)
+    separator, decimal = settings.separator or plain.separator, settings.decimal or plain.decimal
+    return TextOptions(separator, quote, settings.header, null, decimal)
 
 
 def _protocol_of(
