@@ -303,8 +303,8 @@ def test_a_capture_that_contradicts_its_coverage_in_part_is_named_in_every_inter
     """Once by each: records of this interval are told as uncovered, those of other intervals as lying elsewhere."""
     (tmp_path / "lowwater.toml").write_text('[links.a]\nuntil = "2027-01-15T12:00:00Z"\n', encoding="utf-8")
     lake, config = open_lake(tmp_path), load_config(tmp_path)
-    # Two where it claims, one late by less than the skew, twenty an hour later, and as many behind the life of the link:
-    # fewer at an end would be strays.
+    # Two where it claims, one late by less than the skew, twenty an hour later, and as many behind the life of the
+    # link: fewer at an end would be strays.
     later, behind = [at(7200 + 5 * n) for n in range(20)], [at(5 * 3600 + n) for n in range(20)]
     stamps = [at(1800), at(1900), at(2000.5), *later, *behind]
     path = tmp_path / "a.pcap"

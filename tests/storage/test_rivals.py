@@ -139,7 +139,8 @@ def test_a_lease_that_lapses_in_the_middle_of_a_publish_publishes_nothing(
     with leases.hold_lease(lock, BASE, BASE + HOUR, length=1.0) as first:
         audited = put(lake, 1)
 
-        def stopped(*arguments: object, **names: object) -> None:  # as a process that is stopped between its files and its commit
+        # as a process that is stopped between its files and its commit
+        def stopped(*arguments: object, **names: object) -> None:
             monkeypatch.setattr(tables, "swap_files", swapped)
             first.lease._over.set()
             with leases.hold_lease(lock, BASE, BASE + HOUR, length=1.0) as second:
