@@ -117,6 +117,7 @@ def run_backfill(selection: plans.IntervalSelection, workers: int, order: str, s
     if not work:
         _pin(jobs)
         say(plans.nothing_due(selection.lake, jobs))
+        _tell_unread(jobs)
         return sound
     runner = runner_of("lowwater backfill", jobs[0].config, ReplayProgress(quiet=True), spark)
     say(total(work, plans.counted_word(jobs)), err=True)
@@ -134,7 +135,14 @@ def run_backfill(selection: plans.IntervalSelection, workers: int, order: str, s
             raise
     _pin(jobs)
     _summary(results, plans.counted_word(jobs))
+    _tell_unread(jobs)
     return sound and all(result.published or result.state == RUNNING for result in results)
+
+
+def _tell_unread(jobs: Sequence[Job]) -> None:
+    """Names the files of the links that nobody reads: their hours are not among what ran, or not done by it."""
+    for line in unread_lines(jobs[0].lake, jobs[0].config, {link for job in jobs for link in job.plan.links}):
+        say(line, err=True)
 
 
 def _pin(jobs: Sequence[Job]) -> None:

@@ -19,7 +19,7 @@ from lowwater import __version__, documents, link_names
 from lowwater.capture.content.retention import ContentOptions
 from lowwater.catalog.watchlists import file_digest
 from lowwater.config import LONGEST_SKEW, Config, Link, load_config, section_of
-from lowwater.errors import ConfigError, LakeError, nearest
+from lowwater.errors import ConfigError, GapError, LakeError, nearest
 from lowwater.extras import absent
 from lowwater.instants import format_duration, format_instant
 from lowwater.lake import layout, query_sets, run_inputs
@@ -484,6 +484,16 @@ class IntervalInputs(LowInputs):
         back, since = format_duration(self.start - starts[name]), format_instant(starts[name])
         return f"query {name} looks back {back}, to {since}"
 
+    def gap_texts(self, gaps: Sequence[Gap]) -> list[str]:
+        """Describes gaps of the links, and which files of their time are not read."""
+        return gap_texts(gaps, self.captures, self.why_needed, self.known.unread_in)
+
+    def gap_error(self, gap: Gap) -> GapError:
+        """The error of a gap for this interval."""
+        parts = ((part, words) for part, words in self.known.unread_in(gap) if words)
+        part, unread = next(parts, (gap, ""))
+        return gap_error(part, self.start, self.end, self.captures.get(gap.link, ()), self.why_needed(gap), unread)
+
     def all_missing(self) -> list[Missing]:
         """What is known to be missing of the interval, beside gaps, accepted or not."""
         begins = self.link_starts(self.plan.queries)
@@ -537,7 +547,7 @@ class IntervalInputs(LowInputs):
         gaps = self.gaps()
         for gap in gaps:
             if not self.passes(gap):
-                raise gap_error(gap, self.start, self.end, self.captures.get(gap.link, ()), self.why_needed(gap))
+                raise self.gap_error(gap)
         self.require_states()
         for reason in self.outdated():
             raise LakeError(reason, "run `lowwater ingest` on the file: it replaces its packets")
@@ -599,7 +609,7 @@ class IntervalInputs(LowInputs):
         """The reasons why the interval cannot start: gaps that are not accepted, captures that must be ingested
         again, roll backs of another length."""
         gaps = [gap for gap in self.gaps() if not self.passes(gap)]
-        texts = [*gap_texts(gaps, self.captures, self.why_needed), *self._absent_folders(gaps)]
+        texts = [*self.gap_texts(gaps), *self._absent_folders(gaps)]
         if self.known.beside_damage(gaps) != gaps:
             texts += self._to_accept([found for found in self.missing() if found.cause == query_sets.DAMAGE])
         return [*texts, *self.outdated(), *self.rolled_back()]

@@ -57,7 +57,7 @@ def test_a_refusal_says_what_is_allowed(text: str, said: str, tmp_path: Path) ->
     assert not re.search("Input should|String should|Value error", str(found.value))
 
 
-TEXTS = ("separator", "quote", "header", "null", "protocol", "schemas")
+TEXTS = ("separator", "quote", "header", "null", "decimal", "protocol", "schemas")
 """Settings of links with other records than packets."""
 
 

@@ -13,13 +13,14 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import cache
 from itertools import islice
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any, NamedTuple
 
 from lowwater import documents, instants
 from lowwater.capture import inspect, reader
+from lowwater.capture.formats.archives import HEAD as ARCHIVE_HEAD, Archive, archive_of
 from lowwater.capture.formats.classic import STAMP
-from lowwater.capture.formats.sources import DecompressedSource, open_source
+from lowwater.capture.formats.sources import DecompressedSource, PeekableSource, compression_of, open_source
 from lowwater.capture.tables.drop_logs import drops_of_log, kind_of
 from lowwater.capture.tables.options import TableOptions
 from lowwater.capture.tables.reader import first_timestamp, inspect_records
@@ -316,9 +317,10 @@ def _looks(path: Path) -> tuple[int, int]:
     return status.st_size, status.st_mtime_ns
 
 
-def _words(error: LowwaterError) -> str:
-    """Returns the message of an error as the ledger can keep it: any text that is UTF-8."""
-    return error.message.encode("utf-8", "backslashreplace").decode()
+def _words(error: LowwaterError, path: PurePath) -> str:
+    """Returns the message of an error about a file, without its path, as the ledger can keep it: any text in UTF-8."""
+    message = error.message.removeprefix(str(path)).removeprefix(": ").removeprefix(", ")
+    return message.encode("utf-8", "backslashreplace").decode()
 
 
 def _refused(
@@ -328,7 +330,7 @@ def _refused(
     declared = declared_coverage(config.link(link), path) or (None, None)
     state = ledger.EMPTY if size == 0 else ledger.REFUSED
     facts = reading.facts(str(path), link, max(size, 0)) if size > 0 else _Facts()
-    row = ledger.SeenFile(key, state, _words(error), True, links, max(size, 0), written, **facts.columns)
+    row = ledger.SeenFile(key, state, _words(error, path), True, links, max(size, 0), written, **facts.columns)
     return replace(row, declared_from=declared[0], declared_to=declared[1])
 
 
@@ -390,6 +392,20 @@ def _digests(path: Path, packed: bool) -> str:
                 hashed.update(memoryview(buffer)[:count])
         found.append(hashed.hexdigest())
     return " ".join(found)
+
+
+def _archive(path: Path) -> Archive | None:
+    """Returns which archive a file is, plain or compressed; None if it is none, or cannot be read."""
+    try:
+        source = PeekableSource(open_source(path)[1])
+        with closing(source):
+            head = source.peek(ARCHIVE_HEAD)
+            if not compression_of(head):
+                return archive_of(head)
+            with closing(PeekableSource(DecompressedSource(source, hashed=False))) as content:
+                return archive_of(content.peek(ARCHIVE_HEAD))
+    except (CaptureError, OSError):
+        return None
 
 
 class _Look:
@@ -628,7 +644,7 @@ class _Look:
             kind = self._config.link(link).kind
             protocol = options.layout.protocol if isinstance(options, TableOptions) else kind
             texts.add(f"{protocol} drops" if kind == "zeek" else protocol)
-        return " ".join(sorted(texts))
+        return " ".join([*sorted(texts), "archives"])  # before these were known, a row says less
 
     def _sniffed(self, file: FoundFile, bare: ledger.SeenFile) -> ledger.SeenFile:
         """Looks into a file that no pattern claims: it may be traffic of a link of its folder."""
@@ -638,12 +654,15 @@ class _Look:
                 opened.read(1)
         except OSError as error:
             return replace(bare, state=ledger.UNCLAIMED, reason=f"cannot be read: {error.strerror}", unread=True)
+        if bare.links and (archive := _archive(path)) is not None and archive.holds_files:
+            why = f"{archive.what}{ledger.ARCHIVE}{archive.remedy(file.path)}"
+            return replace(bare, state=ledger.UNCLAIMED, reason=why, unread=True)
         of_packets = [link for link in bare.links if self._reading.options(link) is None]
         if of_packets:
             try:
                 reader.open_capture(path)
             except CaptureError as error:
-                why = _words(error)
+                why = _words(error, path)
                 if _CAPTURE.search(file.name) and "empty file" not in error.message:
                     return replace(bare, state=ledger.UNCLAIMED, reason=why, unread=True, links=tuple(of_packets))
             else:
@@ -663,7 +682,7 @@ class _Look:
         try:
             told = drops_of_log(path).text() or None
         except (CaptureError, OSError) as error:
-            why = _words(error) if isinstance(error, CaptureError) else f"cannot be read: {error.strerror}"
+            why = _words(error, path) if isinstance(error, CaptureError) else f"cannot be read: {error.strerror}"
             return replace(row, reason=why.partition("\n")[0][:200], drops=None if old is None else old.drops)
         return replace(row, reason="it says what Zeek did not see, and holds no records of its link", drops=told)
 
@@ -734,7 +753,7 @@ class _Look:
             if there and row.state in (ledger.REFUSED, ledger.EMPTY):
                 continue  # somebody named it
             # Where its folder is no longer one of a link, it is no longer missed.
-            unread = row.unread and row.state != ledger.FOLDER and not moved and not there
+            unread = row.unread and row.state != ledger.FOLDER and not moved and not there and not row.is_archive
             reason = row.reason if row.state == ledger.REFUSED else row.state
             gone.append(replace(row, state=ledger.GONE, reason=reason, unread=unread))
         return gone

@@ -262,8 +262,11 @@ def at_edge(gap: Gap, captures: Sequence[Capture]) -> bool:
     return _side(gap, captures) in (BEFORE, AFTER)
 
 
-def gap_text(gap: Gap, captures: Sequence[Capture] = ()) -> str:
-    """Describes a gap: link, begin, end and cause."""
+def gap_text(gap: Gap, captures: Sequence[Capture] = (), unread: str = "") -> str:
+    """Describes a gap: link, begin, end and cause. `unread`: which files of this time are not read, and why."""
+    if unread:
+        span = f"{format_instant(gap.since)} to {format_instant(gap.until)}"
+        return f"link {gap.link!r}: {span} is not read: {unread}"
     return f"link {gap.link!r}: no capture covers {uncovered_text(gap, captures)}"
 
 
@@ -275,7 +278,7 @@ def uncovered_text(gap: Gap, captures: Sequence[Capture] = ()) -> str:
 
 def _cause(gap: Gap, captures: Sequence[Capture]) -> str:
     if not captures:
-        return "it has no capture at all"
+        return "the lake has no capture of it"
     if damage := damage_text(captures, gap.since, gap.until):
         return damage
     if short := _short_at(gap.since, captures):
@@ -363,14 +366,21 @@ def _side(gap: Gap, captures: Sequence[Capture]) -> str:
 
 
 def gap_texts(
-    gap_list: Sequence[Gap], captures: Mapping[str, Sequence[Capture]], why: Callable[[Gap], str] = lambda gap: ""
+    gap_list: Sequence[Gap],
+    captures: Mapping[str, Sequence[Capture]],
+    why: Callable[[Gap], str] = lambda gap: "",
+    unread: Callable[[Gap], Iterable[tuple[Gap, str]]] = lambda gap: [(gap, "")],
 ) -> list[str]:
     """Describes gaps; gaps of several links on one side of their captures with a common bound become one sentence.
-    `why` says why a gap matters that lies before the interval."""
+    `why` says why a gap matters that lies before the interval, and `unread` parts a gap by the files that are not read
+    of its time, in words."""
     groups: dict[tuple[str, tuple[int, ...], str], list[Gap]] = defaultdict(list)
-    for gap in gap_list:
-        groups[*_kind(gap, captures.get(gap.link, ())), why(gap)].append(gap)
     lines = []
+    for gap, words in (part for each in gap_list for part in unread(each)):
+        if words:
+            lines.append(f"{gap_text(gap, (), words)}{(reason := why(gap)) and f'; {reason}'}")
+        else:
+            groups[*_kind(gap, captures.get(gap.link, ())), why(gap)].append(gap)
     for (kind, _, reason), group in groups.items():
         hint = f"; {reason}" if reason else ""
         if kind == BEFORE and _nothing_before(group, captures):
@@ -383,7 +393,7 @@ def gap_texts(
         since, until = sorted(gap.since for gap in group), sorted(gap.until for gap in group)
         least = f", of some from {format_instant(since[-1])}" if since[0] != since[-1] else ""
         least += f", of some to {format_instant(until[0])}" if until[0] != until[-1] else ""
-        cause = " (they have no capture at all)" if kind == NONE else ""
+        cause = " (the lake has no capture of them)" if kind == NONE else ""
         bounds = f"{format_instant(since[0])} to {format_instant(until[-1])}"
         lines.append(f"{len(group)} links ({named}): no capture covers {bounds}{least}{cause}{hint}")
     return lines
@@ -424,8 +434,21 @@ def _advice(gap: Gap, captures: Captures) -> str:
     return f'set gap_tolerance = "{seconds}", since its records are as far apart, or '
 
 
-def gap_error(gap: Gap, start: int, end: int, captures: Sequence[Capture] = (), why: str = "") -> GapError:
-    """Makes the error of a gap for the interval [start, end), ns. `why`: why it matters, if it lies before that."""
+def gap_error(
+    gap: Gap, start: int, end: int, captures: Sequence[Capture] = (), why: str = "", unread: str = ""
+) -> GapError:
+    """Makes the error of a gap for the interval [start, end), ns. `why`: why it matters, if it lies before that;
+    `unread`: as for `gap_text`."""
+    if unread:
+        return GapError(
+            f"interval {format_instant(start)} to {format_instant(end)}: {gap_text(gap, (), unread)}"
+            f"{why and f'; {why}'}",
+            "put a file that can be read in the place of each, or unpack it there, and run `lowwater ingest`; what is "
+            "lost for good is set aside: lowwater set-aside --lake DIR FILE --reason WHY",
+            gap.link,
+            gap.since,
+            gap.until,
+        )
     if damaged := holes(captures, gap.since, gap.until):
         name = Path(damaged[0][0].path).name
         hint = (

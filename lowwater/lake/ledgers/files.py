@@ -188,6 +188,9 @@ FOLDER = "folder"
 STATES = (REFUSED, UNCLAIMED, NEW, GROWING, EMPTY, GONE, FOLDER, ASIDE, OTHER, READ)
 """All states; those of which people must know come first."""
 
+ARCHIVE = ", whose files are not read: "
+"""In the reason of an unclaimed file that is an archive, between what it is and what unpacks it."""
+
 LONGEST = 400  # most characters of the reason of a file in a line
 _DEAD = 1_000  # rows that a newer one has replaced, or of files that are gone, before the table is written anew
 
@@ -219,6 +222,11 @@ class SeenFile:
     @property
     def name(self) -> str:
         return self.path.rpartition("/")[2]
+
+    @property
+    def is_archive(self) -> bool:
+        """Whether it holds files; once they are unpacked and it is gone, nobody misses it."""
+        return self.state == UNCLAIMED and ARCHIVE in self.reason
 
     @property
     def shown(self) -> str:
@@ -415,10 +423,12 @@ _LINES = {
 
 
 def _groups(rows: Iterable[SeenFile]) -> Iterator[tuple[str, tuple[str, ...], list[SeenFile]]]:
-    """Yields state, links and files, in order; a folder and a reason to set aside are each a group of their own."""
+    """Yields state, links and files, in order; a folder and a reason to set aside are each a group of their own,
+    and so are kinds of files that no pattern claims."""
     groups: dict[tuple[int, tuple[str, ...], str], list[SeenFile]] = {}
     for row in rows:
         own = row.path if row.state == FOLDER else f"{row.reason}\0{row.person}" if row.state == ASIDE else ""
+        own = row.reason.partition(":")[0] if row.state == UNCLAIMED else own
         groups.setdefault((STATES.index(row.state), row.links, own), []).append(row)
     for (state, links, _), members in sorted(groups.items()):
         ordered = sorted(members, key=lambda row: (row.span is None, row.span or (0, 0), row.path))
@@ -473,11 +483,13 @@ def unread_lines(
             )
     if hint and (states := {row.state for row in rows if row.unread}):
         folder = shlex.quote(str(lake.root))
-        later, advice = {NEW, GROWING}, list[str]()
-        if states & later:
+        advice = list[str]()
+        if states & {NEW, GROWING}:
             advice.append(f"`lowwater ingest --lake {folder}` reads those that are not ingested, once they are whole")
-        if states - later:
-            advice.append("let a pattern of captures claim them, ingest them by name")
+        if states & {REFUSED, EMPTY, GONE}:
+            advice.append("put a whole file in the place of each that was refused, is empty or is gone")
+        if states & {UNCLAIMED}:
+            advice.append("let a pattern of captures claim what none claims, ingest it by name")
         advice.append(f"or set them aside: lowwater set-aside --lake {folder} FILE --reason WHY")
         lines.append(f"hint: an interval that such files fall into is not done; {', '.join(advice)}")
     return lines

@@ -35,6 +35,7 @@ from lowwater.lake.ledgers.captures import (
 from lowwater.lake.ledgers.coverage import Gap, hole_line, in_life
 from lowwater.lake.ledgers.drops import Lost, counted, in_order, span_words
 from lowwater.lake.ledgers.files import (
+    FOLDER,
     LONGEST,
     SeenFile,
     absent_folders,
@@ -383,7 +384,8 @@ class KnownMissing:
     """What the ledgers know to be missing, at one moment."""
 
     def __init__(self, lake: layout.Lake, config: Config, captures: Mapping[str, Sequence[Capture]]) -> None:
-        self._lake = lake
+        self._lake, self._captures = lake, captures
+        self._unread_rows = unread_rows(lake, config)
         self._finders = [source(lake, config, captures) for source in SOURCES]
         self._damage = damaged_stretches(lake, config, captures)
         self._accepted = accepted(lake)
@@ -392,6 +394,23 @@ class KnownMissing:
     def absent_folders(self) -> dict[str, str]:
         """Link -> which of its folders the last look could not read: its next captures may lie there."""
         return absent_folders(self._lake)
+
+    def unread_in(self, gap: Gap) -> list[tuple[Gap, str]]:
+        """Parts a gap by the files in the folders of its link that hold records of its time, as far as is known, and
+        are not read: with each part, these files in words; empty where there are none. Of a link without any capture,
+        files whose time nothing tells are of the whole gap."""
+        rows = list(self._unread_rows(gap.link, gap.since, gap.until))
+        if not rows and not self._captures.get(gap.link):
+            names = seen_links(gap.link)
+            rows = [row for row in told_files(self._lake).values() if row.unread and {*names} & {*row.links}]
+            rows = [row for row in rows if row.span is None and row.state != FOLDER]
+            return [(gap, unread_words(rows))]
+        spans = merged((max(row.span[0], gap.since), min(row.span[1], gap.until)) for row in rows if row.span)
+        parts = [
+            (start, end, unread_words([row for row in rows if row.falls_into(start, end)])) for start, end in spans
+        ]
+        parts += [(start, end, "") for start, end in uncovered(spans, gap.since, gap.until)]
+        return [(Gap(gap.link, start, end), words) for start, end, words in sorted(parts)]
 
     def of(self, read_from: Mapping[str, int], start: int, end: int) -> list[Missing]:
         """Lists what is missing for a run of [start, end), ns, that reads each link from `read_from[link]`, ns."""
@@ -454,20 +473,37 @@ class _Spans:
                 yield row
 
 
-def unread_files(lake: layout.Lake, config: Config, captures: Mapping[str, Sequence[Capture]]) -> Finder:
-    """Finds the files that lie in the folders of a link, and are not read, within the life of the link (T9)."""
+def unread_rows(lake: layout.Lake, config: Config) -> Callable[[str, int, int], Iterator[SeenFile]]:
+    """Reads the ledger once; returns what yields the files in the folders of a link that are not read, and may hold
+    records of [start, end), ns, within the life of the link."""
     spans = open_tables.cached_value(lake.files, "unread files", lambda table: {} if table is None else _unread(lake))
 
-    def find(link: str, read_from: int, start: int, end: int) -> Iterator[Missing]:
+    def rows(link: str, start: int, end: int) -> Iterator[SeenFile]:
         since, until = life_of(config.link(link))
-        named = [name for name in dict.fromkeys(seen_links(link)) if name in spans]
-        rows = [row for name in named for row in spans[name].meeting(max(read_from, since), min(end, until))]
+        for name in dict.fromkeys(seen_links(link)):
+            if name in spans:
+                yield from spans[name].meeting(max(start, since), min(end, until))
+
+    return rows
+
+
+def unread_words(rows: Sequence[SeenFile]) -> str:
+    """Names files, and says why each is not read."""
+    words = [(row.shown, file_words(row).partition("\n")[0][:LONGEST]) for row in rows[:SHOWN]]
+    more = f", and {len(rows) - SHOWN:,} more" if len(rows) > SHOWN else ""
+    text = f"{', '.join(f'{name} ({cause})' for name, cause in words)}{more}"
+    return text.replace("; ", ", ")  # which parts the reasons of an interval
+
+
+def unread_files(lake: layout.Lake, config: Config, captures: Mapping[str, Sequence[Capture]]) -> Finder:
+    """Finds the files that lie in the folders of a link, and are not read, within the life of the link (T9)."""
+    rows_of = unread_rows(lake, config)
+
+    def find(link: str, read_from: int, start: int, end: int) -> Iterator[Missing]:
+        rows = list(rows_of(link, read_from, end))
         if rows:
-            words = [(row.shown, file_words(row).partition("\n")[0][:LONGEST]) for row in rows[:SHOWN]]
-            more = f", and {len(rows) - SHOWN:,} more" if len(rows) > SHOWN else ""
-            text = f"link {link!r}: not read: {', '.join(f'{name} ({cause})' for name, cause in words)}{more}"
+            text = f"link {link!r}: not read: {unread_words(rows)}"
             defects = (Defect(f"{row.path} {row.size} {row.written}", *(row.span or (0, 0)), 1) for row in rows)
-            text = text.replace("; ", ", ")  # which parts the reasons of an interval
             yield Missing(link, UNREAD, text, tuple(defects), len(rows))
 
     return find

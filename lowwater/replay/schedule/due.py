@@ -49,8 +49,9 @@ def statuses(
 
 
 def as_they_stand(rows: PublishedRows, queries: Path) -> PublishedRows:
-    """Rows with what `status` says of their intervals now, such as stale or incomplete; with what the ledger said when
-    they were published where their query set cannot be planned. `queries`: as for `statuses`."""
+    """Rows with what `status` says of their intervals now, such as stale or incomplete, and why others of that time
+    cannot start; with what the ledger said when they were published where their query set cannot be planned.
+    `queries`: as for `statuses`."""
     try:
         job = Job.open(rows.lake.root, rows.query_set, queries)
         replays = runs.read_replays(rows.lake, rows.query_set, (rows.start, rows.end))
@@ -58,8 +59,15 @@ def as_they_stand(rows: PublishedRows, queries: Path) -> PublishedRows:
         states = [*intervals.set_status(expected(job, job.captures()), replays, wanted=rows.meets)]
     except LowwaterError:
         return rows
-    published = [row for row in states if row.query == rows.query and row.rows is not None]
+    own = [row for row in states if row.query == rows.query]
+    published = [row for row in own if row.rows is not None]
     not_done = [state_words(row.start, row.end, row.state, row.reason) for row in published if row.state != runs.DONE]
+    waiting = [row for row in own if row.rows is None and row.lacking]
+    spans = (
+        (instants.format_instant(row.start), instants.format_instant(row.end), "; ".join(row.lacking))
+        for row in waiting
+    )
+    not_done += [f"{start} to {end} cannot start: {reason}" for start, end, reason in spans]
     return replace(rows, not_done=tuple(not_done)) if published else rows
 
 

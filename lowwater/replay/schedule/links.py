@@ -12,7 +12,7 @@ import numpy as np
 from lowwater import config, errors, instants
 from lowwater.lake.layout import lake_to_read
 from lowwater.lake.ledgers.captures import NEVER, Capture, Captures
-from lowwater.lake.ledgers.coverage import Gap, gap_error, gap_texts
+from lowwater.lake.ledgers.coverage import Gap
 from lowwater.lake.ledgers.runs import FAILED, PUBLISH, replayed_sets
 from lowwater.replay.job import Job
 
@@ -142,10 +142,10 @@ def link_readiness(job: Job, start: int, end: int, patient: bool) -> LinkReadine
         mine = captures.get(gap.link, ())
         definite = not patient or _was_covered(gap, mine)
         if policy == "fail" and definite:
-            return LinkReadiness((), gap_error(gap, start, end, mine, inputs.why_needed(gap)))
+            return LinkReadiness((), inputs.gap_error(gap))
         if policy == "wait" or not definite:
             missing.append(gap)
-    return LinkReadiness(tuple(gap_texts(missing, captures, inputs.why_needed)), None)
+    return LinkReadiness(tuple(inputs.gap_texts(missing)), None)
 
 
 def _was_covered(gap: Gap, captures: Sequence[Capture]) -> bool:
