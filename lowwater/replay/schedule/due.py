@@ -11,6 +11,7 @@ from pathlib import Path, PurePath
 from statistics import median
 
 from lowwater import documents, instants
+from lowwater.catalog.time import uncovered
 from lowwater.config import load_config
 from lowwater.errors import ConfigError, LowwaterError, QueryError
 from lowwater.lake import layout, locks, query_sets
@@ -62,7 +63,9 @@ def as_they_stand(rows: PublishedRows, queries: Path) -> PublishedRows:
     own = [row for row in states if row.query == rows.query]
     published = [row for row in own if row.rows is not None]
     not_done = [state_words(row.start, row.end, row.state, row.reason) for row in published if row.state != runs.DONE]
-    waiting = [row for row in own if row.rows is None and row.lacking]
+    there = intervals.merged((row.start, row.end) for row in published)  # of another length, they may overlap
+    unpublished = (row for row in own if row.rows is None and row.lacking)
+    waiting = [row for row in unpublished if [*uncovered(there, row.start, row.end)] == [(row.start, row.end)]]
     spans = (
         (instants.format_instant(row.start), instants.format_instant(row.end), "; ".join(row.lacking))
         for row in waiting
