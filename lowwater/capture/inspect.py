@@ -21,9 +21,10 @@ from numpy.typing import NDArray
 from lowwater.capture.content import packet_hashes, retention
 from lowwater.capture.formats import capture_file, classic, sources
 from lowwater.capture.headers.undecoded import NOTHING, Share, Undecoded
-from lowwater.capture.reader import CaptureReader, digest, read
+from lowwater.capture.reader import CaptureReader, by_time, digest, read
 from lowwater.capture.records import duplicates, stream
 from lowwater.capture.records.facts import CaptureSummary, Interface, InterfaceSummary
+from lowwater.capture.records.parts import IN_FILE, ReadingOrder
 from lowwater.catalog.schemas import PACKET_HASH
 from lowwater.catalog.time import is_late
 from lowwater.instants import HOUR, SECOND, format_instant
@@ -286,25 +287,34 @@ def inspect(
     columns, content = list(_COLUMNS), retention.NOTHING
     if window is not None:
         columns, content = [*_COLUMNS, *PACKET_HASH], retention.ContentOptions(compared=compared)
-    reader = read("/dev/stdin" if path == STDIN else path, max_jump, content=content, columns=columns)
+    numbers: dict[tuple[str, int], int] = {}  # of the interfaces in the spool
 
-    def facts_of(interface: Interface) -> InterfaceFacts:
-        counter = None if window is None else duplicates.DuplicateCounter(window, skew)
-        link = spool.link() if spool is not None else 0
-        return InterfaceFacts(
-            interface, Lateness(skew), copies=counter, spool=spool, link=link, largest_part=_no_part(reader)
-        )
+    def inspected(order: ReadingOrder, sha256: str | None) -> CaptureFacts:
+        name = "/dev/stdin" if path == STDIN else path
+        reader = read(name, max_jump, sha256=sha256, content=content, columns=columns, order=order)
 
-    reader.malformed.count_only()
-    facts_by_index: dict[int, InterfaceFacts] = {}
-    packets = 0
-    for interface, batch in reader.by_interface():
-        if interface.index not in facts_by_index:
-            facts_by_index[interface.index] = facts_of(interface)
-        facts_by_index[interface.index].add(batch)
-        packets += batch.num_rows
-        progress(packets)
-    return _finished(path, reader, facts_by_index, facts_of)
+        def facts_of(interface: Interface) -> InterfaceFacts:
+            counter = None if window is None else duplicates.DuplicateCounter(window, skew)
+            key = interface.name, interface.link_number
+            if spool is not None and key not in numbers:
+                numbers[key] = spool.link()
+            taking, link = None if order else spool, numbers.get(key, 0)  # it takes records in any order, and once
+            return InterfaceFacts(
+                interface, Lateness(skew), copies=counter, spool=taking, link=link, largest_part=_no_part(reader)
+            )
+
+        reader.malformed.count_only()
+        facts_by_index: dict[int, InterfaceFacts] = {}
+        packets = 0
+        for interface, batch in reader.by_interface():
+            if interface.index not in facts_by_index:
+                facts_by_index[interface.index] = facts_of(interface)
+            facts_by_index[interface.index].add(batch)
+            packets += batch.num_rows
+            progress(packets)
+        return _finished(path, reader, facts_by_index, facts_of)
+
+    return inspected(IN_FILE, None) if path == STDIN else by_time(inspected, lambda facts: facts.summary)
 
 
 _BEGINNING, _FIRST = 1 << 20, 5000  # bytes that are read at a time, and packets that are enough
@@ -338,23 +348,26 @@ def inspect_times(path: Path, max_jump: int, skew: int, resolution: str = "file"
         CaptureError: the file is not a capture, or cannot be read.
     """
 
-    def facts_of(interface: Interface) -> InterfaceFacts:
-        return InterfaceFacts(interface, Lateness(skew), largest_part=_no_part(reader))
+    content = retention.ContentOptions(resolution=retention.RESOLUTIONS[resolution])
 
-    reader = read(
-        path, max_jump, sha256="", content=retention.ContentOptions(resolution=retention.RESOLUTIONS[resolution])
-    )
-    reader.malformed.count_only()
-    facts_by_index: dict[int, InterfaceFacts] = {}
-    for span in reader.spans():
-        clocks = reader.clocks()
-        for number, chosen in reader.split_by_interface(span):
-            if number not in facts_by_index:
-                facts_by_index[number] = facts_of(reader.interfaces[number])
-            stamps = stream.select_records(span, chosen)[classic.STAMP]
-            facts_by_index[number].add_times(stamps, np.maximum(np.maximum.accumulate(stamps), clocks[number]))
-        reader.count(span)
-    return replace(_finished(path, reader, facts_by_index, facts_of), read_as=resolution)
+    def inspected(order: ReadingOrder, _: str | None) -> CaptureFacts:
+        def facts_of(interface: Interface) -> InterfaceFacts:
+            return InterfaceFacts(interface, Lateness(skew), largest_part=_no_part(reader))
+
+        reader = read(path, max_jump, sha256="", content=content, order=order)
+        reader.malformed.count_only()
+        facts_by_index: dict[int, InterfaceFacts] = {}
+        for span in reader.spans():
+            clocks = reader.clocks()
+            for number, chosen in reader.split_by_interface(span):
+                if number not in facts_by_index:
+                    facts_by_index[number] = facts_of(reader.interfaces[number])
+                stamps = stream.select_records(span, chosen)[classic.STAMP]
+                facts_by_index[number].add_times(stamps, np.maximum(np.maximum.accumulate(stamps), clocks[number]))
+            reader.count(span)
+        return replace(_finished(path, reader, facts_by_index, facts_of), read_as=resolution)
+
+    return by_time(inspected, lambda facts: facts.summary)
 
 
 def _no_part(reader: CaptureReader) -> int | None:
@@ -487,11 +500,15 @@ _PIECE = 1 << 20
 def identity_of(path: Path) -> str:
     """Returns the identity of a capture, which is read to its end.
     Raises CaptureError if it is no capture, or cannot be read."""
-    reader = read(path, 0, sha256="", identified=True)
-    for span in reader.spans():
-        reader.count(span)
-    assert reader.summary is not None
-    return reader.summary.identity
+
+    def facts(order: ReadingOrder, _: str | None) -> CaptureSummary:
+        reader = read(path, 0, sha256="", identified=True, order=order)
+        for span in reader.spans():
+            reader.count(span)
+        assert reader.summary is not None
+        return reader.summary
+
+    return by_time(facts, lambda summary: summary).identity
 
 
 def digests_of_records(path: Path) -> tuple[str, str]:

@@ -10,8 +10,9 @@ import struct
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -22,18 +23,22 @@ from lowwater.capture.content.stored import ContentBuilder
 from lowwater.capture.formats import classic, erf, pcapng, snoop
 from lowwater.capture.formats.archives import archive_of
 from lowwater.capture.formats.capture_file import ETHERNET, FILE_HEADER, SNOOP_HEADER, CaptureFile, link_name
+from lowwater.capture.formats.joined import JoinedScanner
 from lowwater.capture.formats.sources import (
     DecompressedSource,
     FileWindow,
     PeekableSource,
+    RangesSource,
     compression_of,
     digest,
     open_source,
+    unpacked_file,
 )
 from lowwater.capture.headers.packet import Memory
 from lowwater.capture.headers.undecoded import Undecoded
 from lowwater.capture.records.drops import DeclaredDrops, joined
 from lowwater.capture.records.facts import CaptureSummary, Interface, InterfaceSummary, Malformed
+from lowwater.capture.records.parts import IN_FILE, PartTimes, ReadingOrder
 from lowwater.capture.records.stream import (
     DropsOfRecords,
     Identity,
@@ -41,6 +46,7 @@ from lowwater.capture.records.stream import (
     RecordSpan,
     RecordStream,
     decode_span,
+    divided,
     select_records,
     split_by_interface,
 )
@@ -201,13 +207,14 @@ def _section(name: str, path: Path, head: bytes, size: int, compression: str) ->
 
 @contextmanager
 def open_with_header(
-    capture: str | Path | Any, hashed: bool
+    capture: str | Path | Any, hashed: bool, order: ReadingOrder = IN_FILE
 ) -> Iterator[tuple[CaptureFile, PeekableSource, DecompressedSource | None]]:
     """Opens a capture and reads its header. Closes the capture only if the block fails.
 
     Args:
         capture: as `sources.open_source`.
         hashed: whether to compute the SHA-256 of a compressed file.
+        order: how its parts are read; the content of a compressed file then goes through a temporary file.
 
     Yields:
         Header, source of the decompressed content from its first byte, and decompressor if the file is compressed.
@@ -222,6 +229,10 @@ def open_with_header(
         if compression:
             unpacked = DecompressedSource(source, hashed)
             source = PeekableSource(unpacked)
+        if order:
+            file = unpacked_file(source) if unpacked else path.open("rb", buffering=0)
+            source.close()
+            source = PeekableSource(RangesSource(file, order.ranges))
         head = source.peek(header_bytes(source.peek(FILE_HEADER)))
         damage = unpacked.damage if unpacked else ""
         yield parse_header(path, head, stream.size, compression, damage), source, unpacked
@@ -244,12 +255,31 @@ def open_capture(path: str | Path) -> CaptureFile:
         return header
 
 
-_SCANNERS: dict[str, Callable[[CaptureFile], classic.Scanner]] = {
-    "pcap": classic.ClassicScanner.of,
-    "pcapng": pcapng.PcapngScanner.of,
-    "snoop": snoop.SnoopScanner.of,
-    "erf": erf.ErfScanner.of,
+_LAYOUTS: dict[str, Callable[[CaptureFile], classic.RecordLayout]] = {
+    "pcap": classic.ClassicLayout.of,
+    "snoop": snoop.SnoopLayout.of,
 }
+
+
+def _layout_of(resolution: str, head: bytes) -> classic.RecordLayout | None:
+    """Returns the layout of the records behind the header of a pcap or snoop; None if it is none that is read."""
+    try:
+        header = parse_header(Path(), head, 0)
+    except CaptureError:
+        return None
+    layout = _LAYOUTS.get(header.format)
+    return layout(replace(header, resolution=resolution or header.resolution)) if layout else None
+
+
+def _scanner(header: CaptureFile, content: ContentOptions) -> classic.Scanner:
+    if header.format in _LAYOUTS:
+        read_as = replace(header, resolution=content.resolution or header.resolution)
+        return JoinedScanner(_LAYOUTS[header.format](read_as), partial(_layout_of, content.resolution))
+    if header.format == "erf":
+        return erf.ErfScanner.of(header)
+    scanner = pcapng.PcapngScanner.of(header)
+    scanner.untimed, scanner.resolution = content.untimed, content.resolution
+    return scanner
 
 
 class CaptureReader:
@@ -269,17 +299,16 @@ class CaptureReader:
         content: ContentOptions = NOTHING,
         columns: Sequence[str] | None = None,
         identified: bool = False,
+        order: ReadingOrder = IN_FILE,
     ) -> None:
         self._builder = ContentBuilder(content, columns)
-        with open_with_header(capture, hashed=sha256 is None) as (header, source, unpacked):
+        with open_with_header(capture, sha256 is None, order) as (header, source, unpacked):
             self.header: CaptureFile = header
-            self._window = FileWindow(source, max(chunk_bytes, FILE_HEADER), sha256 is None and unpacked is None)
+            hashed = sha256 is None and unpacked is None
+            self._window = FileWindow(source, max(chunk_bytes, FILE_HEADER), hashed)
             self._window.fill()
-        read_as = replace(header, resolution=content.resolution or header.resolution)
-        scanner = _SCANNERS[header.format](read_as)
+        scanner = _scanner(header, content)
         self.untimed = content.untimed if isinstance(scanner, pcapng.PcapngScanner) else None
-        if isinstance(scanner, pcapng.PcapngScanner):
-            scanner.untimed, scanner.resolution = self.untimed, content.resolution
         self.summary: CaptureSummary | None = None
         self._unpacked = unpacked
         self.malformed = MalformedRows(header.path)
@@ -287,6 +316,8 @@ class CaptureReader:
         self._drops = DropsOfRecords(header.format)
         self._sha256 = sha256
         self._identity = Identity() if identified else None
+        self.order = order
+        self._times = PartTimes()
 
     @property
     def scanner(self) -> classic.Scanner:
@@ -331,6 +362,7 @@ class CaptureReader:
                 self._drops.add(span, self._stream.judge.tallies)
                 if self._identity is not None:
                     self._identity.add(span, len(self.interfaces))
+                self._note_times(span)
                 yield span
             self._finish()
         except OSError as error:
@@ -341,6 +373,12 @@ class CaptureReader:
             self._window.close()
             for tally in self._stream.judge.tallies:
                 tally.close()
+
+    def _note_times(self, span: RecordSpan) -> None:
+        if len(span.sane):
+            begins, _ = self.scanner.extents(span.records)
+            offsets = begins[span.sane] + (span.begin - int(begins[0]))
+            self._times.add(span.records[classic.STAMP][span.sane], offsets, self.scanner.parts)
 
     def count(self, span: RecordSpan) -> None:
         """Adds the sane records of a span to the tallies without decoding them."""
@@ -377,6 +415,11 @@ class CaptureReader:
                 ratio = size / max(packed.stored - skipped, 1)
                 stream.judge.open_hole(rest, size - rest + skipped, size - rest + skipped * ratio)
         summaries, holes = zip(self.interfaces, stream.judge.tallies, strict=True), stream.judge.holes
+        if self.order:
+            stream.to_file_offsets(self.order)
+        found = IN_FILE
+        if not (self.order or damage):  # what was not decompressed lies behind the last part of the file
+            found = self._times.order(self.scanner.parts, size)
         self.summary = CaptureSummary(
             sha256=self._sha256 or (packed or self._window).sha256(),
             bytes=packed.stored if packed else size,
@@ -397,6 +440,8 @@ class CaptureReader:
             blocks=self.scanner.blocks,
             identity="" if self._identity is None else self._identity.digest(self.interfaces, self.malformed),
             head="" if self._identity is None else self._identity.head(),
+            parts=len(self.scanner.parts) + 1,
+            by_time=self.order or found,
         )
 
 
@@ -408,6 +453,7 @@ def read(
     content: ContentOptions = NOTHING,
     columns: Sequence[str] | None = None,
     identified: bool = False,
+    order: ReadingOrder = IN_FILE,
 ) -> CaptureReader:
     """Reads a capture in one pass and bounded memory: about four chunks, and the buffers of `compression`.
 
@@ -424,6 +470,8 @@ def read(
         sha256: SHA-256 of the file, if known; None to compute it in a thread during decoding.
         columns: names and order of the returned columns, of `BATCH` and of retained content; None for all. Other
             columns are not decoded, except inputs of frames, texts and replaced addresses.
+        order: how the captures that are joined in a regular file are read: `summary.by_time` of a reader before, whose
+            `sha256` is then given, too.
 
     Returns:
         A reader to iterate once. It yields batches of `BATCH` (`catalog.schemas.RECORD` without `capture`) and of
@@ -441,7 +489,24 @@ def read(
         >>> sum(batch.num_rows for batch in reader)  # doctest: +SKIP
         6770
     """
-    return CaptureReader(capture, max_jump, chunk_bytes, sha256, content, columns, identified)
+    return CaptureReader(capture, max_jump, chunk_bytes, sha256, content, columns, identified, order)
+
+
+_Result = TypeVar("_Result")
+
+
+def by_time(
+    read_once: Callable[[ReadingOrder, str | None], _Result], summary_of: Callable[[_Result], CaptureSummary]
+) -> _Result:
+    """Reads a regular file, and once more if the captures in it are joined in another order than that of their times.
+
+    Args:
+        read_once: reads the file to its end, given the order and the SHA-256, as for `read`.
+        summary_of: the summary in its result.
+    """
+    result = read_once(IN_FILE, None)
+    facts = summary_of(result)
+    return read_once(facts.by_time, facts.sha256) if facts.by_time else result
 
 
 # Division of a capture into chunks that can be decoded in any order and in any process. One pass over the file, without
@@ -472,14 +537,15 @@ class CaptureChunk:
     """A part of a capture file without damage; picklable.
 
     Attributes:
-        begin: offset of its first record in the file.
+        begin: offset of its first record in what is read.
         end: offset behind its last record.
         position: number of its first record in the capture.
         clocks: clocks of the interfaces before the chunk.
         insane: positions of its malformed records, ascending.
         scanner: the scanner at its first record.
         held: file that has the bytes of the chunk; None for the capture itself.
-        base: offset in the capture of the first byte of `held`.
+        base: offset in what is read of the first byte of `held`; of the capture itself, by how much offsets in what is
+            read are larger than in the file (`parts.ReadingOrder`).
     """
 
     path: Path
@@ -516,14 +582,18 @@ def index(
     sha256: str | None = None,
     content: ContentOptions = NOTHING,
 ) -> CaptureIndex:
-    """Indexes a capture file, in one call. Arguments as of `indexing`."""
-    steps = indexing(path, max_jump, chunk_bytes, sha256, content)
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            capture_index: CaptureIndex = end.value
-            return capture_index
+    """Indexes a capture file, in one call, in the order of its captures by time. Arguments as of `indexing`."""
+
+    def once(order: ReadingOrder, known: str | None) -> CaptureIndex:
+        steps = indexing(path, max_jump, chunk_bytes, known or sha256, content, order)
+        while True:
+            try:
+                next(steps)
+            except StopIteration as end:
+                capture_index: CaptureIndex = end.value
+                return capture_index
+
+    return by_time(once, lambda result: result.summary)
 
 
 def indexing(
@@ -532,6 +602,7 @@ def indexing(
     chunk_bytes: int = CAPTURE_CHUNK_BYTES,
     sha256: str | None = None,
     content: ContentOptions = NOTHING,
+    order: ReadingOrder = IN_FILE,
 ) -> Generator[CaptureChunk, None, CaptureIndex]:
     """Indexes a capture file, and yields each chunk as soon as it is complete. Returns the whole index.
 
@@ -541,16 +612,19 @@ def indexing(
         chunk_bytes: approximate size of a chunk, bytes; a chunk ends between two records.
         sha256: as for `read`.
         content: as for `read`; of it, only the times matter here.
+        order: as for `read`.
 
     Raises:
         CaptureError: as `read`.
     """
     times = ContentOptions(untimed=content.untimed, resolution=content.resolution)
-    reader = CaptureReader(path, max_jump, min(chunk_bytes, CAPTURE_CHUNK_BYTES), sha256, times, identified=True)
+    size = min(chunk_bytes, CAPTURE_CHUNK_BYTES)
+    reader = CaptureReader(path, max_jump, size, sha256, times, None, True, order)
     builder, yielded = _ChunkBuilder(path, reader, chunk_bytes), 0
     for span in reader.spans():
         if not reader.header.compression:
-            builder.add(span)
+            for part in divided(span, order.borders, reader.scanner):
+                builder.add(part)
         reader.count(span)
         yield from builder.chunks[yielded:]
         yielded = len(builder.chunks)
@@ -579,7 +653,8 @@ class _ChunkBuilder:
 
     def add(self, span: RecordSpan) -> None:
         """Adds a span to the chunk, or begins a new chunk: once it is large, and after damage."""
-        if self._next and (span.after_damage or span.begin - self._next.begin >= self._size):
+        base = self._reader.order.shift(span.begin)
+        if self._next and (span.after_damage or span.begin - self._next.begin >= self._size or base != self._next.base):
             self.cut()
         insane, count = _NONE, span.records.shape[1]
         if len(span.sane) < count:
@@ -588,7 +663,9 @@ class _ChunkBuilder:
             clocks, scanner = self._now(), self._reader.scanner.at(span.begin)
             if isinstance(scanner, pcapng.PcapngScanner):
                 scanner.untimed = self._untimed
-            self._next = CaptureChunk(self._path, span.begin, span.end, span.position, count, clocks, insane, scanner)
+            self._next = CaptureChunk(
+                self._path, span.begin, span.end, span.position, count, clocks, insane, scanner, None, base
+            )
         else:
             insane = np.concatenate([self._next.insane, insane]) if len(insane) else self._next.insane
             records = self._next.records + count

@@ -87,6 +87,7 @@ CAPTURES = pa.schema(
         pa.field("edges", pa.string()),  # ends that its own records do not judge (T3): `edges.Edges`, JSON; or NULL
         # {"wire": bytes of all packets, "types": {what is in place of an IP header: [packets, bytes]}}, JSON; or NULL
         pa.field("undecoded_types", pa.string()),
+        pa.field("parts", pa.string()),  # the captures in the file, as they were read (`ReadingOrder`), JSON; or NULL
     ]
 )
 """A row for every capture and link (T5, T7). A capture without rows here is not ingested, whatever files exist.

@@ -29,6 +29,7 @@ from lowwater import errors, limits
 from lowwater.capture.content.retention import EVERYTHING, ContentOptions, has_times_of_file, resolution_of
 from lowwater.capture.formats import capture_file
 from lowwater.capture.reader import digest, read
+from lowwater.capture.records.parts import ReadingOrder
 from lowwater.capture.tables.options import READER_VERSION, TableOptions
 from lowwater.catalog import expr as ex
 from lowwater.catalog.protocols import PROTOCOLS
@@ -118,8 +119,8 @@ class CaptureFrames:
     """The frames of packets of one capture at chosen positions, read forward once; about one window of the file is in
     memory."""
 
-    def __init__(self, path: Path, positions: NDArray[np.int64], kept: str | None) -> None:
-        self._path, self._positions, self._kept = path, np.unique(positions), kept
+    def __init__(self, path: Path, positions: NDArray[np.int64], kept: str | None, order: ReadingOrder) -> None:
+        self._path, self._positions, self._kept, self._order = path, np.unique(positions), kept, order
         self._batches = self._read()
         self._ahead: dict[int, bytes] = {}
 
@@ -127,7 +128,8 @@ class CaptureFrames:
         # Which packets have a time depends on these; which time does not matter.
         untimed = 0 if has_times_of_file(self._kept) else None
         content = ContentOptions(EVERYTHING, untimed=untimed, resolution=resolution_of(self._kept))
-        yield from read(self._path, temporal.END_OF_TIME, sha256="-", content=content, columns=["position", FRAME])
+        columns, jump = ["position", FRAME], temporal.END_OF_TIME
+        yield from read(self._path, jump, sha256="-", content=content, columns=columns, order=self._order)
 
     def frame(self, position: int) -> bytes:
         """Returns the captured bytes of a packet; positions must be asked for nearly in order.
@@ -168,7 +170,12 @@ def frame_sources(
             "bring the files back to their places, or set `payload` and ingest them again",
         )
     return {
-        capture.capture: CaptureFrames(file_of(capture), np.concatenate(wanted[capture.capture]), capture.kept)
+        capture.capture: CaptureFrames(
+            file_of(capture),
+            np.concatenate(wanted[capture.capture]),
+            capture.kept,
+            ReadingOrder.parse(capture.parts),
+        )
         for capture in chosen
     }
 

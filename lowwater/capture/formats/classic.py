@@ -1,23 +1,25 @@
-"""The classic pcap: the protocol of all scanners, kernels that find records, and the scanner.
+"""The classic pcap: the protocol of all scanners, kernels that find records, and the layout of its records.
 
-Between the reader and the file; there is one scanner a file format. The first kernels of the reader give offsets,
-timestamps and lengths of whole records, and find the next record after damage; `headers.packet` reads the headers.
+Between the reader and the file; there is one scanner a file format, for pcap and snoop that of `joined`. The first
+kernels of the reader give offsets, timestamps and lengths of whole records, and find the next record after damage;
+`headers.packet` reads the headers.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, Self
+from typing import Any, Protocol
 
 from numpy.typing import NDArray
 
 from lowwater.capture.formats.capture_file import FILE_HEADER, RECORD_HEADER, CaptureFile
 from lowwater.capture.headers.fields import big32, little32, prefetch
-from lowwater.capture.inlining import kernel, part as inline
+from lowwater.capture.inlining import kernel, part as inline, rare
 from lowwater.capture.records.facts import Interface
 
-FULL, MORE, DAMAGE = 0, 1, 2
-"""Why a scan stopped: the output is full, more bytes are needed, the next bytes are no record."""
+FULL, MORE, DAMAGE, HEADER = 0, 1, 2, 5
+"""Why a scan stopped: the output is full, more bytes are needed, the next bytes are no record, or a file header."""
 
 OFFSET, STAMP, WIRE, CAPTURED, INTERFACE, BLOCK, SIZE, DROPS = range(8)
 """Rows of a scan's output: RECORD_HEADER bytes before the frame in the buffer, timestamp (ns), wire length, captured
@@ -59,6 +61,18 @@ def _words(buffer: Any, at: int, big: bool) -> tuple[int, int, int, int]:
     return little32(buffer, at), little32(buffer, at + 4), little32(buffer, at + 8), little32(buffer, at + 12)
 
 
+@rare
+def _begins_capture(buffer: Any, at: int) -> bool:
+    """Whether the header of a pcap of any byte order and precision, version 2, may begin at buffer[at]."""
+    first, last = big32(buffer, at), little32(buffer, at)
+    if first in _MAGICS:
+        return big32(buffer, at + 4) >> 16 == _MAJOR
+    return last in _MAGICS and little32(buffer, at + 4) & 0xFFFF == _MAJOR
+
+
+_MAGICS, _MAJOR = (0xA1B2C3D4, 0xA1B23C4D, 0xA1B2CD34), 2
+
+
 @kernel
 def scan(
     buffer: Any,
@@ -87,8 +101,8 @@ def scan(
         count: number of records that `out` holds already.
 
     Returns:
-        Number of records in `out`, index of the next one, and FULL, MORE or DAMAGE (an implausible captured length, or
-        a header of zeros).
+        Number of records in `out`, index of the next one, and FULL, MORE, DAMAGE (an implausible captured length, or
+        a header of zeros) or HEADER (that of another capture, whose zone and accuracy are 0).
     """
     at = begin
     while count < out.shape[1]:
@@ -99,8 +113,13 @@ def scan(
         seconds, part, captured, wire = _words(buffer, at, big)
         if lengths != AS_NAMED and (lengths == SWAPPED or captured > wire):
             captured, wire = wire, captured
-        if captured > limit or (seconds == 0 and part == 0 and captured == 0 and wire == 0):
+        if captured > limit:
             return count, at, DAMAGE
+        if captured == 0 and wire == 0:
+            if seconds == 0 and part == 0:
+                return count, at, DAMAGE
+            if _begins_capture(buffer, at):
+                return count, at, HEADER if end - at >= FILE_HEADER else MORE
         if end - at - header < captured:
             return count, at, MORE
         out[OFFSET, count] = at + header - RECORD_HEADER
@@ -184,6 +203,7 @@ class Scanner(Protocol):
         interfaces: interfaces met so far, at least one.
         damage: the reason of malformed rows for bytes that are no record.
         blocks: kinds and numbers of blocks met so far that are no packets.
+        parts: offsets of the further file headers, or section headers, met so far.
     """
 
     @property
@@ -201,6 +221,9 @@ class Scanner(Protocol):
     @property
     def overhead(self) -> int:
         """Bytes scanned so far that are neither records nor damage."""
+
+    @property
+    def parts(self) -> Sequence[int]: ...
 
     def scan(
         self, buffer: NDArray[Any], begin: int, end: int, records: NDArray[Any], count: int
@@ -253,36 +276,41 @@ class Scanner(Protocol):
         """Returns the total bytes, with headers, of records found."""
 
 
-class Stateless:
-    """What the scanners of formats with one interface and without state share. See `Scanner`."""
+class RecordLayout(Protocol):
+    """How the records of a capture without blocks lie in it; picklable. Methods and attributes are those of `Scanner`.
 
-    interface: Interface
-    start: int
-
-    @property
-    def interfaces(self) -> tuple[Interface, ...]:
-        return (self.interface,)
+    Attributes:
+        interface: its only interface, as number 0.
+        start: bytes of its file header.
+    """
 
     @property
-    def overhead(self) -> int:
-        return self.start
+    def interface(self) -> Interface: ...
 
-    def skip(self, count: int) -> None:
-        pass
+    @property
+    def start(self) -> int: ...
 
-    def settle(self, offset: int) -> None:
-        pass
+    @property
+    def damage(self) -> str: ...
 
-    def forget(self, offset: int) -> None:
-        pass
+    def scan(
+        self, buffer: NDArray[Any], begin: int, end: int, records: NDArray[Any], count: int
+    ) -> tuple[int, int, int]: ...
 
-    def at(self, offset: int) -> Self:
-        return self
+    def search(
+        self, buffer: NDArray[Any], begin: int, end: int, at_end: bool, around: int, border: int
+    ) -> tuple[int, int]: ...
+
+    def credible(self, buffer: NDArray[Any], at: int, around: int) -> bool: ...
+
+    def doubtful(self, buffer: NDArray[Any], begin: int, end: int, around: int) -> bool: ...
+
+    def extents(self, records: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]: ...
 
 
 @dataclass(frozen=True)
-class ClassicScanner(Stateless):
-    """The scanner of a classic pcap; it has no state. See `Scanner`."""
+class ClassicLayout:
+    """The layout of a classic pcap. See `RecordLayout`."""
 
     big: bool  # whether the file is big endian
     scale: int  # nanoseconds per unit of the sub-second field
@@ -293,11 +321,10 @@ class ClassicScanner(Stateless):
     interface: Interface
     start: int = FILE_HEADER
     damage: str = "length"
-    blocks: tuple[tuple[str, int], ...] = ()
 
     @classmethod
-    def of(cls, header: CaptureFile) -> ClassicScanner:
-        """Makes the scanner for a file header. The order of the lengths is that of libpcap (sf-pcap.c)."""
+    def of(cls, header: CaptureFile) -> ClassicLayout:
+        """Makes the layout for a file header. The order of the lengths is that of libpcap (sf-pcap.c)."""
         major, minor = header.version
         swapped = major == 543 or minor < 3
         return cls(
@@ -337,7 +364,3 @@ class ClassicScanner(Stateless):
 
     def extents(self, records: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
         return records[OFFSET] + (RECORD_HEADER - self.header), records[CAPTURED] + self.header
-
-    def bytes_of(self, records: NDArray[Any]) -> int:
-        captured = records[CAPTURED]
-        return int(captured.sum()) + self.header * len(captured)

@@ -284,6 +284,7 @@ class ErfScanner:
 
     start = 0
     damage = "length"
+    parts: tuple[int, ...] = ()  # a file has no header, so nothing tells where another one begins
 
     def __init__(self) -> None:
         self._numbers: NDArray[np.int64] = no_interfaces()

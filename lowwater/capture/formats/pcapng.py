@@ -25,6 +25,7 @@ from lowwater.capture.inlining import kernel, part, rare
 from lowwater.capture.records.drops import BELIEVED, NO_DROPS, PCAPNG, CounterLog, DeclaredDrops, DropTally, Reading
 from lowwater.capture.records.facts import Interface, with_interface
 from lowwater.capture.records.sanity import END_OF_TIME, judgeable
+from lowwater.limits import CAPTURE_PARTS
 from lowwater.link_names import interface_name, unnamed
 
 SECTION, INTERFACE, OLD_PACKET, SIMPLE_PACKET, NAME_BLOCK, STATISTICS_BLOCK, PACKET = 0x0A0D0D0A, 1, 2, 3, 4, 5, 6
@@ -464,6 +465,7 @@ class PcapngScanner:
             first one. None: simple packet blocks have no time, and are malformed.
         resolution: `us` or `ns` in the place of those of the interfaces; empty for theirs.
         statistics: what statistics blocks say; None where only a part of the file is scanned.
+        parts: offsets of the section headers behind the first one.
     """
 
     start = 0
@@ -477,6 +479,7 @@ class PcapngScanner:
         self._numbers: dict[tuple[str, int], int] = {}
         self._tally = np.zeros(TALLIES, np.int64)
         self.statistics: Statistics | None = Statistics()
+        self.parts: list[int] = []
         self._at = 0
         self._past: list[_State] = []
         self._now = _State(0, big, _table(0), 0, 0)
@@ -571,6 +574,8 @@ class PcapngScanner:
         kind = int.from_bytes(buffer[at : at + 4].tobytes(), "big")
         if kind == SECTION:
             size, big = section(buffer, at, end)
+            if self._at and len(self.parts) < CAPTURE_PARTS:
+                self.parts.append(self._at)
             self._now = _State(self._at + size, bool(big), _table(0), 0, now.interfaces)
             self._tally[0] += 1
             if self.statistics is not None:

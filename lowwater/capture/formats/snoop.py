@@ -1,6 +1,6 @@
-"""The scanner of a snoop capture (RFC 1761, version 2), and its kernels.
+"""The layout of a snoop capture (RFC 1761, version 2), and its kernels.
 
-Between the reader and the file, like the scanners of `classic` and `formats.pcapng`. All numbers are big endian.
+Between the reader and the file, like `classic`. All numbers are big endian.
 
 The arguments of kernels are those of `scan`, `plausible` and `search` of `classic` where nothing else is said.
 """
@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from lowwater.capture.formats import classic
 from lowwater.capture.formats.capture_file import RECORD_HEADER, SNOOP_HEADER, CaptureFile
-from lowwater.capture.formats.classic import Stateless
 from lowwater.capture.headers.fields import big32, prefetch
 from lowwater.capture.inlining import kernel
 from lowwater.capture.records.facts import Interface
@@ -117,18 +116,17 @@ def search(
 
 
 @dataclass(frozen=True)
-class SnoopScanner(Stateless):
-    """The scanner of a snoop capture; it has no state. See `classic.Scanner`."""
+class SnoopLayout:
+    """The layout of a snoop capture. See `classic.RecordLayout`."""
 
     scale: int  # nanoseconds per unit of the sub-second field
     limit: int  # largest plausible captured length
     interface: Interface
     start: int = SNOOP_HEADER
     damage: str = "length"
-    blocks: tuple[tuple[str, int], ...] = ()
 
     @classmethod
-    def of(cls, header: CaptureFile) -> SnoopScanner:
+    def of(cls, header: CaptureFile) -> SnoopLayout:
         interface = Interface(0, "", header.link_number, header.link_type, header.snaplen)
         return cls(header.units, header.limit, interface)
 
@@ -153,6 +151,3 @@ class SnoopScanner(Stateless):
 
     def extents(self, records: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
         return records[classic.BLOCK], records[classic.SIZE]
-
-    def bytes_of(self, records: NDArray[Any]) -> int:
-        return int(records[classic.SIZE].sum())

@@ -8,9 +8,10 @@ import io
 import lzma
 import os
 import stat
+import tempfile
 import zlib
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
@@ -127,6 +128,51 @@ class PeekableSource:
 
     def close(self) -> None:
         self._source.close()
+
+
+class RangesSource:
+    """Ranges of a file, one behind the other.
+
+    Args:
+        file: opened for reading bytes, and seekable.
+        ranges: [begin, end) of each, bytes.
+    """
+
+    rewinds = False
+
+    def __init__(self, file: Any, ranges: Sequence[tuple[int, int]]) -> None:
+        self._file = file
+        self._ranges = deque(ranges)
+        self._left = 0
+
+    def readinto(self, target: memoryview, /) -> int:
+        while not self._left and self._ranges:
+            begin, end = self._ranges.popleft()
+            self._file.seek(begin)
+            self._left = end - begin
+        count = int(self._file.readinto(target[: self._left]) or 0) if self._left else 0
+        self._left -= count
+        return count
+
+    def rewind(self, offset: int) -> None:
+        raise OSError(errno.ESPIPE, "ranges of a file are read once")
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def unpacked_file(source: Source) -> Any:
+    """Returns the bytes of a source as a temporary file, which is seekable. Raises OSError if it cannot be written."""
+    file = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as its reader
+    buffer = bytearray(1 << 20)
+    try:
+        while count := source.readinto(memoryview(buffer)):
+            file.write(memoryview(buffer)[:count])
+        file.flush()
+    except BaseException:
+        file.close()
+        raise
+    return file
 
 
 def open_source(capture: str | Path | Any) -> tuple[Path, Stream]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from lowwater.capture.headers.undecoded import Count
 from lowwater.capture.records.drops import NO_DROPS, DeclaredDrops
+from lowwater.capture.records.parts import IN_FILE, ReadingOrder
 
 
 @dataclass(frozen=True)
@@ -182,6 +183,8 @@ class CaptureSummary:
         absent: of records that are no packets, the fields that the file lacks.
         unknown: then, columns of the file that no field reads.
         unread: then, sentences about fields whose values cannot be read.
+        parts: number of captures, or sections, that the file has behind one another.
+        by_time: their order by time, where the file has another one and was read in that.
     """
 
     sha256: str
@@ -203,6 +206,8 @@ class CaptureSummary:
     absent: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
     unread: tuple[str, ...] = ()
+    parts: int = 1
+    by_time: ReadingOrder = IN_FILE
 
     @property
     def packets(self) -> int:

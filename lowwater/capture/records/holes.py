@@ -7,7 +7,7 @@ and the first record behind it. Its records are estimated by the mean size of th
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -124,6 +124,11 @@ class HoleFinder:
                     joined.append(hole)
             self._holes = joined
         self._open = deque(hole for hole in self._open if any(hole is each for each in self._holes))
+
+    def move(self, place_of: Callable[[int], int]) -> None:
+        """Gives each hole another place in the file."""
+        for hole in self._holes:
+            hole.offset = place_of(hole.offset)
 
     def found(self, interface: int) -> tuple[Hole, ...]:
         """Returns the holes as an interface has them, once all records are added."""

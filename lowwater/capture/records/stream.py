@@ -8,6 +8,7 @@ import hashlib
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple, overload
 
@@ -28,6 +29,7 @@ from lowwater.capture.inlining import kernel, part
 from lowwater.capture.records import drops
 from lowwater.capture.records.facts import Interface, Malformed
 from lowwater.capture.records.holes import HoleFinder
+from lowwater.capture.records.parts import ReadingOrder
 from lowwater.capture.records.sanity import END_OF_TIME, LARGEST_WIRE, SIDE, Judge, Tally, judgeable
 from lowwater.errors import CaptureError
 from lowwater.limits import BATCH_ROWS, MALFORMED_ROWS
@@ -324,6 +326,25 @@ def split_by_interface(span: RecordSpan, interfaces: int) -> Iterator[tuple[int,
     present, begins = np.unique(numbers[ordered], return_index=True)
     for number, chosen in zip(present.tolist(), np.split(ordered, begins[1:]), strict=True):
         yield number, span.sane[chosen]
+
+
+def divided(span: RecordSpan, borders: Sequence[int], scanner: Scanner) -> Iterator[RecordSpan]:
+    """Divides a span at offsets of the file, ascending; a record belongs to the part in which it begins."""
+    if not any(span.begin < border < span.end for border in borders):
+        yield span
+        return
+    begins, sizes = scanner.extents(span.records)
+    offsets = begins + (span.begin - int(begins[0]))
+    cuts = [0, *np.searchsorted(offsets, borders).tolist(), len(offsets)]
+    for first, last in pairwise(cuts):
+        if first < last:
+            low, high = np.searchsorted(span.sane, [first, last]).tolist()
+            begin, end = int(offsets[first]), int(offsets[last - 1] + sizes[last - 1])
+            sane = span.sane[low:high] - first
+            after_damage = span.after_damage and not first
+            yield RecordSpan(
+                span.buffer, span.records[:, first:last], sane, span.position + first, begin, end, after_damage
+            )
 
 
 def select_records(span: RecordSpan, chosen: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -661,6 +682,12 @@ class RecordStream:
         number = -1 if position is None else position
         row = np.array([(number, offset, length, clock, 0, NUMBERS[reason])], ROW)
         self.judge.add(self.judge.malformed, row)
+
+    def to_file_offsets(self, order: ReadingOrder) -> None:
+        """Turns the offsets of malformed rows and holes, after the iteration, into those in the file."""
+        rows = self.judge.malformed.columns
+        rows["offset"] = order.in_file(rows["offset"])
+        self.judge.holes.move(lambda offset: int(order.in_file(np.array([offset]))[0]))
 
     def _fill(self) -> int:
         """Reads more bytes. Returns how far the window's content has moved."""

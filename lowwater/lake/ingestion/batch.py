@@ -127,6 +127,7 @@ class Batch:
         self._packed: set[str] = set()
         self._portion = _Portion()
         self._duplicates: list[tuple[int, Survey]] = []
+        self._began_anew = False
 
     def tasks(self, runner: threads.TaskMap) -> Iterator[PackTask]:
         """Yields the tasks of all files to pack, as their surveys become complete."""
@@ -152,13 +153,14 @@ class Batch:
     def take(self, result: PackResult | FailedTask) -> None:
         """Takes the result of a task; after the last task of a file, the file waits to become visible with others."""
         work = self._works[result.file]
-        work.done.append(result)
-        self._settle(result.file, work)
+        if result.attempt == work.attempt:
+            work.done.append(result)
+            self._settle(result.file, work)
 
     @property
     def leaves_files(self) -> bool:
         """Whether files may have been written, or replaced, that the ledger does not name."""
-        return bool(self.errors) or any(result.state != "added" for result in self.results.values())
+        return self._began_anew or bool(self.errors) or any(result.state != "added" for result in self.results.values())
 
     @property
     def settled(self) -> int:
@@ -256,14 +258,18 @@ class Batch:
                 yield send(replace(task, identity=file_survey.identity), folder, file_survey.sha256)
             except OSError as error:
                 work = self._works[task.file]
-                work.done.append(FailedTask(not_written(self._table, task.path, error), task.file))
+                work.done.append(FailedTask(not_written(self._table, task.path, error), task.file, task.attempt))
 
-    def _parts(self, number: int, chunks: Iterable[reader.CaptureChunk]) -> Iterator[PackTask]:
-        """Yields a task for successive chunks of about TASK_ROWS records together."""
+    def _parts(self, number: int, chunks: Iterable[reader.CaptureChunk | None]) -> Iterator[PackTask]:
+        """Yields a task for successive chunks of about TASK_ROWS records together; behind None anew."""
         self._works[number] = work = _Work(uuid.uuid4().hex[:12])
         portion: list[reader.CaptureChunk] = []
         first = 0
         for chunk in chunks:
+            if chunk is None:
+                self._works[number] = work = _Work(uuid.uuid4().hex[:12])
+                first, portion, self._began_anew = 0, [], True
+                continue
             if portion and chunk.position - portion[0].position >= TASK_ROWS:
                 work.tasks += 1
                 yield self._task(number, work, tuple(portion), first)
@@ -504,6 +510,8 @@ def _note(ledger_file: replacement.LedgerFile) -> str:
     notes = [damage_note(Captures(ledger_file.rows))]
     if not row.ended_cleanly:
         notes.append(f"it is cut: it covers {replacement.span(row)} only")
+    if row.parts is not None:
+        notes.append("the captures that are joined in it are read in the order of their times")
     return "; ".join(filter(None, notes))
 
 
@@ -562,4 +570,5 @@ def _row(
         absent=json.dumps([facts.absent, facts.unknown]) if facts.absent and facts.unknown else None,
         drops=part.drops.text() or None,
         undecoded_types=None if isinstance(content, TableOptions) else stored_types(part.types, part.wire),
+        parts=str(facts.by_time) if facts.by_time else None,
     )

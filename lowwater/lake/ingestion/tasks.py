@@ -34,6 +34,7 @@ from lowwater.capture.records import sanity, stream
 from lowwater.capture.records.drops import joined
 from lowwater.capture.records.facts import CaptureSummary, Interface, InterfaceSummary
 from lowwater.capture.records.holes import merged_holes
+from lowwater.capture.records.parts import IN_FILE, ReadingOrder
 from lowwater.capture.tables.options import TableOptions
 from lowwater.capture.tables.reader import DAMAGE as RECORD_DAMAGE, RecordReader
 from lowwater.catalog.time import arrival_times
@@ -58,6 +59,7 @@ class FailedTask:
 
     error: errors.LowwaterError
     file: int = -1  # number of the file in this ingest; -1 if the task has none
+    attempt: str = ""  # that of its task
 
 
 @dataclass(frozen=True)
@@ -94,14 +96,16 @@ def survey(task: SurveyTask) -> Survey | FailedTask:
 
 
 class SurveyRun:
-    """A survey, step by step: iterate it once; it yields the chunks of a plain file as soon as they are complete."""
+    """A survey, step by step: iterate it once; it yields the chunks of a plain file as soon as they are complete. None
+    says that those before it are void: the captures in the file are joined in another order than that of their times.
+    """
 
     result: Survey | FailedTask
 
     def __init__(self, task: SurveyTask) -> None:
         self._task = task
 
-    def __iter__(self) -> Iterator[CaptureChunk]:
+    def __iter__(self) -> Iterator[CaptureChunk | None]:
         try:
             self.result = yield from _survey(self._task)
         except OSError as error:
@@ -111,7 +115,7 @@ class SurveyRun:
             self.result = FailedTask(passing(error))
 
 
-def _survey(task: SurveyTask) -> Generator[CaptureChunk, None, Survey]:
+def _survey(task: SurveyTask) -> Generator[CaptureChunk | None, None, Survey]:
     before = _size(task.path)
     with task.path.open("rb") as file:
         compressed = sources.compression_of(file.read(capture_file.FILE_HEADER))
@@ -120,6 +124,12 @@ def _survey(task: SurveyTask) -> Generator[CaptureChunk, None, Survey]:
         grew = task.path.stat().st_size > before
         return Survey(task.path, sha256, identity, before, grew, None, DAMAGE.empty_table())
     capture_index = yield from indexing(task.path, task.max_jump, task.chunk_bytes, content=task.content)
+    if order := capture_index.summary.by_time:
+        yield None
+        sha256 = capture_index.summary.sha256
+        capture_index = yield from indexing(
+            task.path, task.max_jump, task.chunk_bytes, sha256, content=task.content, order=order
+        )
     facts, damage = capture_index.summary, damage_table(capture_index.malformed)
     grew = max(task.path.stat().st_size, facts.bytes) > before
     bare = replace(capture_index, malformed=stream.MalformedRows(task.path))
@@ -464,7 +474,10 @@ def send(task: PackTask, folder: PurePath, sha256: str) -> PackTask:
     if isinstance(task.path, ObjectPath):  # tasks on other machines read it in ranges, as this one does
         return replace(task, sha256=sha256, sent=SentPart(None, 0))
     place = folder / f"{task.attempt}-{task.number:06}.part"
-    begin, end = (task.chunks[0].begin, task.chunks[-1].end) if task.chunks else (0, None)
+    begin, end = 0, None
+    if task.chunks:
+        begin = min(chunk.begin - chunk.base for chunk in task.chunks)
+        end = max(chunk.end - chunk.base for chunk in task.chunks)
     paths.send(task.path, begin, end, place)
     return replace(task, sha256=sha256, sent=SentPart(place, begin))
 
@@ -476,7 +489,7 @@ def received(task: PackTask) -> tuple[PackTask, Path | None]:
     file = paths.local(task.sent.place)
     if task.chunks is None:
         return replace(task, path=file), file
-    chunks = tuple(replace(chunk, held=file, base=task.sent.begin) for chunk in task.chunks)
+    chunks = tuple(replace(chunk, held=file, base=chunk.base + task.sent.begin) for chunk in task.chunks)
     return replace(task, chunks=chunks), file
 
 
@@ -554,6 +567,7 @@ class PackResult:
     summary: CaptureSummary | None = None  # summary of a compressed capture; None for chunks
     # malformed rows of a compressed capture, schema `DAMAGE`
     damage: pa.Table = field(default_factory=DAMAGE.empty_table)
+    attempt: str = ""  # that of its task
 
 
 def pack(task: PackTask) -> PackResult | FailedTask:
@@ -561,9 +575,9 @@ def pack(task: PackTask) -> PackResult | FailedTask:
     try:
         return _pack(task) if task.sent is None else _pack_sent(task)
     except errors.LowwaterError as error:
-        return FailedTask(passing(error), task.file)
+        return FailedTask(passing(error), task.file, task.attempt)
     except OSError as error:
-        return FailedTask(not_written(task.packets, task.path, error), task.file)
+        return FailedTask(not_written(task.packets, task.path, error), task.file, task.attempt)
 
 
 def _pack_sent(task: PackTask) -> PackResult:
@@ -589,24 +603,31 @@ def not_written(packets: PurePath, capture: Path, error: OSError) -> errors.Lake
 def _pack(task: PackTask) -> PackResult:
     if isinstance(task.content, TableOptions):
         return _pack_records(task, task.content)
+    if task.chunks is None:
+        return _pack_compressed(task, task.content)
     writer = _TaskWriter(task, task.content)
     undecoded: dict[int, Undecoded] = {}
-    if task.chunks is None:
-        reader = read(task.path, task.max_jump, sha256=task.sha256, content=task.content, identified=True)
-        writer.write(reader.by_interface(), {})
-        undecoded = reader.undecoded()
-    else:
-        # Batches of interfaces that become one must stay until they are merged.
-        memory = None if task.one else _thread_memory.memory
-        for chunk in task.chunks:
-            writer.write(read_chunk(chunk, task.content, memory, undecoded), _clocks(chunk, task.one))
+    # Batches of interfaces that become one must stay until they are merged.
+    memory = None if task.one else _thread_memory.memory
+    for chunk in task.chunks:
+        writer.write(read_chunk(chunk, task.content, memory, undecoded), _clocks(chunk, task.one))
     writer.finish()
-    files = tuple(writer.files)
-    if task.chunks is not None:
-        return PackResult(task.file, files, undecoded)
+    return PackResult(task.file, tuple(writer.files), undecoded, attempt=task.attempt)
+
+
+def _pack_compressed(task: PackTask, content: ContentOptions, order: ReadingOrder = IN_FILE) -> PackResult:
+    writer = _TaskWriter(task, content)
+    reader = read(task.path, task.max_jump, sha256=task.sha256, content=content, identified=True, order=order)
+    writer.write(reader.by_interface(), {})
+    writer.finish()
     if reader.summary is None or reader.summary.bytes != task.bytes:
         raise errors.CaptureError(f"{task.path}: changed while it was read", "ingest it again")
-    return PackResult(task.file, files, undecoded, reader.summary, damage_table(reader.malformed))
+    if reader.summary.by_time and not order:
+        for _, packed in writer.files:
+            packed.file.path.unlink()
+        return _pack_compressed(task, content, reader.summary.by_time)
+    damage = damage_table(reader.malformed)
+    return PackResult(task.file, tuple(writer.files), reader.undecoded(), reader.summary, damage, task.attempt)
 
 
 def _pack_records(task: PackTask, options: TableOptions) -> PackResult:
@@ -615,7 +636,8 @@ def _pack_records(task: PackTask, options: TableOptions) -> PackResult:
     written = write_records(task.path, options, task.max_jump, digests, task.packets, name, task.growing)
     if written.summary.bytes != task.bytes:
         raise errors.CaptureError(f"{task.path}: changed while it was read", "ingest it again")
-    return PackResult(task.file, tuple(("", file) for file in written.files), {}, written.summary, written.damage)
+    files = tuple(("", file) for file in written.files)
+    return PackResult(task.file, files, {}, written.summary, written.damage, task.attempt)
 
 
 def _clocks(chunk: CaptureChunk, one: bool) -> dict[str, int]:

@@ -170,6 +170,7 @@ class Capture:
     lag: int | None = None
     edges: str | None = None  # in force: the end of it that leads what follows; else as the ledger keeps them
     undecoded_types: str | None = None
+    parts: str | None = None
 
     @property
     def damage(self) -> list[LedgerHole]:

@@ -1,0 +1,121 @@
+"""The order of the captures that one file has behind one another (SEMANTICS T1).
+
+They are read in the order of their times, as the files of a link are, whatever order they were joined in.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from statistics import median_low
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+_FIRST = 33
+"""Records of a part by whose median time it is ordered: a stray one (T3) decides nothing."""
+
+
+@dataclass(frozen=True)
+class ReadingOrder:
+    """Parts of a file in the order in which they are read.
+
+    Attributes:
+        ranges: [begin, end) of each in the file, bytes; in a compressed file, in its content. Empty for the file's own
+            order.
+    """
+
+    ranges: tuple[tuple[int, int], ...] = ()
+
+    @staticmethod
+    def parse(text: str | None) -> ReadingOrder:
+        """Reads what `str` wrote; of None, the file's own order."""
+        return ReadingOrder(tuple((begin, end) for begin, end in json.loads(text or "[]")))
+
+    def __str__(self) -> str:
+        return json.dumps(self.ranges)
+
+    def __bool__(self) -> bool:
+        return bool(self.ranges)
+
+    @property
+    def borders(self) -> list[int]:
+        """Where each part but the first begins in what is read."""
+        return list(accumulate(end - begin for begin, end in self.ranges))[:-1]
+
+    def shift(self, offset: int) -> int:
+        """Returns by how much an offset in what is read is larger than in the file."""
+        if not self.ranges:
+            return 0
+        begins = [0, *self.borders]
+        at = int(np.searchsorted(begins, offset, side="right")) - 1
+        return begins[at] - self.ranges[at][0]
+
+    def in_file(self, offsets: NDArray[Any]) -> NDArray[Any]:
+        """Returns offsets in the file of offsets in what is read."""
+        begins = np.array([0, *self.borders])
+        at = np.searchsorted(begins, offsets, side="right") - 1
+        moved: NDArray[Any] = offsets - begins[at] + np.array([begin for begin, _ in self.ranges])[at]
+        return moved
+
+
+IN_FILE = ReadingOrder()
+"""The order of the file itself."""
+
+
+class PartTimes:
+    """Times of the first records of each part, while a file is read in its own order."""
+
+    def __init__(self) -> None:
+        self._stamps: list[list[int]] = [[]]
+
+    def add(self, stamps: NDArray[np.int64], offsets: NDArray[np.int64], parts: Sequence[int]) -> None:
+        """Adds successive sane records.
+
+        Args:
+            stamps: their timestamps, ns.
+            offsets: where they begin in the file.
+            parts: where the parts but the first begin in the file, as far as the file is scanned.
+        """
+        while len(self._stamps) <= len(parts):
+            self._stamps.append([])
+        if len(parts) == 0 or (len(offsets) and offsets[0] >= parts[-1]):
+            self._note(len(parts), stamps)
+            return
+        cuts = np.searchsorted(offsets, parts).tolist()
+        for number, (first, last) in enumerate(zip([0, *cuts], [*cuts, len(offsets)], strict=True)):
+            self._note(number, stamps[first:last])
+
+    def _note(self, number: int, stamps: NDArray[np.int64]) -> None:
+        known = self._stamps[number]
+        if len(known) < _FIRST:
+            known += stamps[: _FIRST - len(known)].tolist()
+
+    def order(self, parts: Sequence[int], end: int) -> ReadingOrder:
+        """Returns the order of the parts by time. One without a record stays behind the one before it.
+
+        Args:
+            parts: where the parts but the first begin.
+            end: size of the file.
+        """
+        groups: list[tuple[int, int]] = []  # time and begin
+        for begin, stamps in zip([0, *parts], self._stamps, strict=False):
+            if stamps and groups and groups[-1][0] < 0:
+                groups[-1] = median_low(stamps), groups[-1][1]
+            elif stamps or not groups:
+                groups.append((median_low(stamps) if stamps else -1, begin))
+        ends = [*(begin for _, begin in groups[1:]), end]
+        placed = [(time, begin, stop) for (time, begin), stop in zip(groups, ends, strict=True)]
+        ordered = sorted(placed, key=lambda part: part[0])
+        if ordered == placed:
+            return IN_FILE
+        ranges: list[tuple[int, int]] = []
+        for _, begin, stop in ordered:
+            if ranges and ranges[-1][1] == begin:
+                ranges[-1] = ranges[-1][0], stop
+            else:
+                ranges.append((begin, stop))
+        return ReadingOrder(tuple(ranges))
