@@ -378,7 +378,8 @@ class CaptureReader:
         if len(span.sane):
             begins, _ = self.scanner.extents(span.records)
             offsets = begins[span.sane] + (span.begin - int(begins[0]))
-            self._times.add(span.records[classic.STAMP][span.sane], offsets, self.scanner.parts)
+            stamps, numbers = (span.records[row][span.sane] for row in (classic.STAMP, classic.INTERFACE))
+            self._times.add(stamps, offsets, numbers, self.scanner.parts, self.clock)
 
     def count(self, span: RecordSpan) -> None:
         """Adds the sane records of a span to the tallies without decoding them."""
@@ -442,6 +443,7 @@ class CaptureReader:
             head="" if self._identity is None else self._identity.head(),
             parts=len(self.scanner.parts) + 1,
             by_time=self.order or found,
+            overlap=self._times.overlap,
         )
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from lowwater.capture.headers.undecoded import Count
 from lowwater.capture.records.drops import NO_DROPS, DeclaredDrops
-from lowwater.capture.records.parts import IN_FILE, ReadingOrder
+from lowwater.capture.records.parts import IN_FILE, PartOverlap, ReadingOrder
 
 
 @dataclass(frozen=True)
@@ -184,7 +184,8 @@ class CaptureSummary:
         unknown: then, columns of the file that no field reads.
         unread: then, sentences about fields whose values cannot be read.
         parts: number of captures, or sections, that the file has behind one another.
-        by_time: their order by time, where the file has another one and was read in that.
+        by_time: their order by time, where the file has another one; it is then to be read in this order, or was.
+        overlap: the longest one of a capture with those before it; None without one.
     """
 
     sha256: str
@@ -208,6 +209,7 @@ class CaptureSummary:
     unread: tuple[str, ...] = ()
     parts: int = 1
     by_time: ReadingOrder = IN_FILE
+    overlap: PartOverlap | None = None
 
     @property
     def packets(self) -> int:

@@ -6,7 +6,7 @@ They are read in the order of their times, as the files of a link are, whatever 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from statistics import median_low
@@ -66,33 +66,79 @@ IN_FILE = ReadingOrder()
 """The order of the file itself."""
 
 
+@dataclass(frozen=True)
+class PartOverlap:
+    """A capture in a file that begins before those read before it end, on one interface."""
+
+    offset: int  # of its header in what is read
+    first: int  # its first timestamp, ns
+    clock: int  # the largest one before it, ns
+
+
 class PartTimes:
-    """Times of the first records of each part, while a file is read in its own order."""
+    """Times of each part, while a file is read.
+
+    Attributes:
+        overlap: the longest overlap of a part with those before it; None without one.
+    """
 
     def __init__(self) -> None:
+        self.overlap: PartOverlap | None = None
         self._stamps: list[list[int]] = [[]]
+        self._begun: set[int] = set()  # interfaces with a record in the last part
 
-    def add(self, stamps: NDArray[np.int64], offsets: NDArray[np.int64], parts: Sequence[int]) -> None:
-        """Adds successive sane records.
+    def add(
+        self,
+        stamps: NDArray[np.int64],
+        offsets: NDArray[np.int64],
+        interfaces: NDArray[np.int64],
+        parts: Sequence[int],
+        clock_of: Callable[[int], int],
+    ) -> None:
+        """Adds successive sane records, at least one.
 
         Args:
             stamps: their timestamps, ns.
-            offsets: where they begin in the file.
-            parts: where the parts but the first begin in the file, as far as the file is scanned.
+            offsets: where they begin in what is read.
+            interfaces: numbers of their interfaces.
+            parts: where the parts but the first begin, as far as the file is scanned.
+            clock_of: largest timestamp of an interface before them, ns; -1 without one.
         """
-        while len(self._stamps) <= len(parts):
-            self._stamps.append([])
-        if len(parts) == 0 or (len(offsets) and offsets[0] >= parts[-1]):
-            self._note(len(parts), stamps)
+        if not parts:
+            self._note(0, stamps)
             return
-        cuts = np.searchsorted(offsets, parts).tolist()
-        for number, (first, last) in enumerate(zip([0, *cuts], [*cuts, len(offsets)], strict=True)):
-            self._note(number, stamps[first:last])
+        of_part = np.searchsorted(parts, offsets, side="right")  # headers may be met before records are judged
+        for number in range(len(self._stamps) - 1, int(of_part[-1]) + 1):
+            if number == len(self._stamps):
+                self._stamps.append([])
+                self._begun.clear()
+            begin, end = np.searchsorted(of_part, [number, number + 1]).tolist()
+            if begin < end:
+                self._note(number, stamps[begin:end])
+                if number:
+                    self._compare(parts[number - 1], stamps[:end], interfaces[:end], begin, clock_of)
 
     def _note(self, number: int, stamps: NDArray[np.int64]) -> None:
         known = self._stamps[number]
         if len(known) < _FIRST:
             known += stamps[: _FIRST - len(known)].tolist()
+
+    def _compare(
+        self,
+        part: int,
+        stamps: NDArray[np.int64],
+        interfaces: NDArray[np.int64],
+        begin: int,
+        clock_of: Callable[[int], int],
+    ) -> None:
+        for number in {*np.unique(interfaces[begin:]).tolist()} - self._begun:
+            self._begun.add(number)
+            before = stamps[:begin][interfaces[:begin] == number]
+            clock = max(clock_of(number), int(before.max(initial=-1)))
+            first = int(stamps[begin:][interfaces[begin:] == number][0])
+            longest = self.overlap.clock - self.overlap.first if self.overlap else 0
+            if clock - first > longest:
+                self.overlap = PartOverlap(part, first, clock)
 
     def order(self, parts: Sequence[int], end: int) -> ReadingOrder:
         """Returns the order of the parts by time. One without a record stays behind the one before it.

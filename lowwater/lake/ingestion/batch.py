@@ -408,6 +408,7 @@ class Batch:
         else:
             assert done[0].summary is not None
             facts, damage = done[0].summary, done[0].damage
+        replacement.refuse_overlap_within(self._ledger.link, survey.path, facts, self._settings)
         parts = [_decoded(interface, done) for interface in facts.interfaces]
         identity = survey.identity or facts.identity
         facts, links = replace(facts, identity=identity), self._links_of(survey.path, facts)

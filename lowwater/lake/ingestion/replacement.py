@@ -16,6 +16,7 @@ from typing import Any, Generic, TypeVar
 from lowwater import config, errors
 from lowwater.capture.content.retention import DECODER_VERSION, ContentOptions, hash_of, kept_for_rows
 from lowwater.capture.formats.sources import starts_with
+from lowwater.capture.records.facts import CaptureSummary
 from lowwater.capture.tables.options import READER_VERSION, TableOptions
 from lowwater.instants import SECOND, format_duration, format_instant, spoken_duration
 from lowwater.lake.files.patterns import covers_key, last_unit
@@ -443,6 +444,26 @@ def _refuse_overlap(new: LedgerFile, others: Iterable[LedgerFile], settings: con
                 first,
                 second,
             )
+
+
+def refuse_overlap_within(link: str, path: Path, facts: CaptureSummary, settings: config.Link) -> None:
+    """Raises an error if captures that are joined in a file overlap by more than the skew, as files may not (T1)."""
+    if (found := facts.overlap) is None or (overlap := found.clock - found.first) <= settings.longest_skew:
+        return
+    at = found.offset - facts.by_time.shift(found.offset)
+    unit = SECOND if overlap <= 60 * SECOND else 60 * SECOND
+    raise errors.OverlapError(
+        f"link {link!r}: {path} is {facts.parts:,} captures, one behind the other, and the one at byte {at:,} begins "
+        f"at {format_instant(found.first)}, {spoken_duration(overlap)} before another one ends; the skew of the link "
+        f"is {format_duration(settings.longest_skew)}: either these are two recorders, or the clock of the recorder "
+        "was put back",
+        f'one recorder: set skew = "{format_duration(-(-overlap // unit) * unit)}" in '
+        f"{config.section_of(family_of(link))}, and it is read; two recorders: make a file and a link of each",
+        link,
+        str(path),
+        str(path),
+        overlap=overlap,
+    )
 
 
 def _extent(file: LedgerFile) -> Coverage:
