@@ -23,6 +23,7 @@ from lowwater.capture.reader import digest
 from lowwater.capture.records import sanity
 from lowwater.capture.records.drops import Drops, total
 from lowwater.capture.records.duplicates import DuplicateSpool
+from lowwater.capture.records.facts import CaptureSummary
 from lowwater.catalog.protocols import CLOCK
 from lowwater.instants import SECOND, format_duration, format_instant
 
@@ -87,6 +88,7 @@ def file_entry(facts: inspecting.CaptureFacts) -> dict[str, Any]:
         },
         "ended_cleanly": summary.ended_cleanly,
         "damage": summary.damage,
+        "parts": summary.parts,
     }
 
 
@@ -194,7 +196,17 @@ def _file_lines(facts: inspecting.CaptureFacts, form: Mapping[str, str]) -> dict
         "sha256": summary.sha256,
         "bytes": f"{summary.bytes:,}{packed}" + ("" if summary.format == "parquet" else f": {parts}"),
         "end": "ends where a record ends" if summary.ended_cleanly else f"damaged {summary.damage}".strip(),
+        **({"captures": _parts_words(summary)} if summary.parts > 1 else {}),
     }
+
+
+def _parts_words(summary: CaptureSummary) -> str:
+    """What is said of several captures, or sections, in a file."""
+    order = ", read in the order of their times, which is not that of the file" if summary.by_time else ""
+    overlap = ""
+    if summary.overlap is not None:
+        overlap = f", which overlap by up to {format_duration(summary.overlap.clock - summary.overlap.first)}"
+    return f"{summary.parts:,}, one behind the other{order}{overlap}"
 
 
 def _form_lines(table: TableFacts) -> dict[str, str]:
