@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import gzip
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
 
-from tests.capturemaker import pcap_bytes, tcp
+from tests.capturemaker import pcap_bytes, tag, tcp
 from tests.pcapngmaker import Section
 
 SECOND = 1_000_000_000
@@ -24,10 +24,17 @@ class Record:
     stamp: int
     interface: str
     number: int
+    stray: bool = False  # whether the recorder's clock was wrong for it alone
 
     @property
     def frame(self) -> bytes:
         return tcp(f"10.0.{self.number >> 8 & 255}.{self.number & 255}", "10.9.0.1", 1024 + (self.number >> 16), 80)
+
+
+def tagged(frame: bytes) -> bytes:
+    """A frame with Cisco's VN-tag."""
+    kind, rest = tag(0x8926, frame[14:], 0x0800)
+    return frame[:12] + kind.to_bytes(2, "big") + rest
 
 
 @dataclass
@@ -39,20 +46,37 @@ class File:
     interfaces: tuple[str, ...] = ()
     form: str = "pcap"
     cut: int = 0
+    order: tuple[int, ...] = (0,)  # of the captures that somebody joined in it
+    damage: tuple[float, int] | None = None  # bytes that are overwritten: where, as a part of the file, and how many
+    drops: int = 0  # what its statistics say that it lost
+    tagged: bool = False
 
     def write(self, folder: Path) -> Path:
         path = folder / self.name
         path.parent.mkdir(parents=True, exist_ok=True)
-        data = self._pcapng() if self.interfaces else pcap_bytes([(each.stamp, each.frame) for each in self.records])
+        size = -(-len(self.records) // len(self.order)) or 1
+        data = b"".join(self._capture(self.records[part * size : (part + 1) * size], part) for part in self.order)
         data = data[: len(data) - self.cut]
+        if self.damage is not None:
+            place, length = self.damage
+            at = 200 + int(place * max(len(data) - 200 - length, 0))
+            data = data[:at] + b"\xff" * len(data[at : at + length]) + data[at + length :]
         path.write_bytes(gzip.compress(data, mtime=0) if self.form == "gzip" else data)
         return path
 
-    def _pcapng(self) -> bytes:
-        section = Section()
+    def _capture(self, records: list[Record], part: int) -> bytes:
+        frames = [tagged(each.frame) if self.tagged else each.frame for each in records]
+        rows = [(each.stamp, frame) for each, frame in zip(records, frames, strict=True)]
+        order = ("little", "big")[part % 2]
+        if not self.interfaces:
+            return pcap_bytes(rows, order, bool(part % 3))
+        section = Section(order)
         blocks = [section.header(), *(section.interface(name) for name in self.interfaces)]
         place = {name: index for index, name in enumerate(self.interfaces)}
-        blocks += [section.packet(each.stamp // 1000, each.frame, place[each.interface]) for each in self.records]
+        for each, (stamp, frame) in zip(records, rows, strict=True):
+            blocks.append(section.packet(stamp // 1000, frame, place[each.interface]))
+        if self.drops and records:
+            blocks.append(section.statistics(records[-1].stamp // 1000, ifdrop=self.drops, ifrecv=len(records)))
         return b"".join(blocks)
 
     @property
@@ -69,6 +93,13 @@ class World:
     looks: dict[str, int] = field(default_factory=dict)
     twins: set[str] = field(default_factory=set)
     notes: list[str] = field(default_factory=list)
+
+
+EVENTS = {
+    "none": 12, "spill": 1, "step": 1, "zeros": 1, "cut": 1, "empty": 1, "silent": 1, "joined": 1, "damaged": 1,
+    "ahead": 1, "lossy": 1, "tagged": 1,
+}  # fmt: skip
+"""What may happen to a file, and how often."""
 
 
 class _Recorder:
@@ -107,7 +138,7 @@ class _Recorder:
             world.notes.append(f"unplugged in {len(world.files)}")
         elif random.random() < 0.2:
             declared = tuple(reversed(declared))
-        event = random.choices(("none", "spill", "step", "zeros", "cut", "empty", "silent"), (12, 1, 1, 1, 1, 1, 1))[0]
+        event = random.choices(tuple(EVENTS), tuple(EVENTS.values()))[0]
         if event == "empty":
             self.add(File(self.name(begin), [], declared))
         elif event == "spill" and not declared:
@@ -128,7 +159,18 @@ class _Recorder:
             self.add(File(self.name(begin), self.records(begin, begin + (end - begin) // 3, declared), declared))
         else:
             made = self.records(begin, end, declared)
-            self.add(File(self.name(begin), made, declared, cut=9 if event == "cut" and made else 0))
+            file = File(self.name(begin), made, declared, cut=9 if event == "cut" and made else 0)
+            if event == "joined":
+                file.order = tuple(random.sample(range(parts := random.randint(2, 4)), parts))
+            elif event == "damaged" and len(made) > 40:
+                file.damage = random.random(), random.choice((30, 300, 2000, 20_000))
+            elif event == "ahead" and len(made) > 40:
+                at, lead = random.choice((0, -1)), random.choice((3 * HOUR, 30 * 365 * 24 * HOUR))
+                made[at] = replace(made[at], stamp=made[at].stamp + lead, stray=True)
+            elif event == "lossy" and declared:
+                file.drops = random.choice((1, 50))
+            file.tagged = event == "tagged"
+            self.add(file)
         if event != "none":
             world.notes.append(f"{event} in {len(world.files) - 1}")
 
@@ -160,11 +202,11 @@ def draw(random: Random) -> World:
     world = World()
     _Recorder(random, world).run()
     for each in list(world.files):
-        if random.random() < 0.08 and each.records and not each.cut:
+        if random.random() < 0.08 and each.records and not each.cut and not each.damage:
             stem, _, ending = each.name.partition(".")
             zipped = random.random() < 0.5
             name = f"{each.name}.gz" if zipped else f"{stem}-copy.{ending}"
-            world.files.append(File(name, each.records, each.interfaces, "gzip" if zipped else "pcap"))
+            world.files.append(replace(each, name=name, form="gzip" if zipped else "pcap"))
             world.twins.add(name)
             world.notes.append(f"{name} is a copy")
     if random.random() < 0.2:
