@@ -234,15 +234,15 @@ class _Link:
         return None, followed
 
     def _behind(self, at: int, low: int, bound: int) -> tuple[int, int]:
-        """Counts records of the captures behind one, up to so many as a window has: below a bound, ns, and above it, or
-        so low that the clock was put back."""
+        """Counts records of the captures behind one, as many as a window has at most: below a bound, ns, and above it,
+        or so low that the clock was put back."""
         below = above = 0
         for other in range(at + 1, len(self._packets)):
-            count = min(int(self._packets[other]), _AROUND)
+            count = min(int(self._packets[other]), _AROUND - below - above)
             if low <= self._first[other] < bound:
                 below += count
             else:
                 above += count
-            if below + above >= _AROUND:
+            if below + above == _AROUND:
                 break
         return below, above
