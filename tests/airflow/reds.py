@@ -215,7 +215,8 @@ class Reds(Driven):
         end = parse_instant(bounds[2]) if bounds[2] else start + LENGTH
         lacking = self.day.lacking(start, end)
         assert lacking and why.startswith("cannot start: "), (name, why)
-        assert {link for link in LINKS if f"link '{link}'" in why} == lacking, (name, why, lacking)
+        told = {link for link in LINKS if f"'{link}'" in why}  # link 'a', or 2 links ('a', 'b')
+        assert told == lacking, (name, why, lacking)
         return Red(*key, start, end)
 
     def _mended(self, red: Red) -> bool:
