@@ -30,12 +30,14 @@ from lowwater.lake.ledgers.coverage import (
     undeclared_text,
 )
 from lowwater.lake.ledgers.drops import counted
+from lowwater.lake.ledgers.late import late_records, refused_hours
 from lowwater.lake.ledgers.missing import (
     Missing,
     OutsideCount,
     damage_defect,
     drop_words,
     elsewhere,
+    late_defects,
     lost_of_link,
     outside,
     outside_words,
@@ -198,7 +200,8 @@ def _undecoded(scope: AuditScope, link: str, limits: Thresholds) -> Row:
 
 
 def _skew(scope: AuditScope, scan: LinkScan) -> Iterator[Row]:
-    """Yields the rows of a link in the frame `skew`: an hour each; late records count by arrival."""
+    """Yields the rows of a link in the frame `skew`: an hour each, with the records that were refused as late of those
+    that arrived in it, and of those whose own time it is, wherever they arrived (T6). The larger share is judged."""
     link, late = scan.link, scan.violations
     settings, limits = scope.config.link(link), scope.config.limits(link)
     arrived = pc.divide(late.column("arrival"), HOUR)
@@ -207,13 +210,19 @@ def _skew(scope: AuditScope, scan: LinkScan) -> Iterator[Row]:
         sane[minute * MINUTE // HOUR] += stretch.count
     names = Captures.of(scope.captures.get(link, ())).names_of(set(pc.unique(late.column("capture")).to_pylist()))
     before = late_share(scope.lake, link, scope.start - WEEK, scope.end - WEEK) if late.num_rows else None
+    refused = _refused(scope, link)
     share = _ratio(late.num_rows, late.num_rows + scan.sane)
+    own_late = sum(of_hour.total() for of_hour in refused.values())
+    own_share = _ratio(own_late, own_late + scan.sane)
     advice = _advice(scan, scope.end - scope.start)
-    for hour in sorted({*sane, *pc.unique(arrived).to_pylist()} or {scope.start // HOUR}):
+    for hour in sorted({*sane, *refused, *pc.unique(arrived).to_pylist()} or {scope.start // HOUR}):
         mine = late.filter(pc.equal(arrived, hour)) if late.num_rows else late
-        read = sane[hour] + mine.num_rows
+        own = refused.get(hour, Counter[str]())
+        read, own_read = sane[hour] + mine.num_rows, sane[hour] + own.total()
         worst = Counter(mine.column("capture").to_pylist()).most_common(1)
-        judged = _ratio(mine.num_rows, read) if read >= history.FEWEST_RECORDS or sane.keys() <= {hour} else share
+        alone = sane.keys() <= {hour}
+        by_arrival = _ratio(mine.num_rows, read) if read >= history.FEWEST_RECORDS or alone else share
+        by_own_time = _ratio(own.total(), own_read) if own_read >= history.FEWEST_RECORDS or alone else own_share
         bounds = max(hour * HOUR, scope.start), min((hour + 1) * HOUR, scope.end)
         yield {
             "link": link,
@@ -222,21 +231,41 @@ def _skew(scope: AuditScope, scan: LinkScan) -> Iterator[Row]:
             "captures": scope.files(link),
             "read": read,
             "violating": mine.num_rows,
-            "judged_share": judged,
+            "own_read": own_read,
+            "own_violating": own.total(),
+            "own_violating_share": _ratio(own.total(), own_read),
+            "arrived_share": by_arrival,
+            "judged_share": max(by_arrival, by_own_time),
             **_share("violating", mine.num_rows, read, limits),
             "latest_ns": pc.max(mine.column("lateness")).as_py() or 0,
             "latest_warning_ns": limits.latest.warning,
             "latest_critical_ns": limits.latest.critical,
             "week_before_share": before,
-            "growth_share": max(0.0, judged - before) if before is not None else 0.0,
+            "growth_share": max(0.0, by_arrival - before) if before is not None else 0.0,
             "growth_warning": limits.growth.warning,
             "growth_critical": limits.growth.critical,
             "skew_ns": settings.skew,
             "first": _violations(scope.captures.get(link, ()), mine),
+            "own_captures": _abbreviated([*own], len(own)),
             "worst_capture": names.get(worst[0][0], worst[0][0]) if worst else "",
             "worst_capture_share": _ratio(worst[0][1] if worst else 0, mine.num_rows),
             **advice,
         }
+
+
+def _refused(scope: AuditScope, link: str) -> dict[int, Counter[str]]:
+    """Number of an hour -> how many records of its own time were refused as late, by file; without what people accept.
+
+    It is of all captures of now. One that brings or takes such a record meets the interval, so it is one of its inputs
+    (S1): the interval is judged anew, and the order of runs decides no verdict."""
+    captures = scope.captures.get(link, ())
+    late = late_records(packets.PacketFiles.of(scope.lake), link, captures, scope.config)
+    found: dict[int, Counter[str]] = {}
+    for of_hour in refused_hours(late, scope.start, scope.end):
+        for (capture, count), defect in zip(of_hour.late, late_defects(of_hour), strict=True):
+            if defect not in scope.accepted:
+                found.setdefault(of_hour.start // HOUR, Counter())[Path(capture.path).name] += count
+    return found
 
 
 def _advice(scan: LinkScan, length: int) -> Row:

@@ -165,7 +165,7 @@ class _Journal:
     start: int
     end: int
     stage: str  # at work
-    tried: Mapping[str, str] = field(default_factory=dict)  # query -> digest of its inputs, once they are known
+    tried: Mapping[str, str] = field(default_factory=dict)  # what it is made on (`IntervalInputs.tried`), once known
     seconds: dict[str, float] = field(default_factory=dict)  # that each stage took in this attempt
     begun: float = 0.0  # when the stage began, s of the monotonic clock
     latest: int = 0  # time of the newest row of the ledger, ns; 0 as long as it is unknown
@@ -324,7 +324,7 @@ def _plan(attempt: _Attempt, stages: tuple[str, ...], ask: bool) -> _Plan:
     require_owned(job)  # before any work: another set's table is no matter of inputs
     inputs = job.inputs(attempt.start, attempt.end, job.captures())
     digests = {query.name: inputs.digest(query) for query in job.plan.queries}
-    journal.tried = digests
+    journal.tried = inputs.tried(digests)
     alone = len(stages) == 1
     lost = any(inputs.lost(query) for query in job.plan.queries)
     published = not alone and not lost and _is_published(journal, digests)

@@ -214,10 +214,10 @@ class Job:
             return replace(settings, policy=Policy(beat))
         return replace(settings, period=tuning.shortest_period(tunings) or beat)
 
-    def attempted(self, digests: Mapping[str, str]) -> str:
-        """A digest of all that an attempt at an interval may have failed for, given the digests of its inputs. Suites,
+    def attempted(self, tried: Mapping[str, str]) -> str:
+        """A digest of all that an attempt at an interval may have failed for, given `IntervalInputs.tried`. Suites,
         limits of the audit, versions of Lowwater and its extras are no inputs, but another one may not fail."""
-        said = [dict(digests), *self._said, __version__, absent("quality"), absent("spark")]
+        said = [dict(tried), *self._said, __version__, absent("quality"), absent("spark")]
         return sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
 
     @property
@@ -411,6 +411,12 @@ class IntervalInputs(LowInputs):
         sources = {f"links of {lfta.name}": " ".join(_with_records(lfta.links, loud)) for lfta in query.lftas}
         return run_inputs.inputs_digest(query.text, {**sources, **self._named(query)}, links)
 
+    def tried(self, digests: Mapping[str, str]) -> dict[str, str]:
+        """Returns what an attempt is made on: the digests of its inputs, by query, and what people accept of it."""
+        stated = self.known.statements(self.plan.links, self.start, self.end)
+        said = "; ".join(f"{each.link} {each.cause} {each.what} {each.amount}" for each in stated)
+        return {**digests, **({"what is accepted": said} if said else {})}
+
     def publication(self, query: queryset.QueryPlan) -> runs.ReplayRow | None:
         """The publication of the visible rows of a query; None if there is none, or several made them."""
         if self.past is not None:
@@ -510,9 +516,9 @@ class IntervalInputs(LowInputs):
     def missing_texts(self) -> list[str]:
         """Describes what is missing, and how a person accepts what nothing may mend."""
         found = self.missing()
-        return [*missing_texts(found), *self._to_accept(found)]
+        return [*missing_texts(found), *self.to_accept(found)]
 
-    def _to_accept(self, found: Sequence[Missing]) -> list[str]:
+    def to_accept(self, found: Sequence[Missing]) -> list[str]:
         """Says how a person accepts what nothing may mend."""
         lost = dict.fromkeys((each.link, each.cause) for each in found if each.cause in query_sets.LOST)
         return [
@@ -611,7 +617,7 @@ class IntervalInputs(LowInputs):
         gaps = [gap for gap in self.gaps() if not self.passes(gap)]
         texts = [*self.gap_texts(gaps), *self._absent_folders(gaps)]
         if self.known.beside_damage(gaps) != gaps:
-            texts += self._to_accept([found for found in self.missing() if found.cause == query_sets.DAMAGE])
+            texts += self.to_accept([found for found in self.missing() if found.cause == query_sets.DAMAGE])
         return [*texts, *self.outdated(), *self.rolled_back()]
 
     def _absent_folders(self, gaps: Sequence[Gap]) -> list[str]:

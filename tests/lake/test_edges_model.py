@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import islice, permutations
+from itertools import islice, pairwise, permutations
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -40,7 +40,7 @@ class File:
 def pause(records: Sequence[int]) -> int:
     """The longest step of the largest timestamp so far."""
     clocks = [max(records[: at + 1]) for at in range(len(records))]
-    return max((after - before for before, after in zip(clocks, clocks[1:], strict=False)), default=0)
+    return max((after - before for before, after in pairwise(clocks)), default=0)
 
 
 def begin(file: File) -> int:
@@ -119,9 +119,9 @@ def worlds(most: int) -> st.SearchStrategy[tuple[World, bool]]:
 
 
 def drawn_files(world: World) -> list[list[float]]:
-    files = []
+    files: list[list[float]] = []
     for hour, (count, step, end, first, lead) in enumerate(world):
-        seconds = [hour * 3600 + lead + step * number for number in range(count)]
+        seconds: list[float] = [hour * 3600 + lead + step * number for number in range(count)]
         for what, places in (
             (end, slice(-min(end[0], count), None)) if end else (None, slice(0)),
             (first, slice(0, first[0])) if first else (None, slice(0)),

@@ -76,3 +76,11 @@ def test_what_was_accepted_is_accepted_as_it_was(tmp_path: Path) -> None:
     files[2] = [second + 0.5 for second in files[2]]
     taken(tmp_path / "lake", written(tmp_path / "in", files)[2:], settings)  # another file
     assert missing(lake, settings, 7200, 10_800) == [(LATE, 60, 2)]
+
+
+def test_records_outside_of_the_life_of_a_link_are_none_of_its_hour(tmp_path: Path) -> None:
+    files = hourly(120, 3)
+    files[1][100] -= 700  # to 01:38:20; half of the hour lies before the life of the link
+    settings = config(tmp_path / "in", since="2027-01-15T09:30:00Z")
+    lake = taken(tmp_path / "lake", written(tmp_path / "in", files), settings)
+    assert missing(lake, settings, 3600, 7200)[-1] == (LATE, 1, 1)

@@ -41,7 +41,8 @@ LINK: dict[str, Any] = OF_LINK | {
 }  # fmt: skip
 SKEW: dict[str, Any] = OF_LINK | {
     "hour": "2026-01-01T00:00:00Z", "read": 999, "violating": 2,
-    "violating_share": 2 / 999, "judged_share": 2 / 999, **limits("violating", 0.01, 0.1),
+    "violating_share": 2 / 999, "arrived_share": 2 / 999, "judged_share": 2 / 999, **limits("violating", 0.01, 0.1),
+    "own_read": 1000, "own_violating": 3, "own_violating_share": 0.003, "own_captures": "b.pcap",
     "latest_ns": 2_300_000_000, **limits("latest/_ns", 600 * SECOND, 3600 * SECOND),
     "week_before_share": None, "growth_share": 0.0, **limits("growth", 0.05, 0.5),
     "skew_ns": SECOND, "first": LATE, "worst_capture": "a.pcap", "worst_capture_share": 1.0,
@@ -142,22 +143,24 @@ CASES: dict[str, tuple[Case, ...]] = {
     "skew": (
         Case("link_violations_to_stay_within_limit/warning",
              {"violating": 12, "violating_share": 0.012, "judged_share": 0.012},
-             "12 of 999 records (1.2%) are later than the skew of 1s, more than the warning limit of 1%; "
-             "the first: a.pcap record 17 (2.3s late)"),
+             "12 of 999 records (1.2%) are later than the skew of 1s by arrival, and 3 of 1,000 (0.3%) by their own "
+             "time, more than the warning limit of 1%; the first: a.pcap record 17 (2.3s late), a.pcap record 40 (1.1s "
+             "late); of its own time: b.pcap"),
         Case("link_violations_to_stay_within_limit/critical",
-             {"violating": 120, "violating_share": 0.12, "judged_share": 0.12},
-             "120 of 999 records (12%) are later than the skew of 1s, more than the critical limit of 10%; "
-             "the first: a.pcap record 17 (2.3s late)"),
+             {"read": 0, "violating": 0, "violating_share": 0.0, "first": "", "judged_share": 1.0,
+              "own_read": 60, "own_violating": 60, "own_violating_share": 1.0},
+             "0 of 0 records (0%) are later than the skew of 1s by arrival, and 60 of 60 (100%) by their own time, "
+             "more than the critical limit of 10%; of its own time: b.pcap"),
         Case("link_latest_to_stay_within_limit/warning", {"latest_ns": 601 * SECOND},
              "the latest record came 601s behind the clock of the link, more than the warning limit of 10min; the"),
         Case("link_latest_to_stay_within_limit/critical", {"latest_ns": 4000 * SECOND},
              "the latest record came 4000s behind the clock of the link, more than the critical limit of 1h; the"),
         Case("link_violations_to_grow_within_limit/warning",
-             {"judged_share": 0.009, "week_before_share": 0.0, "growth_share": 0.06},
+             {"arrived_share": 0.009, "week_before_share": 0.0, "growth_share": 0.06},
              "0.9% of the records are later than the skew, a week before 0%: more by 6% than then, and the warning "
              "limit is 5%; recommended skew: 5s"),
         Case("link_violations_to_grow_within_limit/critical",
-             {"judged_share": 0.009, "week_before_share": 0.0, "growth_share": 0.6},
+             {"arrived_share": 0.009, "week_before_share": 0.0, "growth_share": 0.6},
              "0.9% of the records are later than the skew, a week before 0%: more by 60% than then, and the critical"),
     ),
     "lftas": (

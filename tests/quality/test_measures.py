@@ -447,6 +447,7 @@ def test_late_records_are_told_by_hour(lake: Lake, monkeypatch: pytest.MonkeyPat
     assert (second["interval"], second["latest_ns"]) == ("2027-01-15T09:00:00Z to 2027-01-15T10:00:00Z", 5 * SECOND)
     assert (first["worst_capture_share"], second["worst_capture"], second["worst_capture_share"]) == (0.5, "x", 1.0)
     assert second["growth_share"] == 4 / 920 - 0.001
+    assert (second["own_read"], second["own_violating"], second["own_captures"]) == (18, 0, "")
     assert {second[f"recommended_{name}"] for name in ("ns", "lost")} == {5 * SECOND, 0}
     (none,) = measures._skew(scope, LinkScan("a", 0, VIOLATIONS.empty_table(), LinkProfile(BASE, BASE + HOUR, 1), {}))
     assert (none["judged_share"], none["week_before_share"], none["recommended_ns"]) == (0.0, None, None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -13,7 +14,9 @@ from numpy.typing import NDArray
 from lowwater.catalog.schemas import READABLE
 from lowwater.catalog.time import Skews, is_late, link_skews
 from lowwater.config import Config
+from lowwater.instants import HOUR
 from lowwater.lake.ledgers.captures import Capture, Captures, life_of
+from lowwater.lake.open_tables import ValuesByState
 from lowwater.lake.packets import PacketFiles, readable
 from lowwater.storage.paths import local
 
@@ -30,21 +33,22 @@ class LateRecords(NamedTuple):
         return self.stamps[slice(*np.searchsorted(self.stamps, (start, end)).tolist())]
 
 
-class OwnTime(NamedTuple):
-    """The records of a link whose own time lies in a range."""
+class Refused(NamedTuple):
+    """The late records of a link whose own time lies in [start, end), ns: an hour, or the part of it that an interval
+    has."""
 
-    records: int
-    late: tuple[tuple[Capture, int], ...]  # how many of each capture were refused
-    clock: int  # largest clock of the link at the arrival of a refused one, ns
+    start: int
+    end: int
+    late: tuple[tuple[Capture, int], ...]  # how many of each capture
+    clock: int  # largest clock of the link at the arrival of one, ns
 
     @property
-    def refused(self) -> int:
+    def total(self) -> int:
         return sum(count for _, count in self.late)
 
 
-_READ: dict[tuple[object, ...], tuple[NDArray[np.int64], NDArray[np.int64]]] = {}
-"""Late records of captures that this process has read, at most _MOST."""
-_MOST = 4096
+_READ = ValuesByState(4096)
+"""Late records of captures that this process has read."""
 
 
 def late_records(files: PacketFiles, link: str, captures: Sequence[Capture], config: Config) -> list[LateRecords]:
@@ -58,19 +62,9 @@ def late_records(files: PacketFiles, link: str, captures: Sequence[Capture], con
     found = []
     for at in np.flatnonzero(doubtful).tolist():
         capture, clock = ordered[at], int(clocks[at])
-        key = (
-            capture.attempt,
-            link,
-            capture.packets,
-            clock,
-            life_of(settings),
-            str(settings.group_skew),
-            settings.skew,
-        )
-        if (known := _READ.get(key)) is None:
-            if len(_READ) >= _MOST:
-                _READ.clear()
-            known = _READ[key] = _of_capture(files, capture, clock, life_of(settings), _skews(config, link))
+        state = capture.packets, clock, life_of(settings), str(settings.group_skew), settings.skew
+        read = partial(_of_capture, files, capture, clock, life_of(settings), _skews(config, link))
+        known = _READ.get((capture.attempt, link), state, read)
         if len(known[0]):
             found.append(LateRecords(capture, *known))
     return found
@@ -109,18 +103,23 @@ def _of_capture(
     return own[order], arrived[order]
 
 
-def own_time(
-    files: PacketFiles, link: str, captures: Sequence[Capture], late: Sequence[LateRecords], start: int, end: int
-) -> OwnTime:
-    """Counts the records of a link whose own time lies in [start, end), ns, and those that were refused."""
-    counts, clock = [], 0
-    for each in late:
-        first, last = np.searchsorted(each.stamps, (start, end)).tolist()
-        if first < last:
-            counts.append((each.capture, last - first))
-            clock = max(clock, int(each.arrivals[first:last].max()))
-    records = sum(_within(files, link, captures, start, end)) if counts else 0
-    return OwnTime(records, tuple(counts), clock)
+def refused_hours(late: Sequence[LateRecords], start: int, end: int) -> Iterator[Refused]:
+    """Yields the hours of [start, end), ns, of which records of a link were refused, by their own time."""
+    for hour in sorted({hour for each in late for hour in np.unique(each.between(start, end) // HOUR).tolist()}):
+        begin, until = max(hour * HOUR, start), min((hour + 1) * HOUR, end)
+        counts, clock = [], 0
+        for each in late:
+            first, last = np.searchsorted(each.stamps, (begin, until)).tolist()
+            if first < last:
+                counts.append((each.capture, last - first))
+                clock = max(clock, int(each.arrivals[first:last].max()))
+        yield Refused(begin, until, tuple(counts), clock)
+
+
+def records_within(files: PacketFiles, link: str, captures: Sequence[Capture], start: int, end: int) -> int:
+    """Counts the records of a link whose own time lies in [start, end), ns; only files that cross a bound are read.
+    Raises LakeError if a file cannot be read."""
+    return sum(_within(files, link, captures, start, end))
 
 
 def _within(files: PacketFiles, link: str, captures: Sequence[Capture], start: int, end: int) -> Iterator[int]:

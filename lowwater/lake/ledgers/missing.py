@@ -19,7 +19,7 @@ from lowwater.catalog.expr import columns_of
 from lowwater.catalog.time import is_late, promise_at, uncovered
 from lowwater.config import Config, Link, section_of
 from lowwater.documents import FILE_NAME
-from lowwater.instants import HOUR, format_duration, format_instant
+from lowwater.instants import format_duration, format_instant
 from lowwater.lake import layout, open_tables
 from lowwater.lake.files.patterns import pieces_of
 from lowwater.lake.ledgers.captures import (
@@ -45,7 +45,7 @@ from lowwater.lake.ledgers.files import (
     told_files,
 )
 from lowwater.lake.ledgers.intervals import merged
-from lowwater.lake.ledgers.late import LateRecords, OwnTime, late_records, own_time
+from lowwater.lake.ledgers.late import LateRecords, Refused, late_records, records_within, refused_hours
 from lowwater.lake.ledgers.statements import Defect, Statement, accepted, covering
 from lowwater.lake.packets import PacketFiles, readable
 from lowwater.lake.query_sets import ABSENT, DAMAGE, DROPS, LATE, OUTSIDE, UNREAD
@@ -430,6 +430,11 @@ class KnownMissing:
         """The statements by which people accept all of what is missing; none where some of it is not accepted."""
         return covering(self._accepted, found.link, found.cause, found.defects)
 
+    def statements(self, links: Collection[str], start: int, end: int) -> list[Statement]:
+        """The statements by which people accept what is missing of links in [start, end), ns."""
+        stated = (each for each in self._accepted.values() if each.link in links)
+        return sorted((each for each in stated if each.start < end and each.end > start), key=lambda each: each.key)
+
     def unaccepted(self, gaps: Iterable[Gap]) -> list[Gap]:
         """Returns gaps without the damage that people accept."""
         return self._without(gaps, False)
@@ -560,13 +565,11 @@ def refused_records(lake: layout.Lake, config: Config, captures: Mapping[str, Se
             read[link] = late_records(files, link, of_link, config)
         if not read[link]:
             return
-        limit = config.limits(link).violating.warning
-        hours = {hour for late in read[link] for hour in np.unique(late.between(start, end) // HOUR).tolist()}
-        for hour in sorted(hours):
-            begin, until = max(hour * HOUR, start), min((hour + 1) * HOUR, end)
-            own = own_time(files, link, of_link, read[link], begin, until)
-            if own.refused > limit * own.records:
-                yield _refused(link, own, begin, until, config.link(link))
+        limit, settings = config.limits(link).violating.warning, config.link(link)
+        for refused in refused_hours(read[link], start, end):
+            records = records_within(files, link, of_link, *in_life(settings, refused.start, refused.end))
+            if refused.total > limit * records:
+                yield _refused(link, refused, records, settings)
 
     return find
 
@@ -624,16 +627,20 @@ def drop_lines(lake: layout.Lake) -> list[str]:
     return lines
 
 
-def _refused(link: str, own: OwnTime, start: int, end: int, settings: Link) -> Missing:
+def _refused(link: str, refused: Refused, records: int, settings: Link) -> Missing:
     kind = "packets" if settings.kind == "pcap" else "records"
-    names = few([capture.path.rpartition("/")[2] for capture, _ in own.late])
-    when = f"from {format_instant(start)} to {format_instant(end)}"
+    names = few([capture.path.rpartition("/")[2] for capture, _ in refused.late])
+    when = f"from {format_instant(refused.start)} to {format_instant(refused.end)}"
     text = (
-        f"link {link!r}: {own.refused:,} of {own.records:,} {kind} {when} were refused as late ({names}): the clock of "
-        f"the link was at {format_instant(own.clock)}, and its skew is {format_duration(settings.skew)}"
+        f"link {link!r}: {refused.total:,} of {records:,} {kind} {when} were refused as late ({names}): the clock of "
+        f"the link was at {format_instant(refused.clock)}, and its skew is {format_duration(settings.skew)}"
     )
-    defects = tuple(Defect(capture.capture, start, end, count) for capture, count in own.late)
-    return Missing(link, LATE, text, defects, len(defects))
+    return Missing(link, LATE, text, late_defects(refused), len(refused.late))
+
+
+def late_defects(refused: Refused) -> tuple[Defect, ...]:
+    """Returns what people accept of records that were refused, one for each capture."""
+    return tuple(Defect(capture.capture, refused.start, refused.end, count) for capture, count in refused.late)
 
 
 def damaged_stretches(lake: layout.Lake, config: Config, captures: Mapping[str, Sequence[Capture]]) -> Finder:

@@ -238,11 +238,11 @@ class _Look:
         account = stored_object(last.accounting)
         inputs = self._job.inputs(interval.start, interval.end, self._captures)
         digests = {query.name: inputs.digest(query) for query in self._job.plan.queries}
-        if account.get("tried") not in (self._job.attempted(digests), self._job.attempted({})):
+        if account.get("tried") not in (self._job.attempted(inputs.tried(digests)), self._job.attempted({})):
             return None
         cause = last.reason.partition("\n")[0]
         if account.get("repeats"):
-            until = "once its inputs, suites, limits or Lowwater change"
+            until = "once its inputs, suites, limits, what is accepted or Lowwater change"
             return f"failed: {last.stage}: {cause}; it is tried again {until}", True
         tries = sum(stored_object(row.accounting).get("tried") == account.get("tried") for row in failed)
         pause = min(SHORTEST_PAUSE << min(tries - 1, 40), self._job.config.schedule.longest_pause)

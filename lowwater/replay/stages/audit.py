@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 from lowwater import errors, instants, limits
 from lowwater.catalog.schemas import ROW
 from lowwater.catalog.time import Skews
+from lowwater.lake import query_sets
 from lowwater.lake.layout import QUALITY, QUARANTINE, VIOLATIONS, row_schema
 from lowwater.lake.ledgers import coverage, runs
 from lowwater.lake.ledgers.captures import Captures
@@ -180,7 +181,7 @@ def audit(
     report = str(job.lake.reports / page)
     accounting = _accounting(measured["links"], counts)
     if verdict(findings) == runs.FAILED:
-        error = _error(scope, failures, report)
+        error = _error(scope, failures, report, _acceptable(inputs, measured["skew"]))
         error.accounting = accounting
         raise error
     return Verdict(
@@ -358,11 +359,22 @@ def _table(rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> pa.Table:
     return pa.Table.from_pylist([dict(row) for row in rows], schema=pa.schema(columns))
 
 
-def _error(scope: AuditScope, failures: Sequence[Finding], report: str) -> errors.AuditError:
+def _acceptable(inputs: IntervalInputs, skew: Sequence[history.Row]) -> list[str]:
+    """Says how a person accepts what was refused as late, where it is own time alone that passes a critical limit."""
+    by_arrival, judged = (
+        [row for row in skew if row[share] > row["violating_critical"]] for share in ("arrived_share", "judged_share")
+    )
+    if by_arrival or not judged:
+        return []
+    links = {row["link"] for row in judged}
+    return inputs.to_accept([each for each in inputs.missing() if each.cause == query_sets.LATE and each.link in links])
+
+
+def _error(scope: AuditScope, failures: Sequence[Finding], report: str, acceptable: Sequence[str]) -> errors.AuditError:
     messages = [message for failure in failures if failure.severity == reports.CRITICAL for message in failure.messages]
     return errors.AuditError(
         f"the audit of {scope.query_set}, {scope.interval}, failed: " + "\n  ".join(messages),
-        f"nothing of this run is published, its rows are in streams/; the report: {report}",
+        "; ".join([f"nothing of this run is published, its rows are in streams/; the report: {report}", *acceptable]),
         report,
     )
 
