@@ -260,6 +260,9 @@ class Scanner(Protocol):
     def skip(self, count: int) -> None:
         """Skips this number of bytes of damage."""
 
+    def take_back(self, count: int, passed: int) -> None:
+        """Takes back the last bytes scanned, which are damage; `passed` of them were neither records nor damage."""
+
     def settle(self, offset: int) -> None:
         """Drops what only calls of `at` with an offset before this one would need."""
 

@@ -340,6 +340,10 @@ class ErfScanner:
     def skip(self, count: int) -> None:
         self._at += count
 
+    def take_back(self, count: int, passed: int) -> None:
+        self._at -= count
+        self._tally[BYTES] -= passed
+
     def settle(self, offset: int) -> None:
         pass
 

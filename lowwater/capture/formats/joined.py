@@ -160,6 +160,9 @@ class JoinedScanner:
 
     def skip(self, count: int) -> None:
         self._at += count
+
+    def take_back(self, count: int, passed: int) -> None:
+        self._at -= count
         while self._now.begin > self._at and len(self._parts) > 1:  # its header was found in damage
             self._parts.pop()
 

@@ -540,6 +540,9 @@ class PcapngScanner:
     def skip(self, count: int) -> None:
         self._at += count
 
+    def take_back(self, count: int, passed: int) -> None:
+        raise NotImplementedError("every block that was found is credible")
+
     def settle(self, offset: int) -> None:
         del self._past[: max(self._index(offset), 0)]
 

@@ -781,7 +781,7 @@ class RecordStream:
 
     def _take_back(self, begin: int) -> None:
         """Takes the last waiting record, which begins at an index, back: its bytes are damage."""
-        self.scanner.skip(begin - self._at)
+        self.scanner.take_back(self._at - begin, self._at - self._end_of(self._waiting - 1))
         self._waiting, self._at = self._waiting - 1, begin
         self._malformed_tail = max(self._malformed_tail - 1, 0)
 
