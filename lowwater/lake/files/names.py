@@ -11,23 +11,27 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import date
+from datetime import date, datetime, timedelta
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 from lowwater.capture.inspect import CaptureFacts
+from lowwater.config import Link
 from lowwater.instants import HOUR, SECOND, format_duration, format_instant
 from lowwater.lake.files.patterns import (
     DAYS,
     MONTHS,
     NamedTime,
+    covers_line,
     is_dated,
     last_unit,
     literal,
     named_time,
     pieces_of,
     regex_of,
+    second_coverage,
 )
 
 # The parts of one name: text, moments, numbers and counts, as recorders write them.
@@ -773,7 +777,7 @@ def check_dates(
     if ends and any(after[0] < before[1] - shared for before, after in pairwise(sorted(spans.values()))):
         return NameDates(why="the times from begin to end in the names overlap")
     leading = [capture for capture in dated if not times[capture.path].counted]
-    checked = _checked(named, spans, dated, leading, skew, early or ends, zone)
+    checked = _checked(named, spans, dated, leading, skew, early or ends, zone, None if ends else rotation)
     if checked.why:
         return checked
     ahead = _ahead_of(checked.zone, zone)
@@ -841,6 +845,7 @@ def _checked(
     skew: int,
     early: bool,
     told: str,
+    rotation: int | None,
 ) -> NameDates:
     """Compares what names declare with records; finds the zone of the names, if it has to be another than UTC."""
     stray = _stray(spans, dated, skew, 0, early)
@@ -851,7 +856,7 @@ def _checked(
     if ahead is not None and _stray(spans, dated, skew, ahead, early) is not None:
         ahead = None
     if ahead is None:
-        return NameDates(why=f"{why}{_hint(spans, leading) if not told else ''}")
+        return NameDates(why=f"{why}{_hint(named, spans, leading, rotation) if not told else ''}")
     zone = _zone(ahead)
     if not zone:
         apart = f"the names are {format_duration(abs(ahead))} {'ahead of' if ahead > 0 else 'behind'} the records"
@@ -929,7 +934,39 @@ def _ahead_of(zone: str, told: str) -> int:
     return next(seconds for seconds, name in FRACTIONAL.items() if name == zone) * SECOND
 
 
-def _hint(spans: Spans, dated: Sequence[CaptureFacts]) -> str:
+_SUMMER = (
+    "Europe/Berlin", "Europe/London", "Europe/Athens", "America/New_York", "America/Chicago", "America/Denver",
+    "America/Los_Angeles", "America/Anchorage", "America/Halifax", "America/St_Johns", "America/Santiago",
+    "Australia/Sydney", "Australia/Adelaide", "Pacific/Auckland", "Asia/Jerusalem",
+)  # fmt: skip
+"""Time zones with summer time, one of each lead over UTC and each season."""
+
+
+def _summer_lines(named: LinkFiles, spans: Spans, dated: Sequence[CaptureFacts], rotation: int | None) -> str:
+    """The settings of names in a zone with summer time. Where two files have the name of the hour that comes twice, the
+    second one is of the second hour."""
+
+    def fits(zone: str) -> bool:
+        leads = ((spans[each.path][0] - _begin(each, 0) + QUARTER // 2) // QUARTER * QUARTER for each in dated)
+        offsets = (datetime.fromtimestamp(_begin(each, 0) // SECOND, ZoneInfo(zone)).utcoffset() for each in dated)
+        return all(offset == timedelta(seconds=lead // SECOND) for lead, offset in zip(leads, offsets, strict=True))
+
+    zone = next((zone for zone in _SUMMER if fits(zone)), "")
+    lines = f'timezone = "{zone}", or which it is' if zone else 'timezone = "..."'
+    if rotation is None:
+        return f"{lines}, and rotation"
+    length = format_duration(rotation)
+    lines += f', and rotation = "{length}"'
+    patterns = [f"/{pattern}" for pattern in named.patterns]
+    link = Link.model_validate({"captures": patterns, "timezone": zone or "UTC", "rotation": length})
+    seconds = {name: span for name in named.names if (span := second_coverage(link, Path(f"/{name}")))}
+    counted = [name for name in seconds if (time := _read(named, name, zone)) is not None and time.counted]
+    if len(seconds) == 2 and len(counted) == 1:
+        lines += f", and {covers_line(Path(counted[0]).name, seconds[counted[0]])}, since that hour comes twice"
+    return lines
+
+
+def _hint(named: LinkFiles, spans: Spans, dated: Sequence[CaptureFacts], rotation: int | None) -> str:
     """What the records say about a time zone of the names that they do not prove."""
     if not dated:
         return ""
@@ -938,10 +975,10 @@ def _hint(spans: Spans, dated: Sequence[CaptureFacts]) -> str:
     if not (low >= -MOST_BEHIND * HOUR and high <= MOST_AHEAD * HOUR) or (low == high == 0):
         return ""
     if high - low == HOUR and len(leads) > 1:
-        return (
-            f"; the names lead by {format_duration(low)} and by {format_duration(high)}, as in a zone with summer "
-            'time: if so, write timezone = "Europe/Berlin", or which it is, and rotation'
+        apart = (
+            f"the names lead by {format_duration(low)} and by {format_duration(high)}, as in a zone with summer time"
         )
+        return f"; {apart}: if so, write {_summer_lines(named, spans, dated, rotation)}"
     return f"; is it their time zone? {'One file does not tell' if len(spans) == 1 else 'They do not prove it'}"
 
 

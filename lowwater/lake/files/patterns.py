@@ -6,7 +6,7 @@ import glob
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta, timezone
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
@@ -329,6 +329,22 @@ def declared_coverage(link: Link, path: Path) -> tuple[int, int] | None:
     time = _time(link, path)
     end = time.until(link.rotation) if time is not None else None
     return (time.start, end) if time is not None and end is not None else None
+
+
+def second_coverage(link: Link, path: Path) -> tuple[int, int] | None:
+    """Returns the coverage [from, to), ns, of a file by its name and the rotation, if the hour in its name occurs twice
+    in the time zone of the link and is the second one; None where it occurs once, or the file is declared otherwise."""
+    time = _time(link, path)
+    if time is None or not by_rotation(link, path):
+        return None
+    second = replace(time, begin=time.begin.replace(fold=1))
+    end = second.until(link.rotation)
+    return (second.start, end) if end is not None and second.start != time.start else None
+
+
+def covers_line(name: str, span: tuple[int, int]) -> str:
+    """Returns the line of the settings of a link that declares what a file covers, ns."""
+    return f'covers = {{ "{name}" = "{"/".join(map(instants.format_instant, span))}" }}'
 
 
 def _time(link: Link, path: Path) -> NamedTime | None:

@@ -9,7 +9,7 @@ from difflib import SequenceMatcher
 from functools import cached_property
 from itertools import accumulate
 from operator import itemgetter
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ from lowwater.config import Config, Link, section_of
 from lowwater.documents import FILE_NAME
 from lowwater.instants import format_duration, format_instant
 from lowwater.lake import layout, open_tables
-from lowwater.lake.files.patterns import pieces_of
+from lowwater.lake.files.patterns import covers_line, pieces_of, second_coverage
 from lowwater.lake.ledgers.captures import (
     SHOWN,
     Capture,
@@ -336,6 +336,11 @@ def outside_words(capture: Capture, count: OutsideCount, settings: Link) -> str:
     if count.uncovered and capture.declared is not None:
         covers = "/".join(format_instant(bound) for bound in capture.declared)
         texts.append(f"{count.uncovered:,} outside of its declared coverage, {covers}")
+        second = second_coverage(settings, Path(capture.path))
+        smallest, largest = capture.smallest or 0, capture.largest or 0
+        if second is not None and second[0] <= smallest + settings.skew and largest < second[1]:
+            line = covers_line(Path(capture.path).name, second)
+            texts[-1] += f" (the hour in its name comes twice; it is of the second, so write {line})"
         if any(piece[:2] == "%E" for pattern in settings.captures or () for piece in pieces_of(pattern)):
             texts[-1] += " (if its name ends with the last second that it holds, write %L for %E in captures)"
     return "; ".join(texts)
