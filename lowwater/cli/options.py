@@ -56,6 +56,7 @@ class _Lake(click.ParamType[PurePath]):
 
 
 LAKE = _Lake()
+BY = click.option("--by", metavar="NAME", help="Who decided it; default the user of this process.")
 SPARK = click.option(
     "--spark",
     metavar="URL",

@@ -82,7 +82,7 @@ CAPTURES = pa.schema(
         pa.field("name", pa.string()),  # under the folder of the pattern that claimed it; empty where none did
         pa.field("leading", _INT),  # malformed records before the first sane one, which count at the clock before it
         pa.field("drops", pa.string()),  # records that the file says were lost (`DeclaredDrops`), JSON; or NULL
-        pa.field("holes", pa.string()),  # damaged stretches, as `captures.LedgerHole`, JSON; NULL without one
+        pa.field("holes", pa.string()),  # damaged stretches, as `capture.records.facts.Hole`, JSON; NULL without one
         pa.field("lag", _INT),  # largest lateness of a record by the clock of its capture, ns
         pa.field("edges", pa.string()),  # ends that its own records do not judge (T3): `edges.Edges`, JSON; or NULL
         # {"wire": bytes of all packets, "types": {what is in place of an IP header: [packets, bytes]}}, JSON; or NULL

@@ -338,6 +338,19 @@ def _marked(batch: pa.RecordBatch, at: int, finder: DuplicateFinder | None, path
     return batch
 
 
+def stored_records(link: str, row: Mapping[str, Any], names: Sequence[str] = _TIMES) -> pa.Table:
+    """Reads columns of the records in force of a packet file of `PacketFiles`; NULL where none of them has a value.
+    Raises LakeError if the file cannot be read."""
+    path = PacketFiles.path(row)
+    with readable(link, path), pq.ParquetFile(paths.local(path)) as stored:
+        there = [name for name in dict.fromkeys(names) if name in stored.schema_arrow.names]
+        table = stored.read(there).slice(0, row["num_records"])
+    for name in dict.fromkeys(names):
+        if name not in there:  # columns without a value are not in a file
+            table = table.append_column(name, pa.nulls(table.num_rows, READABLE.field(name).type))
+    return table
+
+
 @contextmanager
 def readable(link: str, path: PurePath) -> Iterator[None]:
     """Turns the error of an unreadable packet file into a LakeError that says what may have happened."""

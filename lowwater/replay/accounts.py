@@ -128,7 +128,7 @@ def link_summary(
     shared: dict[str, Any] = {"captures": [row.path for row in captures], "cut": cut, "skew_ns": skew}
     if damage := Captures.of(captures).holes:
         shared["damage"] = [
-            {"capture": captures[at].path, **hole._asdict(), "from": span[0], "to": span[1], "covered": not hole.is_gap}
+            {"capture": captures[at].path, **vars(hole), "from": span[0], "to": span[1], "covered": not hole.is_gap}
             for at, hole, span in damage
         ]
     if name not in accounts.links:  # no query reads the link: its records are only counted

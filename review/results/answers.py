@@ -56,6 +56,12 @@ class _AbandonedError(Exception):
     """Nobody wants the answer any more, or the process ends."""
 
 
+def _require_reader(left: bool) -> None:
+    """Ends work for which nobody waits: its reader has `left`, or the process ends."""
+    if left or not threading.main_thread().is_alive():
+        raise _AbandonedError
+
+
 class TaskQueue:
     """Works on tasks, a few at a time; refuses a task where too many wait. People take turns, each in their order.
 
@@ -178,8 +184,7 @@ class Answers:
             nonlocal read
             read += number
             answer.share = min(1.0, read / files)
-            if time.monotonic() - answer.asked_at > FORGOTTEN or not threading.main_thread().is_alive():
-                raise _AbandonedError
+            _require_reader(time.monotonic() - answer.asked_at > FORGOTTEN)
 
         try:
             watch(0)
@@ -220,8 +225,7 @@ async def computed(
     answer, left = Future[Any](), threading.Event()
 
     def watch(_: int) -> None:
-        if left.is_set() or not threading.main_thread().is_alive():
-            raise _AbandonedError
+        _require_reader(left.is_set())
 
     def task() -> None:
         try:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from lowwater.capture.headers.undecoded import Count
 from lowwater.capture.records.drops import NO_DROPS, DeclaredDrops
 from lowwater.capture.records.parts import IN_FILE, PartOverlap, ReadingOrder
+from lowwater.catalog.time import is_hole
 
 
 @dataclass(frozen=True)
@@ -115,6 +116,20 @@ class Hole:
     after: int | None
     records: int
     pause: int
+
+    @property
+    def is_gap(self) -> bool:
+        """Whether coverage ends and begins there; else a few records are lost."""
+        lasts = None if self.before is None or self.after is None else abs(self.after - self.before)
+        return is_hole(self.length, lasts, self.pause)
+
+    def span(self, covers: tuple[int, int]) -> tuple[int, int]:
+        """Returns the time [since, until), ns, that is not covered for it, given what its capture covers by itself.
+        While it lasts the clock may have stood, or gone back."""
+        ends = [at for at in (self.before, self.after) if at is not None] or [covers[0]]
+        since = covers[0] if self.before is None else min(ends)
+        until = covers[1] if self.after is None else max(ends)
+        return min(since, until), max(since, until, min(since, until) + 1)
 
 
 @dataclass(frozen=True)

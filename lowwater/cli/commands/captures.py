@@ -355,7 +355,7 @@ def _show(results: Sequence[IngestResult], lake: Lake, config: Config, whole: bo
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @options.OF_LAKE
 @click.option("--reason", metavar="WHY", help="Reason, for the ledger, `status`, `report` and the pages.")
-@click.option("--by", metavar="NAME", help="Who decided it; default the user of this process.")
+@options.BY
 @click.option("--undo", is_flag=True, help="Take it back: the files count again as what lies there.")
 def set_aside(files: tuple[str, ...], lake: PurePath, reason: str | None, by: str | None, undo: bool) -> None:
     """Sets files in the folders of the links aside for ever: captures that are to be read by nobody.

@@ -204,7 +204,7 @@ def status(lake: PurePath, queries: Path) -> None:
 @click.option("--link", metavar="NAME", help="Only what is missing of this link; default of all that the set reads.")
 @click.option("--cause", required=True, type=click.Choice(CAUSES), help="Why it is missing.")
 @click.option("--why", metavar="TEXT", help="Reason, for the ledger, `status`, `report` and the pages.")
-@click.option("--by", metavar="NAME", help="Who decided it; default the user of this process.")
+@options.BY
 @click.option("--undo", is_flag=True, help="Take it back: the interval is incomplete again.")
 @options.QUERIES
 def accept(

@@ -432,7 +432,7 @@ def history(query: str, lake: PurePath, at: int | None, limit: int, as_json: boo
 @click.option("--to", "chosen", type=options.VERSION, help="Version whose rows come back.")
 @click.option("--lift", is_flag=True, help="Lift a roll back: the interval is due again.")
 @click.option("--because", "why", required=True, metavar="TEXT", help="Reason, for the ledger and the pages.")
-@click.option("--by", metavar="NAME", help="Who decided it; default the user of this process.")
+@options.BY
 @click.option("--dry-run", is_flag=True, help="Only count the rows that would change.")
 @options.QUERIES
 def rollback(

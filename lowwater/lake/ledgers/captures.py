@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from lowwater import documents, errors, instants, limits, link_names
 from lowwater.capture.headers.undecoded import Share, Undecoded
 from lowwater.capture.records.drops import NO_DROPS, DeclaredDrops
-from lowwater.catalog.time import is_hole, joined_coverage
+from lowwater.capture.records.facts import Hole
+from lowwater.catalog.time import joined_coverage
 from lowwater.lake import open_tables, tables
 from lowwater.lake.layout import CAPTURES, MALFORMED, Lake
 from lowwater.lake.ledgers.drops import Lost, lost_of
@@ -79,36 +80,6 @@ class CopiedFile(NamedTuple):
     sha256: str
     bytes: int
     seen_at: int
-
-
-class LedgerHole(NamedTuple):
-    """Bytes of a capture that are no record (T5); see `capture.records.facts.Hole`."""
-
-    offset: int
-    length: int
-    before: int | None
-    after: int | None
-    records: int
-    pause: int
-
-    @classmethod
-    def of(cls, row: Sequence[int | None]) -> LedgerHole:
-        offset, length, before, after, records, pause = row
-        return cls(offset or 0, length or 0, before, after, records or 0, pause or 0)
-
-    @property
-    def is_gap(self) -> bool:
-        """Whether coverage ends and begins there; else a few records are lost."""
-        lasts = None if self.before is None or self.after is None else abs(self.after - self.before)
-        return is_hole(self.length, lasts, self.pause)
-
-    def span(self, covers: tuple[int, int]) -> tuple[int, int]:
-        """Returns the time [since, until), ns, that is not covered for it, given what its capture covers by itself.
-        While it lasts the clock may have stood, or gone back."""
-        ends = [at for at in (self.before, self.after) if at is not None] or [covers[0]]
-        since = covers[0] if self.before is None else min(ends)
-        until = covers[1] if self.after is None else max(ends)
-        return min(since, until), max(since, until, min(since, until) + 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,9 +144,13 @@ class Capture:
     parts: str | None = None
 
     @property
-    def damage(self) -> list[LedgerHole]:
+    def damage(self) -> list[Hole]:
         """Its damaged stretches, in the order of the file."""
-        return [LedgerHole.of(row) for row in documents.stored_numbers(self.holes or "[]")]
+        rows = documents.stored_numbers(self.holes or "[]")
+        return [
+            Hole(offset or 0, length or 0, before, after, records or 0, pause or 0)
+            for offset, length, before, after, records, pause in rows
+        ]
 
     @property
     def file_digest(self) -> str:
@@ -471,7 +446,7 @@ class Captures(Sequence[Capture]):
         return begins
 
     @cached_property
-    def holes(self) -> list[tuple[int, LedgerHole, tuple[int, int]]]:
+    def holes(self) -> list[tuple[int, Hole, tuple[int, int]]]:
         """The damaged stretches of these captures: index of the capture, stretch, and the time [since, until), ns, in
         which it lies."""
         found = []
@@ -481,7 +456,7 @@ class Captures(Sequence[Capture]):
                 found += [(at, hole, hole.span(covers)) for hole in self[at].damage]
         return found
 
-    def holes_in(self, start: int, end: int) -> list[tuple[Capture, LedgerHole, tuple[int, int]]]:
+    def holes_in(self, start: int, end: int) -> list[tuple[Capture, Hole, tuple[int, int]]]:
         """Returns the damaged stretches, also of captures beside these, that lie in [start, end), ns, or meet it."""
         own = [(self[at], hole, span) for at, hole, span in self.holes if span[0] < end and span[1] > start]
         return [*own, *(Captures.of(self.beside).holes_in(start, end) if self.beside else ())]

@@ -13,12 +13,13 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from lowwater.capture.records.facts import Hole
 from lowwater.catalog.time import LONG_SILENCE, clock_of, uncovered
 from lowwater.config import Config, Link, section_of
 from lowwater.errors import GapError
 from lowwater.instants import SECOND, format_duration, format_instant, spoken_duration
 from lowwater.lake.layout import Lake
-from lowwater.lake.ledgers.captures import Capture, Captures, LedgerHole, few, ingested_links, life_of, read_captures
+from lowwater.lake.ledgers.captures import Capture, Captures, few, ingested_links, life_of, read_captures
 from lowwater.plan.temporal import END_OF_TIME
 
 # Was the recorder stopped? A rotation says when a file should end, so a recorder that was stopped covers the rest of
@@ -293,7 +294,7 @@ def _cause(gap: Gap, captures: Sequence[Capture]) -> str:
     )
 
 
-def holes(captures: Sequence[Capture], start: int, end: int) -> list[tuple[Capture, LedgerHole]]:
+def holes(captures: Sequence[Capture], start: int, end: int) -> list[tuple[Capture, Hole]]:
     """Finds the damaged stretches in [start, end), ns, that are holes in the coverage of a link (T5)."""
     found = Captures.of(captures).holes_in(start, end)
     return [(capture, hole) for capture, hole, _ in found if hole.is_gap]
@@ -328,13 +329,13 @@ def damage_note(captures: Captures) -> str:
     return f"it is damaged: {length:,} bytes, about {_records(records)} lost{gaps}"
 
 
-def hole_line(capture: Capture, hole: LedgerHole, span: tuple[int, int]) -> str:
+def hole_line(capture: Capture, hole: Hole, span: tuple[int, int]) -> str:
     """Describes damage, with its time [since, until), ns."""
     covered = "not covered" if hole.is_gap else "taken as covered"
     return f"{hole_words(capture, hole)}, {format_instant(span[0])} to {format_instant(span[1])}, {covered}"
 
 
-def hole_words(capture: Capture, hole: LedgerHole) -> str:
+def hole_words(capture: Capture, hole: Hole) -> str:
     """Describes damage: file, place, bytes and the estimated number of records."""
     count = f"{hole.length:,} byte{'' if hole.length == 1 else 's'}"
     return f"{Path(capture.path).name} is damaged: {count} from byte {hole.offset:,} on, about {_records(hole.records)}"

@@ -7,18 +7,14 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from lowwater.catalog.schemas import READABLE
 from lowwater.catalog.time import Skews, is_late, link_skews
 from lowwater.config import Config
 from lowwater.instants import HOUR
 from lowwater.lake.ledgers.captures import Capture, Captures, life_of
 from lowwater.lake.open_tables import ValuesByState
-from lowwater.lake.packets import PacketFiles, readable
-from lowwater.storage.paths import local
+from lowwater.lake.packets import PacketFiles, stored_records
 
 
 class LateRecords(NamedTuple):
@@ -83,14 +79,7 @@ def _of_capture(
     for row in files.in_force(capture):
         if max(row["max.arrival"], clock) - row["min.timestamp"] <= min([skews.rest, *dict(skews.values).values()]):
             continue
-        path = PacketFiles.path(row)
-        with readable(capture.link, path), pq.ParquetFile(local(path)) as stored:
-            names = dict.fromkeys(("timestamp", "arrival", *skews.columns))
-            there = [name for name in names if name in stored.schema_arrow.names]
-            table = stored.read(there).slice(0, row["num_records"])
-            for name in names:
-                if name not in there:  # columns without a value are not in a file
-                    table = table.append_column(name, pa.nulls(table.num_rows, READABLE.field(name).type))
+        table = stored_records(capture.link, row, ("timestamp", "arrival", *skews.columns))
         if not table.num_rows:
             continue
         (batch,) = table.combine_chunks().to_batches()
@@ -130,8 +119,5 @@ def _within(files: PacketFiles, link: str, captures: Sequence[Capture], start: i
             if start <= least and most < end:
                 yield row["num_records"]
             elif least < end and most >= start:
-                path = PacketFiles.path(row)
-                with readable(link, path):
-                    column = pq.read_table(local(path), columns=["timestamp"], partitioning=None).column("timestamp")
-                stamps = pa.chunked_array(column.chunks).slice(0, row["num_records"]).to_numpy()
+                stamps = stored_records(link, row, ["timestamp"]).column("timestamp").to_numpy()
                 yield int(np.count_nonzero((stamps >= start) & (stamps < end)))

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 
+from lowwater.capture.records.facts import Hole
 from lowwater.catalog.expr import columns_of
 from lowwater.catalog.time import is_late, promise_at, uncovered
 from lowwater.config import Config, Link, section_of
@@ -26,7 +27,6 @@ from lowwater.lake.ledgers.captures import (
     SHOWN,
     Capture,
     Captures,
-    LedgerHole,
     few,
     ingested_links,
     life_of,
@@ -47,7 +47,7 @@ from lowwater.lake.ledgers.files import (
 from lowwater.lake.ledgers.intervals import merged
 from lowwater.lake.ledgers.late import LateRecords, Refused, late_records, records_within, refused_hours
 from lowwater.lake.ledgers.statements import Defect, Statement, accepted, covering
-from lowwater.lake.packets import PacketFiles, readable
+from lowwater.lake.packets import PacketFiles, stored_records
 from lowwater.lake.query_sets import ABSENT, DAMAGE, DROPS, LATE, OUTSIDE, UNREAD
 from lowwater.lake.tables import grouped
 from lowwater.plan import operators as ops, temporal
@@ -149,7 +149,7 @@ def outside(
             declared = capture.declared[0] - settings.longest_skew, capture.declared[1] + settings.longest_skew
         count = OutsideCount()
         for row in files.in_force(capture):
-            count += _of_file(PacketFiles.path(row), link, row, life, declared, (start, end, clock))
+            count += _of_file(link, row, life, declared, (start, end, clock))
         if count != OutsideCount():
             counts.append((capture, count))
     return counts
@@ -171,7 +171,7 @@ def left_out(
     for at in places[(firsts < end) & (lasts >= start)].tolist():
         arrivals, count = (start, end, ordered.clocks[at]), OutsideCount()
         for row in files.in_force(ordered[at]):
-            count += _of_file(PacketFiles.path(row), link, row, life, whole_time, arrivals, settings.longest_skew)
+            count += _of_file(link, row, life, whole_time, arrivals, settings.longest_skew)
         counts.append((ordered[at], count))
     if early := [(capture, count.early) for capture, count in counts if count.early]:
         begin, cut = min(capture.smallest or 0 for capture, _ in early), settings.since or 0
@@ -244,7 +244,6 @@ def elsewhere(
 
 
 def _of_file(
-    path: PurePath,
     link: str,
     row: Mapping[str, Any],
     life: tuple[int, int],
@@ -263,9 +262,7 @@ def _of_file(
             return OutsideCount(early=row["num_records"])
         if least >= life[1]:
             return OutsideCount(late=row["num_records"])
-    with readable(link, path):
-        table = pq.read_table(local(path), columns=["timestamp", "arrival"], partitioning=None)
-    table = table.slice(0, row["num_records"])
+    table = stored_records(link, row)
     stamps, clocks = (table.column(name).to_numpy() for name in ("timestamp", "arrival"))
     clocks = np.maximum(clocks, clock)
     stamps = stamps[(clocks >= start) & (clocks < end) & ~is_late(clocks, stamps, skew)]
@@ -585,7 +582,7 @@ def _pass_limit(
     """Whether lost records are a larger share of an interval than this; `whole` is what their source saw, or 0."""
     if whole:
         return count > limit * whole
-    known, paths = 0, []
+    known, crossing = 0, []
     files, (start, end) = PacketFiles.of(lake), within
     for at in captures.meeting(start, end):
         for row in files.in_force(captures[at]):
@@ -593,16 +590,13 @@ def _pass_limit(
             if start <= least and most < end:
                 known += row["num_records"]
             elif least < end and most >= start:
-                paths.append((PacketFiles.path(row), row["num_records"]))
+                crossing.append(row)
     # most files lie within an interval, and the others are read only where they decide
-    if count <= limit * (known + count) or count > limit * (known + sum(size for _, size in paths) + count):
+    if count <= limit * (known + count) or count > limit * (
+        known + sum(row["num_records"] for row in crossing) + count
+    ):
         return count > limit * (known + count)
-    for path, size in paths:
-        with readable(link, path):
-            table = pq.read_table(local(path), columns=["timestamp"], partitioning=None).slice(0, size)
-        stamps = table.column("timestamp").to_numpy()
-        known += int(((stamps >= start) & (stamps < end)).sum())
-    return count > limit * (known + count)
+    return count > limit * (records_within(files, link, captures, start, end) + count)
 
 
 def lost_of_link(
@@ -662,7 +656,7 @@ def damaged_stretches(lake: layout.Lake, config: Config, captures: Mapping[str, 
     return find
 
 
-def damage_defect(capture: Capture, hole: LedgerHole, span: tuple[int, int]) -> Defect:
+def damage_defect(capture: Capture, hole: Hole, span: tuple[int, int]) -> Defect:
     """Returns what people accept of a hole with its time [since, until), ns."""
     return Defect(f"{capture.capture} {hole.offset}", *span, hole.length)
 
