@@ -185,7 +185,7 @@ CUT = 3001
         ([1800, 1805], {}),
         ([-3000, -2000], {}),
         ([3000, 4000], {}),
-        ([3000], {"skew": "90m", "group_skew": {"column": "ether_type"}, "group_skew.values": {"34997": "10m"}}),
+        ([3000], {"skew": "90m", "group_skew": {"column": "ether_type"}, "group_skew.values": {"35020": "10m"}}),
         ([2990, 3000, CUT], {"skew": "90m"}),
     ],
     ids=["older", "before all", "of both", "by the skew of a group", "cut"],
