@@ -10,7 +10,7 @@ from lowwater.catalog.native import NATIVE
 from lowwater.config import Config, load_config
 from lowwater.documents import FILE_NAME
 from lowwater.errors import LowwaterError, QueryError, QueryErrors, UnsupportedError
-from lowwater.gsql.parser import parse, unix_lines
+from lowwater.gsql.parser import parse, read_text, unix_lines
 from lowwater.gsql.printer import print_file
 from lowwater.plan.context import Context
 from lowwater.plan.definitions import make_context
@@ -209,8 +209,8 @@ class Workspace:
         for path in files:
             text = self.opened(path)
             try:
-                scripts.append(make_script(str(path), path.read_text(encoding="utf-8") if text is None else text))
-            except (OSError, UnicodeDecodeError):
+                scripts.append(make_script(str(path), read_text(path) if text is None else text))
+            except LowwaterError:
                 continue  # the check of a run names it; here the other files are of use without it
         return scripts
 

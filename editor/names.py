@@ -21,6 +21,7 @@ from lowwater.plan.context import Context
 from lowwater.plan.explain.describe import steps
 from lowwater.plan.operators import Field, temporals
 from lowwater.plan.temporal import Temporal, infer
+from lowwater.storage.untrusted import open_regular
 
 from .words import AFTER_FROM, JOINS, Outline, Script, SourceWords, Word, without_wrong
 
@@ -561,7 +562,7 @@ def _function(known: Knowledge, name: str) -> Iterator[Definition]:
 
 def _read(path: Path) -> Script:
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             return Script(str(path), file.read(READ).decode("utf-8", "replace").replace("\r\n", "\n"))
     except OSError:
         return Script(str(path), "")

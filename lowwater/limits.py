@@ -55,6 +55,9 @@ GROUPING_SETS = 1 << 16
 IN_VALUES = 10_000
 """Most values of an IN list: a kernel has them in its text, and Spark needs a call for each."""
 
+STREAM_WAIT = 60.0
+"""Seconds without a byte, after which a stream that was named in place of a file is given up."""
+
 # Capture files.
 
 CAPTURE_CHUNK_BYTES = 4 << 20
@@ -118,7 +121,7 @@ PARQUET_TEXT_BYTES = 64 << 20
 """Most bytes of the texts of a piece of parquet: a dictionary of one long text stands for any number of them."""
 
 SEPARATED_COLUMNS = 10_000
-"""Most columns of a file with separators. Each costs memory, whatever is in it."""
+"""Most columns of a file with separators, or of parquet. Each costs memory, whatever is in it."""
 
 JSON_OBJECT_BYTES = 1 << 18
 """Bytes of lines whose objects are in memory at a time: they take many times as much."""

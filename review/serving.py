@@ -6,6 +6,7 @@ Whoever reaches another address than loopback needs a token. `app` has the route
 from __future__ import annotations
 
 import asyncio
+import os
 import secrets
 import shlex
 import socket
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING
 
 from lowwater.errors import LowwaterError
 from lowwater.hosts import is_loopback, known_names
+from lowwater.storage.untrusted import open_file
 
 from .app import create
 from .ledgers import Ledgers, Snapshot, kept_by_snapshot
@@ -41,8 +43,8 @@ HEADERS = 64 << 10
 """Most bytes of a request line and headers that are waited for."""
 AT_ONCE = 200
 """Most requests at a time; a further one is refused."""
-SHORTEST = 16
-"""Fewest characters of a token."""
+SHORTEST, LONGEST = 16, 4096
+"""Fewest characters of a token, and most bytes of its file."""
 
 
 @dataclass(frozen=True)
@@ -70,8 +72,9 @@ def access(host: str, token_file: Path | None, login: bool = True) -> Access:
     if token_file is None:
         return Access(secrets.token_urlsafe(32), hosts)
     try:
-        token = token_file.read_text(encoding="utf-8").strip()
-        mode = token_file.stat().st_mode
+        with open_file(token_file) as file:
+            mode = os.fstat(file.fileno()).st_mode
+            token = file.read(LONGEST).decode().strip()
     except (OSError, UnicodeDecodeError) as error:
         raise LowwaterError(f"--token-file {token_file}: cannot be read: {error}", "name a text file") from error
     if mode & OTHERS:

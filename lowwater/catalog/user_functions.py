@@ -19,6 +19,7 @@ from lowwater.catalog.expr import Type
 from lowwater.catalog.functions import AggregateFunction, Catalog, Cost, Function, StateFunction, Udaf
 from lowwater.errors import ConfigError, QueryError, raise_all
 from lowwater.limits import FUNCTION_FILE_BYTES
+from lowwater.storage.untrusted import open_file
 
 # Loads the Python files that declarations of functions name. Below `user_functions`. The code belongs to the user:
 # naming its file in a declaration allows it to run.
@@ -115,7 +116,7 @@ def read_content(path: str, hint: str = "a MODULE path is relative to the file o
     """Returns the bytes of a file of declarations or of a Python file.
     Raises ConfigError if the file cannot be read, or has more than FUNCTION_FILE_BYTES."""
     try:
-        with open(path, "rb") as file:
+        with open_file(path) as file:
             data = file.read(FUNCTION_FILE_BYTES + 1)
     except (OSError, ValueError) as error:
         cause = error.strerror if isinstance(error, OSError) else str(error)

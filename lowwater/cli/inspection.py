@@ -445,7 +445,7 @@ def _of_file(
     try:
         return Inspection(path, inspecting.inspect(path, max_jump, skew, progress, *copied))
     except errors.LowwaterError as error:
-        if path == inspecting.STDIN:
+        if path == inspecting.STDIN or not path.is_file():  # a stream is read once
             return Inspection(path, error=error)
         refused = error
     try:

@@ -10,6 +10,8 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from functools import cache, partial
 from importlib.resources import files
+from io import TextIOWrapper
+from pathlib import Path
 from typing import Any
 
 from lark import Lark, Token, Transformer, UnexpectedToken
@@ -17,10 +19,11 @@ from lark.lark import PostLex
 from lark.parsers.lalr_interactive_parser import InteractiveParser
 
 from lowwater import caches, limits
-from lowwater.errors import ConfigError, QueryError, raise_all
+from lowwater.errors import ConfigError, LowwaterError, QueryError, raise_all
 from lowwater.gsql import build, nodes as syntax, words
 from lowwater.gsql.mistakes import refused_token, syntax_error
 from lowwater.precedence import POWER
+from lowwater.storage.untrusted import open_file
 
 # Loads the lark grammars of this folder, and caches their parse tables on disk. Below `parser` and `declarations`.
 # Computing the tables takes one or two seconds; loading them takes some hundredths of a second.
@@ -29,6 +32,20 @@ from lowwater.precedence import POWER
 def unix_lines(text: str) -> str:
     """Returns a text without a byte order mark and with `\\n` at the end of its lines."""
     return text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+
+
+def read_text(path: Path, what: str = "query file") -> str:
+    """Returns the text of a file of queries or PROTOCOL blocks.
+    Raises LowwaterError if the file cannot be read, or has more than QUERY_BYTES. `what`: the kind of file."""
+    try:
+        with TextIOWrapper(open_file(path), encoding="utf-8") as file:
+            text = file.read(limits.QUERY_BYTES + 1)
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
+        raise LowwaterError(f"{what} {path} cannot be read: {reason}") from None
+    if len(text) > limits.QUERY_BYTES:
+        raise LowwaterError(f"{what} {path} has more than {limits.QUERY_BYTES:,} bytes", "split it into several files")
+    return text
 
 
 def load_grammar(name: str, transformer: Transformer[Any, Any], postlex: PostLex | None = None) -> Lark:

@@ -12,7 +12,6 @@ from itertools import chain
 from pathlib import Path
 
 from lowwater.catalog.user_functions import functions_digest, load_functions
-from lowwater.errors import LowwaterError
 from lowwater.gsql import nodes as syntax, parser
 from lowwater.gsql.declarations import parse_declarations
 from lowwater.plan.bind.names import Declared, declare
@@ -45,11 +44,7 @@ def make_context(
 
 
 def _blocks(path: Path) -> list[Declared]:
-    try:
-        source = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
-        raise LowwaterError(f"schema file {path} cannot be read: {reason}") from None
+    source = parser.read_text(path, "schema file")
     return [(protocol, str(path), source) for protocol in _protocols(str(path), source)]
 
 

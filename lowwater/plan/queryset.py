@@ -15,6 +15,7 @@ from pathlib import Path
 from lowwater.catalog import expr as ex, localdays, protocols
 from lowwater.errors import LowwaterError, nearest
 from lowwater.gsql import nodes as syntax
+from lowwater.gsql.parser import read_text
 from lowwater.gsql.printer import print_statement
 from lowwater.limits import PLAN_OPERATORS
 from lowwater.link_names import family_of
@@ -101,7 +102,7 @@ def plan_files(paths: Sequence[Path], links: Links, slots: int | None = None, co
     instead of what the queries say; for tests of the law. `context`: functions, protocols and parameters.
     Raises LowwaterError if a file cannot be read, and QueryError if a query is wrong; QueryErrors for several mistakes.
     """
-    texts = [(str(path), read_query(path)) for path in paths]
+    texts = [(str(path), read_text(path)) for path in paths]
     folders = tuple(dict.fromkeys(path.parent for path in paths))
     return plan_texts(texts, links, slots, context, folders)
 
@@ -109,18 +110,9 @@ def plan_files(paths: Sequence[Path], links: Links, slots: int | None = None, co
 def table_names(paths: Sequence[Path]) -> list[str]:
     """The queries of some files that have a table: what the files say, without planning them.
     Raises LowwaterError if a file cannot be read, and QueryError if a file is no GSQL."""
-    read = read_texts([(str(path), read_query(path)) for path in paths], [path.parent for path in paths])
+    read = read_texts([(str(path), read_text(path)) for path in paths], [path.parent for path in paths])
     statements = ((name, statement) for name, (statement, _) in read.statements.items())
     return [name for name, of in statements if not isinstance(of, syntax.Watchlist) and not is_hidden(name, read)]
-
-
-def read_query(path: Path) -> str:
-    """Returns the text of a query file. Raises LowwaterError if the file cannot be read."""
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
-        raise LowwaterError(f"query file {path} cannot be read: {reason}") from None
 
 
 def plan_texts(

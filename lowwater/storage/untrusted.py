@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import errno
+import math
 import os
 import re
 import stat
 import struct
-from collections.abc import Iterable, Iterator, Mapping
+import time
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from io import BufferedReader
+from io import BufferedReader, FileIO, RawIOBase
 from pathlib import Path, PurePath
+from select import POLLIN, poll
 from typing import TYPE_CHECKING, Any, BinaryIO
 from urllib.parse import unquote
 
@@ -72,11 +75,50 @@ def _below(target: str, root: str) -> bool:
 
 
 def open_file(path: PurePath | str) -> BufferedReader:
-    """Opens a file to read it. A pipe in a lake, into which nobody writes, would be waited for without an end.
+    """Opens a file to read it: in a lake a regular one, elsewhere also a stream, such as <(...) of a shell.
     Raises OSError if it cannot be read, or is no file."""
     if not any(str(place) in _ROOTS for place in PurePath(path).parents):
-        return open(path, "rb")  # such as <(...) of a shell
+        return BufferedReader(open_stream(path))
     return open_regular(path)
+
+
+def open_stream(path: PurePath | str) -> RawIOBase:
+    """Opens a regular file, or a stream that a person names. Whoever reads it waits `limits.STREAM_WAIT` for a byte, no
+    longer: into a pipe or a terminal perhaps nobody writes.
+    Raises OSError if it cannot be opened; reads raise one after this wait."""
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
+    mode = os.fstat(handle).st_mode
+    if stat.S_ISDIR(mode):
+        os.close(handle)
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    file = FileIO(handle)
+    return file if stat.S_ISREG(mode) else _Waited(file)
+
+
+class _Waited(RawIOBase):
+    """A stream that is waited for, as it comes."""
+
+    def __init__(self, file: FileIO) -> None:
+        self._file = file
+
+    def readable(self) -> bool:
+        return True
+
+    def fileno(self) -> int:
+        return self._file.fileno()
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
+
+    def readinto(self, target: Any) -> int:
+        ready, until = poll(), time.monotonic() + limits.STREAM_WAIT
+        ready.register(self._file, POLLIN)
+        while (left := until - time.monotonic()) > 0:
+            # Without an event, a read of a pipe that nobody has opened to write says that it has ended.
+            if ready.poll(math.ceil(1000 * left)) and (count := self._file.readinto(target)) is not None:
+                return count
+        raise OSError(errno.ETIMEDOUT, f"it is no file but a stream, and for {limits.STREAM_WAIT:g} s no byte came")
 
 
 def open_regular(path: PurePath | str) -> BufferedReader:
@@ -140,6 +182,7 @@ _DATA, _DICTIONARY, _DATA_2 = 0, 2, 3
 _CODED = (2, 8)  # encodings by a dictionary
 _PREFIXES = 7  # the encoding in which a text is said by the one before it
 _TEXTS = ("BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY")
+_USUAL_HEADER = 512  # bytes; of many small pages each would be read with 64 KiB behind it
 _OWN = ("UNCOMPRESSED", "SNAPPY")
 """Compressions that all decoders bound by the size in the header."""
 
@@ -189,18 +232,67 @@ def _look(name: str, path: str, whole: int | None, state: object) -> None:
         raise UnreadableError(f"{name}: is no readable parquet file: {reason}", HINT) from None
 
 
-def _require(name: str, file: BinaryIO, path: str, whole: int | None) -> None:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
+def require_footer(name: object, file: BinaryIO) -> None:
+    """Checks that what a parquet file says of itself is read in a bounded memory. Raises UnreadableError if not."""
     if file.seek(0, os.SEEK_END) < 12:
-        raise _Other
+        return  # whoever opens it says that it is no parquet file
     file.seek(-8, os.SEEK_END)
     footer = int.from_bytes(file.read(4), "little")
     if footer > limits.PARQUET_FOOTER_BYTES:
         raise UnreadableError(
             f"{name}: its footer has {footer:,} bytes, at most {limits.PARQUET_FOOTER_BYTES:,} are read", HINT
         )
+
+
+def require_pages(name: object, file: BinaryIO, metadata: pq.FileMetaData, columns: Collection[str]) -> None:
+    """Checks that columns of a parquet file are read page by page in a bounded memory and time, where texts stay
+    dictionaries. Raises UnreadableError if they are not, and ValueError if the file is damaged.
+
+    `columns`: dotted names; those below them in structs and lists are looked at too."""
+    wanted = {f"{column}." for column in columns}
+    made = 0
+    for number in range(metadata.num_row_groups):
+        group, held = metadata.row_group(number), 0
+        for at in range(group.num_columns):
+            chunk = group.column(at)
+            ends = (match.end() for match in re.finditer(r"\.", f"{chunk.path_in_schema}."))
+            if not any(f"{chunk.path_in_schema}."[:end] in wanted for end in ends):
+                continue
+            values, repeated = 0, metadata.schema.column(at).max_repetition_level > 0
+            largest = {_DATA: 0, _DICTIONARY: 0}  # of a column one page of each kind is in memory
+            for page in _pages(file, chunk):
+                _require_page(name, page)
+                kind = _DICTIONARY if page.kind == _DICTIONARY else _DATA
+                largest[kind] = max(largest[kind], page.unpacked)
+                values += page.values
+                made += page.unpacked + 8 * page.values
+                if repeated and 8 * values > limits.PARQUET_PAGE_BYTES:  # they may all be of one row
+                    raise UnreadableError(f"{name}: a list of it may have {values:,} values", HINT)
+                if made > limits.PARQUET_FILE_BYTES:
+                    raise UnreadableError(f"{name}: it becomes more than {limits.PARQUET_FILE_BYTES:,} bytes", HINT)
+            held += sum(largest.values())
+        if held > limits.PARQUET_GROUP_BYTES:
+            raise UnreadableError(
+                f"{name}: the pages of its columns take {held:,} bytes of memory at a time, at most "
+                f"{limits.PARQUET_GROUP_BYTES:,} are given to them",
+                HINT,
+            )
+
+
+def _require_page(name: object, page: _Page) -> None:
+    if page.unpacked > limits.PARQUET_PAGE_BYTES or page.unpacked < 0 or page.values < 0:
+        raise UnreadableError(
+            f"{name}: a page of it has {page.unpacked:,} bytes, at most {limits.PARQUET_PAGE_BYTES:,} are read", HINT
+        )
+
+
+def _require(name: str, file: BinaryIO, path: str, whole: int | None) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    if file.seek(0, os.SEEK_END) < 12:
+        raise _Other
+    require_footer(name, file)
     try:
         metadata = pq.read_metadata(path)
     except (pa.ArrowException, OSError):
@@ -238,11 +330,7 @@ def _memory(name: str, file: BinaryIO, chunk: pq.ColumnChunkMetaData, strict: bo
     are counted until they are more than `most`."""
     text, longest, memory, decoded = chunk.physical_type in _TEXTS, 0, 0, 0
     for page in _pages(file, chunk):
-        if page.unpacked > limits.PARQUET_PAGE_BYTES or page.unpacked < 0 or page.values < 0:
-            raise UnreadableError(
-                f"{name}: a page of it has {page.unpacked:,} bytes, at most {limits.PARQUET_PAGE_BYTES:,} are read",
-                HINT,
-            )
+        _require_page(name, page)
         decoded += page.unpacked + 8 * page.values
         if decoded > most:
             break
@@ -265,9 +353,7 @@ def _pages(file: BinaryIO, chunk: pq.ColumnChunkMetaData) -> Iterator[_Page]:
         at = dictionary
     end = at + chunk.total_compressed_size
     while at < end:
-        file.seek(at)
-        data = file.read(limits.PARQUET_PAGE_HEADER_BYTES)
-        header, length = _struct(data, 0, 0)
+        header, length = _page_header(file, at)
         kind, unpacked, packed = (_number(header, place) for place in (1, 2, 3))
         inner = header.get({_DATA: 5, _DICTIONARY: 7, _DATA_2: 8}.get(kind, 0), {})
         if packed < 0 or not isinstance(inner, dict):
@@ -278,6 +364,17 @@ def _pages(file: BinaryIO, chunk: pq.ColumnChunkMetaData) -> Iterator[_Page]:
             plain = packed
         yield _Page(kind, packed, unpacked, _number(inner, 1, 0), encoding, at + length, plain)
         at += length + packed
+
+
+def _page_header(file: BinaryIO, at: int) -> tuple[dict[int, Any], int]:
+    for size in (_USUAL_HEADER, limits.PARQUET_PAGE_HEADER_BYTES):
+        file.seek(at)
+        try:
+            return _struct(file.read(size), 0, 0)
+        except IndexError:
+            if size > _USUAL_HEADER:
+                raise
+    raise AssertionError
 
 
 def _number(fields: Mapping[int, Any], number: int, default: int | None = None) -> int:

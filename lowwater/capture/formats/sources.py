@@ -23,8 +23,9 @@ from numpy.typing import NDArray
 
 from lowwater.errors import CaptureError
 from lowwater.limits import DECOMPRESSED_AHEAD, DECOMPRESSOR_HISTORY
-from lowwater.storage.captures import ObjectFile, capture_path
+from lowwater.storage.captures import ObjectFile, StoredCapture, capture_path
 from lowwater.storage.failures import hint_of
+from lowwater.storage.untrusted import open_stream
 
 # Sources of capture bytes, and a capture file as a moving window of them. Below everything that reads captures. A
 # source is a path, or an object that yields its bytes once, such as a pipe or a socket; the first bytes tell the
@@ -189,7 +190,8 @@ def open_source(capture: str | Path | Any) -> tuple[Path, Stream]:
         return Path(name) if isinstance(name, str) and name else UNNAMED, Stream(capture, owned=False)
     try:
         path = capture_path(capture)
-        return path, Stream(path.open("rb", buffering=0), owned=True)
+        opened = path.open("rb", buffering=0) if isinstance(path, StoredCapture) else open_stream(path)
+        return path, Stream(opened, owned=True)
     except OSError as error:
         hint = hint_of(error, "check the path and its permissions")
         raise CaptureError(f"{capture}: cannot be read: {error.strerror}", hint) from error

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -15,11 +15,14 @@ from numpy.typing import NDArray
 from lowwater.capture.tables.blocks import LONG, Piece, Places, Refusals, make_piece
 from lowwater.catalog.records import RecordField, RecordLayout
 from lowwater.errors import CaptureError
-from lowwater.limits import BATCH_ROWS, PARQUET_TEXT_BYTES, RECORD_BYTES
+from lowwater.limits import BATCH_ROWS, PARQUET_TEXT_BYTES, RECORD_BYTES, SEPARATED_COLUMNS
+from lowwater.storage import untrusted
 from lowwater.storage.captures import arrow_source
 
 MOST_VALUE = RECORD_BYTES
 """Longest text, bytes, as in text files."""
+
+_WRITE_AGAIN = "write the file again, with smaller pages and the columns that queries read"
 
 _NUMBERS, _ZEROS = np.arange(BATCH_ROWS, dtype=np.int64), np.broadcast_to(np.int64(0), BATCH_ROWS)
 _NUMBERS.flags.writeable = False
@@ -36,14 +39,37 @@ _TEXTS = (
 
 def open_parquet(path: Path) -> pq.ParquetFile:
     """Opens a parquet file. Its texts are read as dictionaries: each different one is in memory, and converted, once.
-    Raises CaptureError if the file is no parquet file."""
+    Raises CaptureError if the file is no parquet file, or says more of itself than is read."""
     try:
+        with path.open("rb") as file:
+            untrusted.require_footer(path, file)
         with pq.ParquetFile(arrow_source(path)) as plain:
+            width = len(plain.schema_arrow.names)
+            if width > SEPARATED_COLUMNS or plain.metadata.num_columns > SEPARATED_COLUMNS:
+                raise CaptureError(
+                    f"{path}: has {max(width, plain.metadata.num_columns):,} columns, and at most "
+                    f"{SEPARATED_COLUMNS:,} are read",
+                    "write a file of those columns that queries read",
+                )
             texts = [".".join(leaf) for column in plain.schema_arrow for leaf in _text_leaves(column)]
         return pq.ParquetFile(arrow_source(path), read_dictionary=texts)
+    except untrusted.UnreadableError as error:
+        raise CaptureError(error.message, _WRITE_AGAIN) from None
     except (pa.ArrowException, OSError, ValueError) as error:
         reason = str(error).splitlines()[0]
         raise CaptureError(f"{path}: is no readable parquet file: {reason}", "check kind of the link") from error
+
+
+def require_pages(path: Path, file: pq.ParquetFile, columns: Iterable[tuple[str, ...]]) -> None:
+    """Checks that columns, each the names that lead to it, are read in a bounded memory: Arrow takes what the headers
+    of pages say. Raises CaptureError if they are not."""
+    try:
+        with path.open("rb") as pages:
+            untrusted.require_pages(path, pages, file.metadata, {".".join(column) for column in columns})
+    except untrusted.UnreadableError as error:
+        raise CaptureError(error.message, _WRITE_AGAIN) from None
+    except (OSError, ValueError, IndexError) as error:
+        raise CaptureError(f"{path}: is no readable parquet file: {error}", "write the file again") from error
 
 
 class ParquetParser:
@@ -53,6 +79,7 @@ class ParquetParser:
         self._path, self._layout = path, layout
         self._file = open_parquet(path)
         self._paths = [self._path_of(field) for field in layout.fields]
+        require_pages(path, self._file, self._paths)
 
     def __iter__(self) -> Iterator[Callable[[], Piece]]:
         """Yields the work on each batch of rows, in order; a thread may do it while the next batch is read."""

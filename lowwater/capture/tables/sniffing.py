@@ -607,7 +607,9 @@ def parquet_columns(path: Path) -> SniffedColumns:
                     leaves[leaf] = number if len(leaf) == 1 else None
                 else:
                     sniffed.left_out[".".join(leaf)[:200]] = _TOO_MANY
-        parts = _parquet_parts(path, file, list(dict.fromkeys(leaf[0] for leaf in leaves)))
+        columns = list(dict.fromkeys(leaf[0] for leaf in leaves))
+        columnar.require_pages(path, file, [(column,) for column in columns])
+        parts = _parquet_parts(path, file, columns)
     sniffed.records = sum(part.num_rows for part in parts)
     if not sniffed.records:
         raise CaptureError(f"{path}: has no records", "wait until it has some, or leave it out")

@@ -605,7 +605,7 @@ def _add_libraries(contents: Texts, folders: Sequence[Path]) -> None:
                 continue
             before = set(contents.statements)
             path = _library_file(ref, folders, text)
-            _add(contents, str(path), path.read_text(encoding="utf-8"), ref.library)
+            _add(contents, str(path), parser.read_text(path), ref.library)
             if name not in contents.statements:
                 raise text.error(ref.place, f"{path} holds no query called {ref.name}")
             new = [key for key in contents.statements if key not in before]
