@@ -464,6 +464,14 @@ def load_functions(paths: Iterable[Path | str], read: Reader, python: bool = Tru
     return catalog.extended(_without_code(_unknown(entries)))
 
 
+def module_files(paths: Iterable[Path | str], read: Reader) -> list[Path]:
+    """Returns the Python files that declarations name, without reading them. Raises QueryError and ConfigError as
+    `functions_digest`. `read`: `lowwater.gsql.declarations.parse_declarations`."""
+    files = [read(_read_declarations(path), str(path)) for path in paths]
+    found = (_module_path(file, node.module) for file in files for node in file.declarations if node.module)
+    return list(dict.fromkeys(found))
+
+
 def functions_digest(paths: Iterable[Path | str], read: Reader) -> str:
     """Returns the sha256 of the declarations and of the Python files that they name, in order: an input of the queries
     (S1). Raises QueryError if a file of declarations has a mistake, or names a Python file that cannot be read, and

@@ -11,8 +11,10 @@ from typing import Any
 
 import click
 
+from lowwater.catalog.user_functions import module_files
 from lowwater.config import Config, load_config
 from lowwater.errors import QueryError, QueryErrors, UnsupportedError
+from lowwater.gsql.declarations import parse_declarations
 from lowwater.instants import format_instant
 from lowwater.lake.layout import OUTCOMES, Lake, lake_to_read
 from lowwater.low.code.kernel import list_kernels
@@ -22,6 +24,7 @@ from lowwater.plan.context import Links
 from lowwater.plan.definitions import make_context
 from lowwater.plan.explain import explain
 from lowwater.plan.text import Note
+from lowwater.quality.modules import require_trusted_files
 from lowwater.replay import checks, job
 from lowwater.replay.names import config_links
 from lowwater.replay.stages.runners import memory_of
@@ -52,11 +55,13 @@ class Definitions:
 
     def plan_over(self, files: Sequence[Path], root: PurePath) -> tuple[Lake, Config, queryset.Plan]:
         """Opens a lake, and plans query files over its links: files of one of its query sets as that set does.
-        Raises LakeError if there is no lake in the folder, and QueryError if a query is not valid."""
+        Raises LakeError if there is no lake in the folder, QueryError if a query is not valid, and ConfigError if the
+        Python that the set names may not run on this machine."""
         config, lake = load_config(root), lake_to_read(root)
         definitions, whole = self, files
-        for section in config.query_sets.values():
+        for name, section in config.query_sets.items():
             if {path.resolve() for path in files} <= {Path(file).resolve() for file in section.files}:
+                require_trusted_files(name, module_files(section.functions, parse_declarations))
                 definitions = replace(
                     self,
                     schemas=[*map(Path, section.schemas), *self.schemas],

@@ -1,12 +1,13 @@
-"""The modules in which people write expectations of their own: where they lie, and that this machine trusts them.
+"""The Python that the settings of a lake name: where it lies, and that this machine trusts it. Nothing of it runs here.
 
-They are code, which the process that judges rows runs, and a project of Great Expectations that is opened. Here nothing
-of them runs.
+Modules with expectations of people are run by the process that judges rows, and by a project of Great Expectations that
+is opened; the files of functions by whoever runs intervals.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path, PurePath
@@ -47,6 +48,32 @@ def files_of(folder: Path) -> list[Path]:
     return sorted(file for file in folder.iterdir() if file.suffix == ".py" and file.is_file())
 
 
+def require_trusted_files(query_set: str, files: Iterable[Path]) -> None:
+    """Checks that the Python files of functions, which the settings of a lake name for a query set, may run: whoever
+    uses this machine has said so, and no other user can change them. Raises ConfigError if they may not."""
+    for folder in dict.fromkeys(file.parent for file in files):
+        named = f"[query_sets.{query_set}] functions"
+        _require_allowed(named, folder, "intervals run")
+        try:
+            others = caches.written_by_others(folder, group=True)
+        except OSError:
+            continue  # whoever reads the file says so
+        if others:
+            raise ConfigError(
+                f"{named} names Python in {folder}, which other users can write, so it is not run",
+                f"give it and its files to your user, with a mode as 0755: chmod -R go-w {folder}",
+            )
+
+
+def _require_allowed(named: str, folder: Path, where: str) -> None:
+    trusted = [Path(each).resolve() for each in os.environ.get(TRUSTED, "").split(os.pathsep) if each]
+    if folder.resolve() not in trusted:
+        raise ConfigError(
+            f"{named} names {folder}, whose Python nobody has allowed to run on this machine",
+            f"look at it, then allow it where {where}: export {TRUSTED}={folder}",
+        )
+
+
 def require_trusted(modules: Modules, lake: PurePath | None) -> None:
     """Checks that modules may run: whoever uses this machine has said so, and no lake can bring or change them.
     Raises ConfigError if they may not."""
@@ -56,12 +83,7 @@ def require_trusted(modules: Modules, lake: PurePath | None) -> None:
             f"{named} names {folder}, which lies in the lake: code in a lake is not run",
             "put the folder elsewhere, and name it there",
         )
-    trusted = [Path(each).resolve() for each in os.environ.get(TRUSTED, "").split(os.pathsep) if each]
-    if folder.resolve() not in trusted:
-        raise ConfigError(
-            f"{named} names {folder}, whose Python nobody has allowed to run on this machine",
-            f"look at it, then allow it where audits run: export {TRUSTED}={folder}",
-        )
+    _require_allowed(named, folder, "audits run")
     try:
         large = next((file for file in files_of(folder) if file.stat().st_size > SUITE_BYTES), None)
         below = [each for each in folder.iterdir() if each.name.isidentifier() and each.is_dir()]

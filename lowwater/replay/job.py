@@ -17,10 +17,12 @@ import pyarrow as pa
 
 from lowwater import __version__, documents, link_names
 from lowwater.capture.content.retention import ContentOptions
+from lowwater.catalog.user_functions import module_files
 from lowwater.catalog.watchlists import file_digest
 from lowwater.config import LONGEST_SKEW, Config, Link, load_config, section_of
 from lowwater.errors import ConfigError, GapError, LakeError, nearest
 from lowwater.extras import absent
+from lowwater.gsql.declarations import parse_declarations
 from lowwater.instants import format_duration, format_instant
 from lowwater.lake import layout, query_sets, run_inputs
 from lowwater.lake.ingestion import record_options, replacement
@@ -36,7 +38,7 @@ from lowwater.low.settings import Flush, LowSettings
 from lowwater.plan import operators as ops, queryset, temporal
 from lowwater.plan.context import Links
 from lowwater.plan.properties import hands_over
-from lowwater.quality.modules import Modules, modules_of, require_trusted
+from lowwater.quality.modules import Modules, modules_of, require_trusted, require_trusted_files
 from lowwater.quality.suites import LATE, Suites, read_suites, require_able, suite_digest
 from lowwater.replay import checks, tuning
 from lowwater.replay.names import config_links, set_context
@@ -98,7 +100,8 @@ class Job:
     plan: queryset.Plan
     length: int  # length of an interval, ns
     suites: Suites = field(default_factory=dict)  # output query -> custom expectations about its rows
-    unread: ConfigError | None = None  # why its suites could not be read: nothing of it runs
+    # why nothing of it runs: its suites cannot be read, or the Python of its functions may not run on this machine
+    unread: ConfigError | None = None
     modules: Modules | None = None  # what people's own expectations are in
     # whether an interval runs that captures cover only from the first or to the last record of a link (T6)
     through_end: bool = False
@@ -109,7 +112,8 @@ class Job:
     def open(root: PurePath, query_set: str, queries: Path, changes: TrialChanges | None = None) -> Job:
         """Opens a query set, a section of the settings or a file of its name in a folder, with `changes` to try.
         Nothing is written: who runs intervals calls `prepare`.
-        A suite that cannot be read is an error of who runs it (`require_suites`).
+        A suite that cannot be read, or functions whose Python may not run, are errors of who runs it
+        (`require_suites`): a lake of somebody else is looked at without running what it names.
         Raises ConfigError if there is no such query set, or a query reads a link by another protocol than the lake
         keeps, LakeError if there is no such lake, and QueryError if a query is wrong, or reads a
         column that a link does not keep."""
@@ -119,27 +123,28 @@ class Job:
         links = lake_links(config, lake)
         if changes is not None:
             config, files = changes.config(config, links.names or ()), changes.files_of(files)
-        plan = queryset.plan_files(files, links, context=set_context(config, query_set))
-        checks.require_lowered(plan)
+        unread = _untrusted(config, query_set)
+        plan = queryset.plan_files(files, links, context=set_context(config, query_set, python=unread is None))
+        if unread is None:  # without the Python of its functions nothing of it runs
+            checks.require_lowered(plan)
         checks.require_affordable(plan, config.replay.copies)
         checks.require_marked(plan, config)
         checks.require_kept(plan, config)
         _require_protocols(config, plan)
-        unread: ConfigError | None = None
         suites: Suites = {}
         try:
             suites = read_suites(root, query_set, _schemas(plan), config.suites.code == "allowed")
         except ConfigError as error:
-            unread = error
+            unread = unread or error
         # Within the patience its links may still report: nobody is told that it cannot start.
         passed = max(0, query_sets.last_look(root, query_set).at - config.replay.patience)
         about = lake, config, query_set, plan, config.length(query_set), suites, unread
         return Job(*about, modules_of(config.suites.modules), files=tuple(files), passed=passed)
 
     def require_suites(self) -> None:
-        """Checks that its rows can be judged: who only looks at it needs no suite.
-        Raises ConfigError, of one line, if a suite cannot be read or judged, or a module of it may not run or cannot be
-        loaded."""
+        """Checks that its Python may run and its rows can be judged: who only looks at it needs neither.
+        Raises ConfigError, of one line, if a suite cannot be read or judged, or a module of it or of its functions may
+        not run or cannot be loaded."""
         if self.unread is not None:
             raise self.unread
         if any(self.suites.values()):
@@ -290,6 +295,17 @@ def _with_records(links: Sequence[str], loud: Collection[str]) -> list[str]:
     heard = {link_names.family_of(link) for link in links if link in loud}
     silent = {link_names.family_of(link) for link in links} - heard
     return sorted({*(link for link in links if link in loud), *silent})
+
+
+def _untrusted(config: Config, query_set: str) -> ConfigError | None:
+    """Returns why the Python of the functions of a query set may not run on this machine; None where it may."""
+    section = config.query_sets.get(query_set)
+    try:
+        if section is not None:
+            require_trusted_files(query_set, module_files(section.functions, parse_declarations))
+    except ConfigError as error:
+        return error
+    return None
 
 
 def _require_protocols(config: Config, plan: queryset.Plan) -> None:
