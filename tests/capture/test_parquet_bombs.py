@@ -121,8 +121,9 @@ def test_a_small_file_of_much_memory_is_refused(
 def test_files_of_every_writer_are_no_bombs(codec: str, version: str, tmp_path: Path) -> None:
     path = tmp_path / "records.parquet"
     table = rows(path)
+    common = {"compression": codec, "data_page_version": version}
     for coded, size in ((True, 1 << 20), (False, 100)):
-        pq.write_table(table, path, compression=codec, use_dictionary=coded, data_page_version=version, data_page_size=size)
+        pq.write_table(table, path, use_dictionary=coded, data_page_size=size, **common)
         read = sum(batch.num_rows for batch in RecordReader(path, options("parquet", BY_NAME), 1 << 62, ""))
         assert read == table.num_rows and sniff(path).records == table.num_rows
 

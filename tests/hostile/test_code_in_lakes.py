@@ -55,7 +55,7 @@ def functions(lake: Path) -> None:
 def planted(lake: Path) -> None:
     """Files by every name that a library might load, beside all that a command reads."""
     for folder in [lake, *(path for path in lake.rglob("*") if path.is_dir())]:
-        for name in ("sitecustomize.py", "conftest.py", "lowwater.py", "numpy.py", "great_expectations.py", "custom.py"):
+        for name in ("sitecustomize.py", "conftest.py", "lowwater.py", "great_expectations.py", "custom.py"):
             (folder / name).write_text(goes_off(lake))
         for name in ("kernel.nbi", "plan.pickle", "state.pkl", "cache.pickle"):
             (folder / name).write_bytes(pickle.dumps(Runs(f"touch {lake.parent}/ran")))
