@@ -214,6 +214,8 @@ fuzz: setup
 	for target in dns http hello quic segments packed csv json logs samples lists; do \
 	    $(BIN)/python -m tests.capture.fuzz_guided $$target var/fuzz/$$target -max_total_time=600 -max_len=600 -timeout=20 || exit 1; done
 	$(BIN)/python -m tests.capture.measure_parsers
+	$(BIN)/python -m tests.capture.guarded --first 100000 --count 100000 > var/fuzz/guarded.log
+	$(BIN)/python -m tests.capture.fuzz_work --rounds 30000 --seed 1
 	$(BIN)/python -m tests.capture.fuzz_tables --lines 1000000 --headers 100000 --files 20000 --bombs --seed 1
 
 # Everything that tests compare with; the reader of the diff decides.

@@ -35,6 +35,8 @@ GUESSING = 32
 """Most guesses that wait for their turn; a further one is refused at once."""
 IDLE, LASTS = 12 * 3600.0, 7 * 24 * 3600.0
 """Seconds after which a session ends: without a request, and in any case."""
+COOKIES = 8
+"""Most cookies of our name that are looked at."""
 SESSIONS = 1000
 """Most sessions; a further login ends the one that was idle longest."""
 
@@ -124,8 +126,8 @@ class Door:
             await self._app(scope, receive, send)
         elif scope["path"] == LOGIN:
             await self._log_in(scope, receive, send)
-        elif self._sessions.goes_on(_cookie(scope)):
-            await self._pass(scope, receive, send)
+        elif name := next(filter(self._sessions.goes_on, _cookies(scope)), ""):
+            await self._pass(scope, receive, send, name)
         elif _header(scope, b"authorization"):
             kind, _, value = _header(scope, b"authorization").partition(" ")
             status = await self._guess(value.strip() if kind.lower() == "bearer" else "")
@@ -134,12 +136,12 @@ class Door:
         else:
             await _answer(send, 401, FORM.format(WELCOME))
 
-    async def _pass(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _pass(self, scope: Scope, receive: Receive, send: Send, name: str) -> None:
         if scope["path"] == LOGOUT and scope["method"] == "POST":
-            self._sessions.end(_cookie(scope))
+            self._sessions.end(name)
             await _answer(send, 303, "", {"location": LOGIN, "set-cookie": _set_cookie(scope, "", 0)})
         else:
-            scope[PERSON] = _cookie(scope)
+            scope[PERSON] = name
             await self._app(scope, receive, send)
 
     async def _guess(self, given: str) -> int:
@@ -174,6 +176,8 @@ class Door:
             return
         status = await self._guess(given)
         if status == 200:
+            for name in _cookies(scope):  # a session of before may be in other hands
+                self._sessions.end(name)
             cookie = _set_cookie(scope, self._sessions.begin(), int(LASTS))
             await _answer(send, 303, "", {"location": "/index.html", "set-cookie": cookie})
             return
@@ -190,13 +194,11 @@ def _header(scope: Scope, name: bytes) -> str:
     return next((value.decode("latin-1") for key, value in scope["headers"] if key.lower() == name), "")
 
 
-def _cookie(scope: Scope) -> str:
-    """The value of our cookie; empty without one. `http.cookies` takes quadratic time for some headers."""
-    for part in _header(scope, b"cookie").split(";"):
-        name, _, value = part.strip().partition("=")
-        if name == COOKIE:
-            return value
-    return ""
+def _cookies(scope: Scope) -> list[str]:
+    """The values of our cookie; several where another server of this machine has set one of the same name, since
+    cookies know no ports. `http.cookies` takes quadratic time for some headers."""
+    parts = (part.strip().partition("=") for part in _header(scope, b"cookie").split(";"))
+    return [value for name, _, value in parts if name == COOKIE and value][:COOKIES]
 
 
 def _set_cookie(scope: Scope, value: str, seconds: int) -> str:

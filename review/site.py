@@ -34,8 +34,9 @@ def write_site(ledgers: Ledgers, folder: Path) -> int:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(page, encoding="utf-8")
             count += 1
-        scripts = shutil.ignore_patterns("*.js")  # of a page that only a server has
-        shutil.copytree(HERE / "assets", folder / "assets", ignore=scripts, dirs_exist_ok=True)
+        _copy_files(HERE / "assets", folder / "assets")
+        for script in (folder / "assets").glob("*.js"):  # of a page that only a server has
+            script.unlink()
         if isinstance(snapshot.lake.reports, ObjectPath):
             _write_objects(snapshot.lake.reports, folder / "docs")
         elif Path(snapshot.lake.reports).is_dir():
@@ -52,7 +53,8 @@ def _write_objects(source: ObjectPath, target: Path) -> None:
 
 
 def _copy_files(source: Path, target: Path) -> None:
-    """Copies the regular files of a folder tree. Skips symbolic links, because they may point outside the lake."""
+    """Copies the regular files of a folder tree, with the modes of what is new. Skips symbolic links, because they may
+    point outside the lake."""
     for at, _, names in os.walk(source):
         into = target / Path(at).relative_to(source)
         into.mkdir(parents=True, exist_ok=True)

@@ -14,10 +14,13 @@ import time
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Hashable
 from concurrent.futures import Future
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from math import inf
 from typing import Any
+
+from fastapi.responses import Response
 
 from lowwater.errors import LakeError, LowwaterError
 
@@ -46,6 +49,9 @@ LOOK = 0.5
 """Seconds between two looks whether a reader has left."""
 FORGOTTEN = 120.0
 """Seconds after which work ends for which nobody has asked again."""
+
+
+_LATER = "ask again later"
 
 
 class BusyError(LowwaterError):
@@ -82,7 +88,7 @@ class TaskQueue:
         Raises BusyError: too many of all, or of this person, are worked on or wait."""
         with self._lock:
             if self._of.total() >= WAITING or self._of[who] >= WAITING_OF_ONE:
-                raise BusyError("the server works on other answers, and this one was not begun", "ask again later")
+                raise BusyError("the server works on other answers, and this one was not begun", _LATER)
             self._of[who] += 1
             self._tasks.append((who, task))
             self._served.setdefault(who, 0)
@@ -209,12 +215,50 @@ class Answers:
                 give_back()
 
 
+class _Places:
+    """Who has responses that are worked on, wait or are being sent: each may have a temporary file."""
+
+    def __init__(self) -> None:
+        self._lock, self._of = threading.Lock(), Counter[Hashable]()
+
+    def take(self, who: Hashable) -> None:
+        """Takes a place. Raises BusyError: all have too many, or this person has."""
+        with self._lock:
+            if self._of.total() >= WAITING or self._of[who] >= WAITING_OF_ONE:
+                raise BusyError("the server works on other answers, or sends them, and this one was not begun", _LATER)
+            self._of[who] += 1
+
+    def leave(self, who: Hashable) -> None:
+        with self._lock:
+            self._of[who] -= 1
+            if not self._of[who]:
+                del self._of[who]
+
+
+_PLACES = _Places()
+
+
+class _Sent(Response):
+    """A response that keeps its place until it is sent, or its reader has left."""
+
+    def __init__(self, response: Response, leave: Callable[[], None]) -> None:
+        self.response, self.leave, self.status_code = response, leave, response.status_code
+        self.background = None
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        try:
+            await self.response(scope, receive, send)
+        finally:
+            self.leave()
+
+
 async def computed(
     request: Any, make: Callable[[Callable[[int], None]], Any], refuse: Callable[[str, int], Any]
 ) -> Any:
     """Returns a response that is computed behind others and kept by nobody: a file, packets, a comparison.
 
-    No thread of the server waits for it, and the work ends where the reader leaves.
+    No thread of the server waits for it, and the work ends where the reader leaves. It counts among those of its person
+    until it is sent: its file takes room on the disk for as long as somebody takes it slowly.
 
     Args:
         make: makes the response; it calls the function that it gets now and then, which raises where nobody waits.
@@ -237,17 +281,24 @@ async def computed(
             answer.set_exception(error)
             raise
 
-    try:
-        _FILES.put(person(request), task)
-    except BusyError as error:
-        return refuse(str(error), 503)
-    gone = asyncio.create_task(_gone(request))
-    try:
+    with ExitStack() as stack:
+        try:
+            _PLACES.take(who := person(request))
+            stack.callback(_PLACES.leave, who)
+            _FILES.put(who, task)
+        except BusyError as error:
+            return refuse(str(error), 503)
+        stack.callback(left.set)
+        gone = asyncio.create_task(_gone(request))
+        stack.callback(gone.cancel)
         await asyncio.wait({made := asyncio.wrap_future(answer), gone}, return_when=asyncio.FIRST_COMPLETED)
-        return made.result() if made.done() else refuse("Nobody reads this answer.", 503)
-    finally:
+        if not made.done():
+            return refuse("Nobody reads this answer.", 503)
+        response = made.result()
         left.set()
         gone.cancel()
+        stack.pop_all()
+        return _Sent(response, partial(_PLACES.leave, who))
 
 
 async def _gone(request: Any) -> None:

@@ -135,12 +135,12 @@ for words in json.load(sys.stdin):
 """
 
 
-def driven(folder: Path, *commands: Sequence[object], **variables: str) -> dict[str, int]:
+def driven(folder: Path, *commands: Sequence[object], umask: int = -1, **variables: str) -> dict[str, int]:
     """Runs commands one after another in a process that stands in a folder; returns their exit codes."""
     words = json.dumps([[str(word) for word in each] for each in commands])
     done = subprocess.run(
         python("-c", DRIVER), input=words, cwd=folder, text=True, capture_output=True,
-        env={**os.environ, **variables}, check=False,
+        env={**os.environ, **variables}, check=False, umask=umask,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert "Traceback" not in done.stdout + done.stderr
@@ -158,7 +158,8 @@ def intact(folder: Path, opened: set[str]) -> None:
     }  # fmt: skip
 
 
-def test_no_command_obeys_the_folder_in_which_it_is_started(folder: Path, tmp_path: Path) -> None:
+def every_command(folder: Path, tmp_path: Path) -> list[Sequence[object]]:
+    """All commands but `serve`, in a folder with a capture and a query; what they write lies below another one."""
     capture, lake, out = "main1_20260101.pcap", tmp_path / "lake", tmp_path / "out"
     of_lake = ["--lake", lake]
     hour = ["--from", "2026-01-01T00:00Z", "--to", "2026-01-01T01:00Z"]
@@ -201,6 +202,11 @@ def test_no_command_obeys_the_folder_in_which_it_is_started(folder: Path, tmp_pa
         ["lsp"],
     ]
     assert {str(command) for command, *_ in commands} == {*sum(FAMILIES.values(), ()), *BESIDE.values()} - {"serve"}
+    return commands
+
+
+def test_no_command_obeys_the_folder_in_which_it_is_started(folder: Path, tmp_path: Path) -> None:
+    commands = every_command(folder, tmp_path)
     with watched(folder) as opened:
         codes = driven(folder, *commands)
     intact(folder, opened)

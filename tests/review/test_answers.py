@@ -217,6 +217,42 @@ def test_downloads_wait_in_one_queue_and_pages_do_not(
 
 
 @pytest.mark.slow
+def test_a_download_counts_until_it_is_sent(results: Results, tmp_path: Path) -> None:
+    """Who takes many files slowly gets no further ones, and another person does; one that leaves gives its place back."""
+    app = create(Ledgers(*results(tmp_path)))
+
+    async def one(person: str, taken: asyncio.Event, leaves: bool = False) -> int:
+        scope, receive, sent, _ = request("/results/q/flows/rows.csv", {}, query=HOUR)
+        scope["client"] = (person, 1)
+
+        async def send(message: Message) -> None:
+            sent.append(message)
+            if message["type"] == "http.response.body":
+                await taken.wait()
+                if leaves:
+                    raise OSError("the reader has left")
+
+        with suppress(Exception):
+            await app(scope, receive, send)
+        return int(next(each["status"] for each in sent if each["type"] == "http.response.start"))
+
+    async def all_of_them() -> None:
+        slow, at_once = asyncio.Event(), asyncio.Event()
+        at_once.set()
+        held = [asyncio.create_task(one("10.0.0.1", slow, at % 2 == 0)) for at in range(WAITING_OF_ONE)]
+        while answers._PLACES._of["10.0.0.1"] < WAITING_OF_ONE or answers._FILES._of.total():
+            await asyncio.sleep(0.01)
+        assert await one("10.0.0.1", at_once) == 503
+        assert await one("10.0.0.2", at_once) == 200
+        slow.set()
+        assert await asyncio.gather(*held) == [200] * WAITING_OF_ONE
+        assert await one("10.0.0.1", at_once) == 200
+        assert not answers._PLACES._of
+
+    asyncio.run(all_of_them())
+
+
+@pytest.mark.slow
 def test_the_work_on_a_download_ends_where_its_reader_leaves(
     results: Results, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

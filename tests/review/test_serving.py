@@ -17,7 +17,7 @@ import psutil
 import pytest
 from lowwater_review import Ledgers
 from lowwater_review.app import create
-from lowwater_review.login import GUESSING, IDLE, LASTS, Door, Sessions
+from lowwater_review.login import COOKIE, GUESSING, IDLE, LASTS, Door, Sessions
 from lowwater_review.results.answers import person
 from lowwater_review.serving import Access, access, guarded
 from starlette.requests import Request
@@ -109,6 +109,38 @@ def test_a_session_ends_by_itself_by_a_logout_and_with_the_server(lake: tuple[Pa
     assert ask(app, "/index.html", headers=third).status == 401
     fourth = logged_in()
     assert ask(Door(pages, TOKEN, None, 0), "/index.html", headers=fourth).status == 401, "another server"
+
+
+def test_a_session_is_made_by_a_login_only_and_ends_with_the_next_one(lake: tuple[Path, Path]) -> None:
+    """Fixation: a name that a stranger has set never becomes a session, and a login changes the name."""
+    app = Door(guarded(Ledgers(*lake), Access(None, None)), TOKEN, None, 0)
+    planted = {"Cookie": f"{COOKIE}=planted"}
+
+    def logged_in(headers: dict[str, str]) -> str:
+        answer = ask(app, "/login", "POST", headers=headers, body=f"token={TOKEN.replace(' ', '+')}".encode())
+        assert answer.status == 303
+        return answer.headers["set-cookie"].partition(";")[0]
+
+    first = logged_in(planted)
+    assert first != planted["Cookie"] and ask(app, "/index.html", headers=planted).status == 401
+    second = logged_in({"Cookie": first})
+    assert second != first
+    assert ask(app, "/index.html", headers={"Cookie": first}).status == 401, "it may be in other hands"
+    assert ask(app, "/index.html", headers={"Cookie": second}).status == 200
+    assert ask(app, "/login", "POST", headers={"Cookie": second}, body=b"token=wrong").status == 401
+    assert ask(app, "/index.html", headers={"Cookie": second}).status == 200, "a guess ends no session"
+
+
+def test_a_cookie_of_another_server_of_the_machine_logs_nobody_out(lake: tuple[Path, Path]) -> None:
+    """Cookies know no ports; one with a longer path comes first."""
+    app = Door(guarded(Ledgers(*lake), Access(None, None)), TOKEN, None, 0)
+    mine = ask(app, "/login", query=f"token={TOKEN.replace(' ', '+')}").headers["set-cookie"].partition(";")[0]
+    tossed = {"Cookie": f"{COOKIE}=junk; {COOKIE}=; a=b; {mine}"}
+    assert ask(app, "/index.html", headers=tossed).status == 200
+    assert ask(app, "/logout", "POST", headers=tossed).status == 303
+    assert ask(app, "/index.html", headers=tossed).status == 401, "it is the session that ends, not the junk"
+    many = {"Cookie": "; ".join([f"{COOKIE}=junk"] * 300)}
+    assert ask(app, "/index.html", headers=many).status == 401
 
 
 def test_a_person_is_who_is_logged_in_whatever_else_a_request_says() -> None:
