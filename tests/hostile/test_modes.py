@@ -23,7 +23,8 @@ def test_no_command_writes_a_file_for_others(umask: int, tmp_path: Path) -> None
     for hour in range(2):
         capture(folder / f"main1_2026010{hour + 1}.pcap", range(60 * hour, 60 * hour + 60))
     (folder / "n.gsql").write_text(QUERY)
-    places = {name: written / name for name in ("TMPDIR", "XDG_CACHE_HOME", "HOME", "LOWWATER_CACHE", "NUMBA_CACHE_DIR")}
+    names = ("TMPDIR", "XDG_CACHE_HOME", "HOME", "LOWWATER_CACHE", "NUMBA_CACHE_DIR")
+    places = {name: written / name for name in names}
     for place in places.values():
         place.mkdir(parents=True, mode=0o700)
     commands = every_command(folder, written)

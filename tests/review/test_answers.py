@@ -218,7 +218,7 @@ def test_downloads_wait_in_one_queue_and_pages_do_not(
 
 @pytest.mark.slow
 def test_a_download_counts_until_it_is_sent(results: Results, tmp_path: Path) -> None:
-    """Who takes many files slowly gets no further ones, and another person does; one that leaves gives its place back."""
+    """Who takes many files slowly gets no further ones, and others do; a reader that leaves gives its place back."""
     app = create(Ledgers(*results(tmp_path)))
 
     async def one(person: str, taken: asyncio.Event, leaves: bool = False) -> int:
