@@ -17,7 +17,7 @@ from lowwater.lake.ledgers import captures, coverage, files, runs
 from lowwater.lake.ledgers.intervals import BLOCKED, DAMAGED, HALF, HELD, MISSING, STALE, StatusRow, gravest
 from lowwater.lake.ledgers.missing import drop_lines, outside_lines
 from lowwater.lake.results.published import stray_lines
-from lowwater.quality.reports import IntervalAudit, Key, findings, interval_audits
+from lowwater.quality.reports import IntervalAudit, Key, findings, interval_audits, left_out
 from lowwater.replay.schedule.due import statuses
 from lowwater.terminal import open_console, say, styled
 
@@ -40,11 +40,12 @@ def show_report(root: PurePath, interval: int | None, queries: Path) -> None:
         several = f"{len(starts)} do, from {first} to {last}"
         hint = several if len(starts) > 1 else f"the only one begins at {first}"
         raise LakeError(f"no interval begins at {format_instant(interval or 0)}", hint)
+    missing = left_out(lake)
     for group, together in groupby(
         chosen, lambda key: key if key in audits else (key[0], (states[key].shown, states[key].why))
     ):
         if group in audits:
-            _show(lake, audits[group], states.get(group), detailed=interval is not None)
+            _show(lake, audits[group], states.get(group), missing.get(group, ()), detailed=interval is not None)
         else:
             _tell(list(together), states)
     config = load_config(root)
@@ -123,7 +124,7 @@ def _say_marked(before: str, state_text: str, behind: str = "") -> None:
     open_console().print(styled(before) + state + styled(behind), soft_wrap=True)
 
 
-def _show(lake: Lake, audit: IntervalAudit, state: StatusRow | None, detailed: bool) -> None:
+def _show(lake: Lake, audit: IntervalAudit, state: StatusRow | None, missing: Sequence[str], detailed: bool) -> None:
     _say_marked(f"{audit.query_set}, {audit.interval}: ", audit.verdict)
     if state is not None and state.shown != runs.DONE and not audit.says(state.shown, state.reason):
         _say_marked("  ", state.shown, f": {state.why}")
@@ -132,6 +133,8 @@ def _show(lake: Lake, audit: IntervalAudit, state: StatusRow | None, detailed: b
     messages = tuple((failure.severity, message) for failure in audit.failures for message in failure.messages)
     for severity, message in messages if detailed else audit.brief:
         say(f"  {severity}: {message}")
+    for line in missing:
+        say(f"  {line}")
     if detailed:
         open_console().print(_expectations(lake, audit))
     say(f"  page: {lake.reports / audit.page}")

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import reduce
 from hashlib import sha256
+from operator import or_
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
@@ -100,6 +102,29 @@ def interval_audits(lake: layout.Lake, start: int = 0, end: int = 1 << 62) -> li
         )
         for key in sorted(pages)
     ]
+
+
+_LEFT_OUT = {
+    "violating": "later than the skew", "malformed": "malformed", "lost": "lost in damaged bytes",
+    "dropped": "lost before they were written, as the captures say",
+}  # fmt: skip
+
+
+def left_out(lake: layout.Lake, start: int = 0, end: int = 1 << 62) -> dict[Key, list[str]]:
+    """Says of every audited interval that begins in [start, end), ns, which records are in no row of any query, however
+    few, in a line for each link; none where all are."""
+    numbers = [pa.field(name, pa.int64()) for name in ("read", *_LEFT_OUT)]
+    keys = [pa.field(KEY[0], pa.string()), *(pa.field(name, pa.int64()) for name in KEY[1:])]
+    some = reduce(or_, (pc.field(name) > 0 for name in _LEFT_OUT))
+    chosen = tables.within("interval_start", start, end) & some
+    rows = tables.read_rows(lake.measures("links"), pa.schema([*keys, pa.field("link", pa.string()), *numbers]), chosen)
+    lines: dict[Key, list[str]] = {}
+    for row in sorted(rows.to_pylist(), key=lambda row: str(row["link"])):
+        counts = [f"{row[name]:,} {words}" for name, words in _LEFT_OUT.items() if row[name]]
+        lines.setdefault(_key(row), []).append(
+            f"link {row['link']!r}: in no row: {', '.join(counts)}; {row['read']:,} read"
+        )
+    return lines
 
 
 def findings(lake: layout.Lake, audit: IntervalAudit) -> list[Finding]:

@@ -10,7 +10,7 @@ import pytest
 
 from lowwater.instants import HOUR, parse_instant
 from lowwater.lake.layout import QUALITY, QUARANTINE, Lake, open_lake
-from lowwater.lake.ledgers.runs import record_quality
+from lowwater.lake.ledgers.runs import record_measures, record_quality
 from lowwater.quality.reports import interval_audits, page_of
 from tests.replay.support import lowwater
 
@@ -103,3 +103,14 @@ def test_one_interval_in_detail(lake: Lake) -> None:
     said = lowwater("report", "--lake", lake.root, "--interval", "2026-01-01T00:00Z")
     assert f"demo, {interval(0)}: passed" in said.out and f"other, {interval(0)}: warned" in said.out
     assert ["queries", "b", "critical", "holds"] in [line.split() for line in said.out.splitlines()]
+
+
+def test_records_that_are_in_no_row_are_said_however_few(lake: Lake) -> None:
+    numbers = {"read": 120, "violating": 1, "malformed": 0, "lost": 0, "dropped": 3}
+    rows = [{"link": "main1", **numbers}, {"link": "control", **numbers, "violating": 0, "dropped": 0}]
+    record_measures(lake, "demo", START, START + HOUR, {"links": pa.Table.from_pylist(rows)}, now=1, again=False)
+    said = lowwater("report", "--lake", lake.root)
+    lost = "3 lost before they were written, as the captures say"
+    line = f"  link 'main1': in no row: 1 later than the skew, {lost}; 120 read"
+    assert said.out.splitlines()[:2] == [f"demo, {interval(0)}: passed", line]
+    assert "'control'" not in said.out
