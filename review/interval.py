@@ -8,13 +8,14 @@ from typing import Any
 
 from lowwater_expectations.audits import Finding, headline, once
 
+from lowwater.capture.records.facts import Hole
 from lowwater.cluster import TaskRun
 from lowwater.documents import stored_object
 from lowwater.instants import format_duration, format_instant
 from lowwater.lake.ledgers.captures import Capture, Captures, malformed_between
 from lowwater.lake.ledgers.coverage import undeclared
 from lowwater.lake.ledgers.drops import counted
-from lowwater.lake.ledgers.missing import drop_words, lost_of_link
+from lowwater.lake.ledgers.missing import drop_words, lost_of_link, unread_rows, unread_words
 from lowwater.lake.ledgers.runs import (
     LinkLateness,
     ReplayRow,
@@ -66,6 +67,16 @@ class ExpectationResult:
 
 
 @dataclass(frozen=True)
+class Stretch:
+    """Bytes of a capture that are no records (T5)."""
+
+    capture: Capture
+    hole: Hole
+    since: int  # its time [since, until), ns
+    until: int
+
+
+@dataclass(frozen=True)
 class LinkFacts:
     """Measures of a link over the interval."""
 
@@ -83,6 +94,8 @@ class LinkFacts:
     damaged: int  # number of malformed records
     lost: str = ""  # records that the captures say were lost, in words; empty without
     silent: tuple[Capture, ...] = ()  # captures that cover the interval, and do not declare this interface of the link
+    stretches: tuple[Stretch, ...] = ()  # bytes of its captures that are no records, of the time of the interval
+    unread: str = ""  # files in its folders that may hold records of the interval and are not read, in words
 
 
 @dataclass(frozen=True)
@@ -227,6 +240,8 @@ def _link(snapshot: Snapshot, link: str, start: int, end: int, account: Mapping[
     broken = malformed_between(snapshot.lake, link, captures, start, end)
     if rows and not account:  # an older version stored no record counts after a failed audit
         account = {"malformed": broken.num_rows, "violating": late.num_rows}
+    holes = (Stretch(capture, hole, *span) for capture, hole, span in captures.holes_in(start, end))
+    unread = list(unread_rows(snapshot.lake, snapshot.config)(link, start, end))
     digests = {row["capture"] for rows in (late, broken) for row in rows.slice(0, SHOWN).to_pylist()}
     names = captures.names_of(digests)
     violations = [row | {"file": names.get(row["capture"], "")} for row in late.slice(0, SHOWN).to_pylist()]
@@ -244,6 +259,8 @@ def _link(snapshot: Snapshot, link: str, start: int, end: int, account: Mapping[
         broken.num_rows,
         drop_words(lost) if counted(lost := lost_of_link(snapshot.lake, link, captures, start, end))[0] else "",
         tuple(undeclared(link, captures, settings, start, end)),
+        tuple(holes),
+        unread_words(unread),
     )
 
 

@@ -23,7 +23,7 @@ from lowwater.capture.reader import digest
 from lowwater.capture.records import sanity
 from lowwater.capture.records.drops import Drops, total
 from lowwater.capture.records.duplicates import DuplicateSpool
-from lowwater.capture.records.facts import CaptureSummary
+from lowwater.capture.records.facts import CaptureSummary, Hole
 from lowwater.catalog.protocols import CLOCK
 from lowwater.instants import SECOND, format_duration, format_instant
 
@@ -241,11 +241,34 @@ def _time_lines(facts: inspecting.InterfaceFacts) -> dict[str, str]:
     """The lines of a sheet about damage and times, of captures and of other records."""
     return {
         "malformed": counts_text(facts.malformed.items()),
+        **_damage_lines(facts),
         **({"declared lost": _lost_text(lost)} if (lost := _lost(facts)) else {}),
         "first": instant_text(facts.summary.first if facts.summary else None),
         "last": instant_text(facts.summary.last if facts.summary else None),
         "duration": duration_text(facts.duration),
     }
+
+
+def _holes(facts: inspecting.InterfaceFacts) -> Sequence[Hole]:
+    return facts.summary.holes if facts.summary else ()
+
+
+def _damage_lines(facts: inspecting.InterfaceFacts) -> dict[str, str]:
+    """The lines of a sheet about stretches of a capture that are no records: the first ones, and how many more."""
+    holes = _holes(facts)
+    lines = {f"damage {number}": _hole_text(hole) for number, hole in enumerate(holes[:_HOLES_SHOWN], 1)}
+    if len(holes) > _HOLES_SHOWN:
+        lines["more damage"] = f"{len(holes) - _HOLES_SHOWN:,} more stretches"
+    return lines
+
+
+def _hole_text(hole: Hole) -> str:
+    begin = "the begin" if hole.before is None else format_instant(hole.before)
+    end = "the end" if hole.after is None else format_instant(hole.after)
+    return (
+        f"{hole.length:,} byte{'s' * (hole.length != 1)} from byte {hole.offset:,} on, from {begin} to {end}, "
+        f"about {hole.records:,} record{'s' * (hole.records != 1)} lost"
+    )
 
 
 def _lost(facts: inspecting.InterfaceFacts) -> list[Drops]:
@@ -359,6 +382,9 @@ _COLUMNS_OF_A_SHEET = 4
 _UNBOUNDED = 10_000
 """Width of a line (characters) in a file, so that nothing is wrapped."""
 
+_HOLES_SHOWN = 5
+"""Most damaged stretches that a sheet tells."""
+
 _LOST_SHOWN = 3
 """Most ranges of lost records that a sheet tells."""
 
@@ -465,7 +491,7 @@ def _show(inspections: Sequence[Inspection], skew: int) -> None:
     elif interfaces:
         console.print(_list(interfaces))
     for inspection in inspections:
-        for lost in _lost_lines(inspection.facts) if inspection.facts and len(inspections) > 1 else ():
+        for lost in _notes(inspection.facts) if inspection.facts and len(inspections) > 1 else ():
             terminal.say(f"note: {inspection.path}: {lost}", err=True)
         for interface in inspection.facts.interfaces if inspection.facts else ():
             if words := interface.not_decoded.words:
@@ -478,11 +504,13 @@ def _show(inspections: Sequence[Inspection], skew: int) -> None:
             terminal.say(f"error: {inspection.error}", err=True)
 
 
-def _lost_lines(facts: inspecting.CaptureFacts) -> Iterator[str]:
-    """Says of each interface how many records the capture says were lost."""
+def _notes(facts: inspecting.CaptureFacts) -> Iterator[str]:
+    """Says of each interface what is damaged, and how many records the capture says were lost."""
     for each in facts.interfaces:
+        name = f"{each.interface.name}: " * bool(each.interface.name)
+        yield from (f"{name}{line}: {text}" for line, text in _damage_lines(each).items())
         if lost := _lost(each):
-            yield f"{each.interface.name}: " * bool(each.interface.name) + f"declared lost: {_lost_text(lost)}"
+            yield f"{name}declared lost: {_lost_text(lost)}"
 
 
 def _sheet(facts: inspecting.CaptureFacts, skew: int) -> Table:
@@ -492,8 +520,8 @@ def _sheet(facts: inspecting.CaptureFacts, skew: int) -> Table:
         table.add_row(name, terminal.styled(text, fold=True))
     columns = [_facts(interface, skew) for interface in facts.interfaces]
     body = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
-    for name in columns[0]:
-        body.add_row(name, *(terminal.styled(column[name]) for column in columns))
+    for name in dict.fromkeys(name for column in sorted(columns, key=len, reverse=True) for name in column):
+        body.add_row(name, *(terminal.styled(column.get(name, "-")) for column in columns))
     whole = Table.grid()
     whole.add_row(table)
     whole.add_row(body)
@@ -618,6 +646,16 @@ def _interface(facts: inspecting.InterfaceFacts) -> dict[str, Any]:
             for text, count in sorted(summary.types.items() if summary else ())
         ],
         "malformed": dict(sorted(facts.malformed.items())),
+        "damaged": [
+            {
+                "offset": hole.offset,
+                "length": hole.length,
+                "from": instant_twice(hole.before),
+                "to": instant_twice(hole.after),
+                "records": hole.records,
+            }
+            for hole in _holes(facts)
+        ],
         "lost": lost_entry(facts),
         **{name: instant_twice(getattr(summary, name)) for name in _INSTANTS},
         "duration": duration_twice(facts.duration),

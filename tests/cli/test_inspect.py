@@ -151,3 +151,23 @@ def duckdb_lateness(rows: list[dict[str, Any]]) -> list[int]:
     written = pa.table({"place": range(len(rows)), "time": [row["time"] for row in rows]})
     query = "SELECT max(time) OVER (ORDER BY place) - time FROM written ORDER BY place"
     return [row[0] for row in duckdb.sql(query).fetchall()] if written.num_rows else []
+
+
+def test_damaged_stretches_have_their_place_time_and_estimate(tmp_path: Path) -> None:
+    frames = [(BASE + at * 5 * SECOND, udp("10.0.0.1", "10.0.0.2", 1, 2, bytes(100))) for at in range(720)]
+    data = bytearray(pcap_bytes(frames))
+    size = (len(data) - 24) // 720
+    data[24 + 180 * size : 24 + 216 * size] = b"\xff" * (36 * size)
+    (tmp_path / "a.pcap").write_bytes(data)
+    (tmp_path / "b.pcap").write_bytes(pcap_bytes(frames))
+    text = f"{36 * size:,} bytes from byte {24 + 180 * size:,} on, from "
+    sheet = called(tmp_path / "a.pcap").output
+    assert f"damage 1              {text}" in sheet and "about 36 records lost" in sheet
+    assert "damage 1" not in called(tmp_path / "b.pcap").output
+    both = called(tmp_path / "a.pcap", tmp_path / "b.pcap").output
+    assert f"note: {tmp_path}/a.pcap: damage 1: {text}" in both
+    first, second = as_json(tmp_path / "a.pcap", tmp_path / "b.pcap")["captures"]
+    (hole,) = first["interfaces"][0]["damaged"]
+    assert (hole["offset"], hole["length"], hole["records"]) == (24 + 180 * size, 36 * size, 36)
+    assert (hole["from"]["ns"], hole["to"]["ns"]) == (BASE + 179 * 5 * SECOND, BASE + 216 * 5 * SECOND)
+    assert second["interfaces"][0]["damaged"] == []

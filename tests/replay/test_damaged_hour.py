@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import html
 import os
 import re
 import shlex
 from pathlib import Path
 
 import pytest
+from lowwater_review import Ledgers, render
 
-from lowwater.instants import SECOND
+from lowwater.instants import HOUR, SECOND
+from lowwater.lake.tables import interval_label
 from tests.capturemaker import pcap_bytes, udp
 from tests.replay.support import lowwater
 
@@ -116,3 +119,20 @@ def test_an_hour_that_is_damaged_after_it_was_done_is_no_longer_done(tmp_path: P
     _hour(tmp_path, 1, damaged=True)
     lowwater("ingest", "--lake", lake)
     assert not _state(lake).startswith("done")
+
+
+def test_the_page_of_the_hour_has_the_damage_and_what_is_not_read(tmp_path: Path) -> None:
+    lake = _lake(tmp_path, "publish")
+    (tmp_path / "captures" / "a_2027011510.pcap").write_bytes(b"no capture, and longer than a header")
+    lowwater("ingest", "--lake", lake)
+    known = Ledgers(lake, lake).now()
+    first = BEGIN * SECOND
+    nine, ten = (
+        html.unescape(render(known, f"interval/flows/{interval_label(at, at + HOUR)}.html") or "")
+        for at in (first + HOUR, first + 2 * HOUR)
+    )
+    row = nine.partition("Damaged capture")[2].partition("<tbody>")[2].partition("</tr>")[0]
+    cells = [re.sub("<[^>]*>", "", cell) for cell in re.findall(r"<t[hd].*?</t[hd]>", row)]
+    assert cells[1:4] == ["28,464", "5,688", str(LOST)] and cells[5] == "not covered"
+    assert "09:14:55 to 09:18 UTC" in cells[4]
+    assert "Not read: a_2027011510.pcap (refused: not a capture: it begins with 6e 6f 20 63)." in ten

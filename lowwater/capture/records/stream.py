@@ -57,6 +57,9 @@ ROW = np.dtype(
 )
 """Data type of a row. Position and arrival are -1 if there is none."""
 
+_NO_RECORD = [NUMBERS["length"], NUMBERS["block"]]
+"""Reasons for bytes that are no record."""
+
 _LEAST = 16
 
 
@@ -72,6 +75,7 @@ class MalformedRows(Sequence[Malformed]):
         self._totals = _Totals(path)
         self._rows = np.empty(0, ROW)
         self._count = 0
+        self._is_part = False
 
     def __len__(self) -> int:
         return self._count
@@ -113,13 +117,13 @@ class MalformedRows(Sequence[Malformed]):
         return self._totals.bytes
 
     def count_only(self) -> None:
-        """Stores no more rows; only `reasons` and `bytes` go on counting."""
+        """Stores no more rows; only `reasons` and `bytes` go on counting, and holes are found."""
         self._totals.store_rows = False
 
     def part(self) -> MalformedRows:
         """Returns an empty part for rows whose place in the order is known later; its rows count at once."""
         part = MalformedRows(self._totals.path)
-        part._totals = self._totals
+        part._totals, part._is_part = self._totals, True
         return part
 
     def add(self, rows: NDArray[Any]) -> None:
@@ -147,7 +151,8 @@ class MalformedRows(Sequence[Malformed]):
     def _append(self, rows: NDArray[Any], count: int) -> None:
         self.added += count
         if not self._totals.store_rows:
-            return
+            # Nobody reads the rows, but those that are no record are holes, which a part tells.
+            rows = rows[np.isin(rows["reason"], _NO_RECORD)] if self._is_part else rows[:0]
         end = self._count + len(rows)
         if end > len(self._rows):
             larger = np.empty(max(2 * len(self._rows), end, _LEAST), ROW)
