@@ -259,9 +259,10 @@ def _refused(scope: AuditScope, link: str) -> dict[int, Counter[str]]:
     It is of all captures of now. One that brings or takes such a record meets the interval, so it is one of its inputs
     (S1): the interval is judged anew, and the order of runs decides no verdict."""
     captures = scope.captures.get(link, ())
-    late = late_records(packets.PacketFiles.of(scope.lake), link, captures, scope.config)
+    within = scope.start, scope.end
+    late = late_records(packets.PacketFiles.of(scope.lake), link, captures, scope.config, *within)
     found: dict[int, Counter[str]] = {}
-    for of_hour in refused_hours(late, scope.start, scope.end):
+    for of_hour in refused_hours(late, *within):
         for (capture, count), defect in zip(of_hour.late, late_defects(of_hour), strict=True):
             if defect not in scope.accepted:
                 found.setdefault(of_hour.start // HOUR, Counter())[Path(capture.path).name] += count

@@ -15,6 +15,7 @@ from lowwater.instants import HOUR
 from lowwater.lake.ledgers.captures import Capture, Captures, life_of
 from lowwater.lake.open_tables import ValuesByState
 from lowwater.lake.packets import PacketFiles, stored_records
+from lowwater.plan.temporal import END_OF_TIME
 
 
 class LateRecords(NamedTuple):
@@ -47,14 +48,22 @@ _READ = ValuesByState(4096)
 """Late records of captures that this process has read."""
 
 
-def late_records(files: PacketFiles, link: str, captures: Sequence[Capture], config: Config) -> list[LateRecords]:
-    """Finds the late records of a link within its life. Only captures with a record that is older than the clock by
-    more than the skew, by the ledger, are read.
+def late_records(
+    files: PacketFiles,
+    link: str,
+    captures: Sequence[Capture],
+    config: Config,
+    start: int = 0,
+    end: int = END_OF_TIME,
+) -> list[LateRecords]:
+    """Finds the late records of a link within its life, of the captures with records of [start, end), ns. Only captures
+    with a record that is older than the clock by more than the skew, by the ledger, are read.
     Raises LakeError if a file cannot be read."""
     ordered, settings = Captures.of(captures), config.link(link)
     clocks = np.array(ordered.clocks, np.int64)
-    smallest, lag = ordered.numbers("smallest", -1), ordered.numbers("lag")
+    smallest, largest, lag = (ordered.numbers(name, -1) for name in ("smallest", "largest", "lag"))
     doubtful = (smallest >= 0) & ((lag > settings.shortest_skew) | (clocks - smallest > settings.shortest_skew))
+    doubtful &= (smallest < end) & (largest >= start)
     found = []
     for at in np.flatnonzero(doubtful).tolist():
         capture, clock = ordered[at], int(clocks[at])
