@@ -36,7 +36,7 @@ from lowwater.capture.formats.sources import (
 )
 from lowwater.capture.headers.packet import Memory
 from lowwater.capture.headers.undecoded import Undecoded
-from lowwater.capture.records.drops import DeclaredDrops, joined
+from lowwater.capture.records.drops import ERF, DeclaredDrops, joined
 from lowwater.capture.records.facts import CaptureSummary, Interface, InterfaceSummary, Malformed
 from lowwater.capture.records.parts import IN_FILE, PartTimes, ReadingOrder
 from lowwater.capture.records.stream import (
@@ -256,7 +256,7 @@ def open_capture(path: str | Path) -> CaptureFile:
 
 
 _LAYOUTS: dict[str, Callable[[CaptureFile], classic.RecordLayout]] = {
-    "pcap": classic.ClassicLayout.of,
+    "pcap": erf.pcap_layout,
     "snoop": snoop.SnoopLayout.of,
 }
 
@@ -313,7 +313,7 @@ class CaptureReader:
         self._unpacked = unpacked
         self.malformed = MalformedRows(header.path)
         self._stream = RecordStream(self._window, scanner, max_jump, self.malformed)
-        self._drops = DropsOfRecords(header.format)
+        self._drops = DropsOfRecords(ERF if header.link_number == erf.LINK else header.format)
         self._sha256 = sha256
         self._identity = Identity() if identified else None
         self.order = order

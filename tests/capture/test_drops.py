@@ -17,7 +17,7 @@ from lowwater.capture.reader import index
 from lowwater.capture.records.drops import BELIEVED, DeclaredDrops, DropTally, risen, total
 from lowwater.instants import HOUR, SECOND
 from lowwater.limits import DROP_RANGES
-from tests.capturemaker import erf_record, snoop_bytes, udp
+from tests.capturemaker import erf_record, pcap_bytes, snoop_bytes, udp
 from tests.pcapngmaker import Section
 
 JUMP = 61 * SECOND
@@ -215,6 +215,22 @@ def test_the_loss_counter_of_erf_is_none_where_a_colour_stands(tmp_path: Path) -
     if shutil.which("tshark"):
         told = [int(count) for (count,) in tshark(path, "erf.lctr") if count]
         assert sum(total(each.alone()) for each in found) == sum(told)
+
+
+def test_records_of_erf_in_a_pcap_tell_what_those_of_an_erf_file_do(tmp_path: Path) -> None:
+    kinds = [kind for kind in range(1, 30) if kind not in (26, 27)]
+    stamps = [(START + 60 * number) * SECOND for number in range(len(kinds))]
+    records = [bytearray(erf_record(stamp, FRAME, kind)) for stamp, kind in zip(stamps, kinds, strict=True)]
+    for record, kind in zip(records, kinds, strict=True):
+        struct.pack_into(">H", record, 12, 100 + kind)
+    cut = (START + 3000) * SECOND, bytes(records[0][:15])  # its counter is not whole
+    frames = [*zip(stamps, map(bytes, records), strict=True), cut]
+    (found,) = declared(tmp_path / "a.pcap", pcap_bytes(frames, link_type=197))
+    assert spans(found) == [
+        (60 * (number - 1) if number else None, 60 * number, 100 + kind)
+        for number, kind in enumerate(kinds)
+        if kind not in (10, 11, 15, 16, 17, 19, 20)
+    ]
 
 
 def test_many_drops_are_few_ranges_whatever_the_portions() -> None:

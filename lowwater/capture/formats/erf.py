@@ -364,3 +364,30 @@ class ErfScanner:
 
     def bytes_of(self, records: NDArray[Any]) -> int:
         return int(records[classic.SIZE].sum())
+
+
+LINK = 197
+"""Link type of a pcap whose packets are records of ERF."""
+
+
+class RecordsInPcap(classic.ClassicLayout):
+    """The layout of a pcap of link type LINK: its records tell what was lost before them, as in an ERF file."""
+
+    def scan(
+        self, buffer: NDArray[Any], begin: int, end: int, records: NDArray[Any], count: int
+    ) -> tuple[int, int, int]:
+        result = super().scan(buffer, begin, end, records, count)
+        found = records[:, count : result[0]]
+        at = found[classic.OFFSET] + RECORD_HEADER
+        whole = np.flatnonzero(found[classic.CAPTURED] >= HEADER)
+        kinds = buffer[at[whole] + 8] & ~np.uint8(MORE_HEADERS)
+        other = (*COLOR_TYPES, PROVENANCE, UNUSED_TYPES)
+        told = whole[(kinds >= 1) & (kinds <= LARGEST_TYPE) & ~np.isin(kinds, other)]
+        found[classic.DROPS] = 0
+        found[classic.DROPS, told] = buffer[at[told] + 12].astype(np.int64) << 8 | buffer[at[told] + 13]
+        return result
+
+
+def pcap_layout(header: CaptureFile) -> classic.ClassicLayout:
+    """Returns the layout of a classic pcap, by its link type."""
+    return (RecordsInPcap if header.link_number == LINK else classic.ClassicLayout).of(header)
