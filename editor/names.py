@@ -23,7 +23,7 @@ from lowwater.plan.operators import Field, temporals
 from lowwater.plan.temporal import Temporal, infer
 from lowwater.storage.untrusted import open_regular
 
-from .words import AFTER_FROM, JOINS, Outline, Script, SourceWords, Word, without_wrong
+from .words import AFTER_FROM, CONDITIONS, JOINS, Outline, Script, SourceWords, Word, without_wrong
 
 # What a text says about names, also while parts of it are wrong: statements with a mistake are left out, and the
 # others are bound without them.
@@ -369,7 +369,7 @@ def _in_from(words: list[Word]) -> bool:
     for word in reversed(words):
         if word.is_a("FROM", "UNION", *JOINS):
             return True
-        if word.is_a(*AFTER_FROM):
+        if word.is_a(*AFTER_FROM, *CONDITIONS):
             return False
     return False
 

@@ -20,7 +20,10 @@ WORD = re.compile(
 JOINS = {"JOIN", "INNER_JOIN", "OUTER_JOIN", "LEFT_OUTER_JOIN", "RIGHT_OUTER_JOIN", "FILTER_JOIN", "WATCHLIST_JOIN"}
 AFTER_FROM = {"WHERE", "GROUP", "HAVING", "SUPERGROUP", "CLEANING_WHEN", "CLEANING_BY", "CLOSING_WHEN", "SELECT"}
 AFTER_FROM |= {"MERGE", "DEFINE", "PARAM", "PROTOCOL"}
-CLAUSES = AFTER_FROM | JOINS | {"FROM", "UNION", "AS"}
+CONDITIONS = {"ON", "USING"}
+"""Words before the condition of a join, behind which a further join may stand."""
+CLAUSES = AFTER_FROM | JOINS | CONDITIONS | {"FROM", "UNION", "AS"}
+_SIDES = {"INNER", "LEFT", "RIGHT", "FULL", "OUTER"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,12 +247,21 @@ def _sources(words: Sequence[Word]) -> Iterator[SourceWords]:
         word = words[at]
         if word.text == ";" or word.is_a(*AFTER_FROM):
             return
-        if word.text == "," or word.is_a("UNION", *JOINS):
+        if word.is_a(*CONDITIONS):
+            while at < len(words) and words[at].text != ";" and not words[at].is_a(*AFTER_FROM, *JOINS):
+                at += 1
+            continue
+        if word.text == "," or word.is_a("UNION", *JOINS) or _is_side(words, at):
             at += 1
             continue
         at, source = _source(words, at)
         if source is not None:
             yield source
+
+
+def _is_side(words: Sequence[Word], at: int) -> bool:
+    """Whether a word begins a join, as in LEFT JOIN; LEFT alone may be a name."""
+    return words[at].is_a(*_SIDES) and at + 1 < len(words) and words[at + 1].is_a("OUTER", "JOIN")
 
 
 def _source(words: Sequence[Word], at: int) -> tuple[int, SourceWords | None]:
@@ -283,7 +295,7 @@ def _source(words: Sequence[Word], at: int) -> tuple[int, SourceWords | None]:
         at += at < len(words) and words[at].text == "]"
     if at < len(words) and words[at].is_a("AS"):
         at += 1
-    if at < len(words) and words[at].kind == "name" and not words[at].is_a(*CLAUSES):
+    if at < len(words) and words[at].kind == "name" and not words[at].is_a(*CLAUSES) and not _is_side(words, at):
         alias_at = words[at]
         at += 1
     name = path[-1]

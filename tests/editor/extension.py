@@ -12,6 +12,10 @@ FOLDER = ROOT / "editors" / "vscode"
 GRAMMAR = FOLDER / "syntaxes" / "gsql.tmLanguage.json"
 
 
+JOINS = r"\b((INNER|LEFT|RIGHT|FULL)\s+)?(OUTER\s+)?JOIN\b|(?<![.$#])\bON\b(?!\s*[.,;])|\bUSING(?=\s*\()"
+"""The words of joins between sources, where they are no names: a column may be called ON."""
+
+
 def grammar() -> dict[str, Any]:
     """The TextMate grammar of GSQL."""
     either = "|".join(sorted(KEYWORDS))
@@ -24,6 +28,7 @@ def grammar() -> dict[str, Any]:
             {"name": "comment.line.gsql", "match": "(--|//).*$"},
             {"name": "string.quoted.single.gsql", "match": "'([^'\\n]|'')*'?"},
             {"name": "keyword.control.gsql", "match": f"(?i:\\b({either})\\b)"},
+            {"name": "keyword.control.gsql", "match": f"(?i:{JOINS})"},
             {"name": "keyword.control.gsql", "match": f"\\b({upper})\\b"},
             {"name": "constant.numeric.gsql", "match": f"\\b[0-9][0-9A-Za-z_.]*(\\s+({units})\\b)?"},
             {"name": "variable.parameter.gsql", "match": "[$#@][A-Za-z_][A-Za-z0-9_]*"},

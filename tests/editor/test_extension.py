@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
+
+import pytest
 
 from lowwater.cli.main import cli
 from tests.docs.book import ROOT
-from tests.editor.extension import FOLDER, GRAMMAR, text
+from tests.editor.extension import FOLDER, GRAMMAR, JOINS, text
 
 
 def test_the_grammar_has_the_keywords_of_the_language() -> None:
@@ -27,3 +30,15 @@ def test_the_extension_names_files_that_are_there_and_the_command() -> None:
     assert "lsp" in cli.commands
     assert '"lsp"' in (FOLDER / "extension.js").read_text(encoding="utf-8")
     assert '{ "lowwater", "lsp" }' in (ROOT / "editors" / "neovim" / "lowwater.lua").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        ("FROM a.TCP A LEFT OUTER JOIN b.TCP B ON A.time = B.time", ["LEFT OUTER JOIN", "ON"]),
+        ("from a.TCP A full join b.TCP B using(time)", ["full join", "using"]),
+        ("SELECT A.on, left, A.using FROM left.TCP A", []),
+    ],
+)
+def test_the_words_of_joins_have_the_colour_of_keywords(query: str, words: list[str]) -> None:
+    assert [found[0] for found in re.finditer(f"(?i:{JOINS})", query)] == words

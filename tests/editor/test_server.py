@@ -175,3 +175,19 @@ def test_formatting_is_canonical_and_keeps_comments(edited: tuple[Client, Path])
     )
     client.change(path, once)
     assert client.formatted(path, once) == once
+
+
+def test_a_condition_of_a_join_has_columns_and_the_join_behind_it_has_sources(edited: tuple[Client, Path]) -> None:
+    client, folder = edited
+    text = (
+        "DEFINE { query_name 'j'; }\nSELECT A.time FROM main1.TCP A\nLEFT OUTER JOIN main2.TCP B ON A.time = B.time\n"
+        "JOIN main2.UDP C USING (time)\nWHERE C.len > 1\n"
+    )
+    path = folder / "join.gsql"
+    client.open(path, text)
+    for place_of in ("A.time = ", "B.time\n", "C.len"):
+        columns = client.labels(path, *place(text, place_of, 2))
+        assert {"time", "srcIP"} <= set(columns) and "TCP" not in columns, place_of
+    names = client.labels(path, *place(text, "A.time = ", 0))
+    assert {"A", "B", "C", "time"} <= set(names) and "main1" not in names
+    assert {"main1", "main2"} <= set(client.labels(path, *place(text, "main2.UDP", 0)))
