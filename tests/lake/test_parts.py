@@ -10,6 +10,8 @@ import dpkt
 import pyarrow as pa
 import pytest
 
+from lowwater.capture.content.retention import ContentOptions
+from lowwater.capture.reader import index, read_chunk
 from lowwater.config import Config, Link
 from lowwater.errors import OverlapError
 from lowwater.lake.ingestion import tasks
@@ -116,3 +118,17 @@ def test_captures_in_a_file_may_overlap_by_the_skew_as_files_may(lake: Lake, tmp
         taken(lake, path)
     done = taken(lake, path, Config(links={"a": Link(skew="9s")}))
     assert (done.capture.packets, done.capture.malformed) == (120, 0)
+
+
+def test_a_task_on_another_machine_gets_the_bytes_of_its_chunks(tmp_path: Path) -> None:
+    path = tmp_path / "a.pcap"
+    path.write_bytes(part(1800, 50) + part(600, 50, "big") + part(0, 50))
+    made = index(path, 1 << 61, 1000)
+    assert [begin for begin, _ in made.summary.by_time.ranges] == [2 * len(part(0, 50)), len(part(0, 50)), 0]
+    chunks = tuple(chunk for chunk in made.chunks if chunk.position < 100)  # those of the last two captures in the file
+    task = tasks.PackTask(tmp_path, "a", 0, path, "b" * 12, 0, False, ContentOptions(), chunks)
+    near, sent = tasks.received(tasks.send(task, tmp_path, made.summary.sha256))
+    assert sent is not None and sent.stat().st_size < path.stat().st_size and near.chunks is not None
+    path.unlink()
+    there = [row for chunk in near.chunks for _, batch in read_chunk(chunk) for row in batch.to_pylist()]
+    assert [(row["position"], row["destPort"]) for row in there] == [(at, at % 50) for at in range(100)]
