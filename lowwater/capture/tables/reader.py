@@ -22,12 +22,13 @@ from lowwater.capture.formats.archives import HEAD as ARCHIVE_HEAD, archive_of
 from lowwater.capture.formats.sources import DecompressedSource, PeekableSource, Source, compression_of, open_source
 from lowwater.capture.inspect import CaptureFacts, InterfaceFacts, Lateness
 from lowwater.capture.records.facts import CaptureSummary, Interface
+from lowwater.capture.records.holes import HoleFinder
 from lowwater.capture.records.sanity import SIDE, Judge, Tally
 from lowwater.capture.tables import columnar, delimited, logs
 from lowwater.capture.tables.blocks import NO_TIME, TIME_JUMP, TIME_RANGE, VALUE_OF, Piece
 from lowwater.capture.tables.options import TableOptions
 from lowwater.capture.tables.statistics import ToldDrops
-from lowwater.catalog.time import arrival_times
+from lowwater.catalog.time import LOST_BYTES, arrival_times
 from lowwater.limits import LEFT_OUT_TYPES, MALFORMED_ROWS
 from lowwater.storage.failures import hint_of
 
@@ -61,6 +62,9 @@ CUT, COMPRESSION = "cut", "compression"
 
 _ROW = np.dtype([(name, np.int64) for name in ("position", "offset", "length", "line", "arrival", "reason")])
 """A malformed record; `line` is 0 in parquet, `arrival` -1 before the first sane record, `reason` a code."""
+
+_MANY = 4
+"""Malformed records with the bytes of more than so many times as many sane ones are damage."""
 
 _SETTLED = 2 * SIDE
 """Records that wait for others at least, since few records are not worth a batch."""
@@ -113,6 +117,8 @@ class RecordReader:
         self._rows: list[NDArray[Any]] = []
         self._reasons: list[str] = []
         self._malformed = 0
+        self._holes = HoleFinder()
+        self._sane = 0
         self._record_bytes = 0
         self._position = 0
         self._overhead = 0
@@ -264,7 +270,7 @@ class RecordReader:
         """Judges the times of the waiting records, and yields the sane ones of the pieces that are judged whole."""
         waiting = sum(len(part.positions) for part in self._waiting) - len(self._jumps)
         if not self._waiting:
-            self._settle_bad(_NONE, _NONE, self._tally.clock, None)
+            self._find_holes(self._settle_bad(_NONE, _NONE, self._tally.clock, None), _NONE, _NONE, _NONE)
         if not waiting or (not final and waiting <= _SETTLED):
             return
         stamps = np.concatenate([part.stamps for part in self._waiting])[len(self._jumps) :]
@@ -291,9 +297,11 @@ class RecordReader:
             self._add(part.positions[jumped], offset, length, line, code)
             columns = columns.take(pa.array(sane))
         arrivals = arrival_times(stamps, clock)
-        self._settle_bad(positions, arrivals, clock, before)
+        bad = self._settle_bad(positions, arrivals, clock, before)
+        self._find_holes(bad, positions, stamps, lengths)
         if len(stamps):
             self._tally.add(stamps)
+            self._sane += len(stamps)
             self._record_bytes += int(lengths.sum())
             arrays = [*(pa.array(values) for values in (positions, arrivals, stamps)), *columns.columns]
             schema = self.schema
@@ -305,8 +313,9 @@ class RecordReader:
 
     def _settle_bad(
         self, positions: NDArray[np.int64], arrivals: NDArray[np.int64], clock: int, before: int | None
-    ) -> None:
-        """Gives malformed records the clock at their place, up to the first record that is not judged yet.
+    ) -> NDArray[Any]:
+        """Gives malformed records the clock at their place, up to the first record that is not judged yet; returns
+        them.
 
         Args:
             arrivals: arrivals of these records, ns.
@@ -314,7 +323,7 @@ class RecordReader:
             before: position of the first record that waits; None without one.
         """
         if not self._bad:
-            return
+            return np.empty(0, _ROW)
         rows = np.concatenate(self._bad)
         rows = rows[np.argsort(rows["position"], kind="stable")]
         ready = len(rows) if before is None else int(np.searchsorted(rows["position"], before))
@@ -323,6 +332,37 @@ class RecordReader:
         if ready:
             self._rows.append(rows[:ready])
         self._bad = [rows[ready:]] if ready < len(rows) else []
+        return rows[:ready]
+
+    def _find_holes(
+        self,
+        bad: NDArray[Any],
+        positions: NDArray[np.int64],
+        stamps: NDArray[np.int64],
+        lengths: NDArray[np.int64],
+    ) -> None:
+        """Finds damage among the next malformed records, and adds the sane ones around them.
+
+        Malformed records that follow one another are damage where they have the bytes of many more records: lines that
+        were overwritten are few long ones, and lines with a wrong value as long as others.
+
+        Args:
+            bad: dtype _ROW.
+            positions: those of the sane records; with `stamps`, ns, and `lengths`, bytes.
+        """
+        count, size = self._sane + len(lengths), self._record_bytes + int(lengths.sum())
+        places = np.searchsorted(positions, bad["position"])
+        done = 0
+        for place in np.unique(places).tolist() if count else []:
+            run = bad[places == place]
+            lost = int(run["length"].sum())
+            if lost > LOST_BYTES and lost * count > _MANY * len(run) * size:
+                if done < place:
+                    self._holes.add(stamps[done:place], lengths[done:place], None)
+                self._holes.open(int(run["offset"][0]), lost, [int(run["arrival"][0])])
+                done = place
+        if done < len(stamps):
+            self._holes.add(stamps[done:], lengths[done:], None)
 
     def _finish(
         self,
@@ -345,7 +385,7 @@ class RecordReader:
             sha256=self._sha256,
             bytes=unpacked.stored if unpacked else stored,
             format=self._options.kind,
-            interfaces=(replace(self._tally.summary(interface, ()), drops=self._told.drops()),),
+            interfaces=(replace(self._tally.summary(interface, self._holes.found(0)), drops=self._told.drops()),),
             record_bytes=self._record_bytes,
             overhead=overhead if self._options.kind != "parquet" else stored,
             ended_cleanly=not (cut or damage),
