@@ -155,3 +155,32 @@ def test_a_log_that_grows_is_rotated_packed_and_gone_says_the_same_in_any_order_
         path.unlink()
     look(open_lake(tmp_path / "seen"), load_config(tmp_path / "seen"))
     assert told(tmp_path / "seen") == every
+
+
+@pytest.mark.parametrize("first", ["joined", "alone"])
+def test_logs_that_were_joined_count_once_beside_those_they_were_made_of(first: str, tmp_path: Path) -> None:
+    lake, folder = tmp_path / "lake", tmp_path / "zeek"
+    lake.mkdir()
+    (lake / "lowwater.toml").write_text(
+        '[links.conn]\nkind = "zeek"\nprotocol = "ZEEK_CONN"\ncaptures = "../zeek/conn.*.log"\n'
+    )
+    parts = []
+    for hour in range(3):  # two peers write each 5 minutes, not to the microsecond
+        parts.append(
+            [
+                f"{START + hour * HOUR + 300 * at}.{hour * 7 + at:06} {peer} 1000 {10 + peer_drops}"
+                for at in range(1, 13)
+                for peer, peer_drops in (("w1", 0), ("w2", at % 2))
+            ]
+        )
+    columns, names = "ts peer pkts_proc pkts_dropped", ("stats.a.log", "stats.z.log")
+    joined, alone = names if first == "joined" else names[::-1]
+    log(folder / joined, "stats", columns, [row for part in parts for row in part])
+    log(folder / "conn.00.log", "conn", "ts uid id.orig_h id.resp_h", [f"{START}.5 C1 10.0.0.1 10.0.0.2"])
+    for number, part in enumerate(parts):
+        log(folder / alone.replace(".log", f"{number}.log"), "stats", columns, part)
+    lowwater("ingest", "--lake", lake)
+    opened = open_lake(lake)
+    look(opened, load_config(lake))
+    told = drops_beside(opened)["conn"]
+    assert sum(each.drops.count for each in told) == 3 * 12 * 20 + 3 * 6

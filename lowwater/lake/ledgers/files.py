@@ -287,17 +287,22 @@ def drops_beside(lake: layout.Lake) -> Mapping[str, Sequence[Lost]]:
 
 def _drops(lake: layout.Lake) -> dict[str, Sequence[Lost]]:
     # A log is rotated, renamed and packed, also while it grows. So of the drops of two logs that begin at one instant,
-    # the one has what the other has, or is its beginning.
+    # the one has what the other has, or is its beginning. Of logs that were joined, the records begin where the log
+    # before ends, and not where they are taken to begin alone: they end at one instant, with one count.
     found: dict[str, dict[tuple[object, ...], tuple[str, Drops]]] = {}
+    ended: dict[str, set[tuple[object, ...]]] = {}
     rows = (row for row in _newest(lake).values() if row.drops)
     for row in sorted(rows, key=lambda row: (row.state == GONE, row.path)):
         ranges = DeclaredDrops.of_object(documents.stored_object(row.drops or "{}")).ranges
         number: Counter[tuple[object, ...]] = Counter()
         for each in ranges:
-            begin = each.source, each.start
-            key = *begin, number[begin]
-            number[begin] += 1
+            begin, end = (each.source, each.start), (each.source, each.end, each.count, each.whole)
+            key, last = (*begin, number[begin]), (*end, number[end])
+            number.update((begin, end))
             for link in row.links:
+                if each.end is not None and last in ended.setdefault(link, set()) and key not in found[link]:
+                    continue
+                ended.setdefault(link, set()).add(last)
                 known = found.setdefault(link, {}).setdefault(key, (row.shown, each))[1]
                 if (each.count, each.end or 0) > (known.count, known.end or 0):
                     found[link][key] = row.shown, each
