@@ -375,11 +375,12 @@ class CaptureReader:
                 tally.close()
 
     def _note_times(self, span: RecordSpan) -> None:
-        if len(span.sane):
+        parts = self.scanner.parts
+        if len(span.sane) and (parts or not self._times.knows_first):  # most files are one capture
             begins, _ = self.scanner.extents(span.records)
             offsets = begins[span.sane] + (span.begin - int(begins[0]))
             stamps, numbers = (span.records[row][span.sane] for row in (classic.STAMP, classic.INTERFACE))
-            self._times.add(stamps, offsets, numbers, self.scanner.parts, self.clock)
+            self._times.add(stamps, offsets, numbers, parts, self.clock)
 
     def count(self, span: RecordSpan) -> None:
         """Adds the sane records of a span to the tallies without decoding them."""

@@ -87,6 +87,11 @@ class PartTimes:
         self._stamps: list[list[int]] = [[]]
         self._begun: set[int] = set()  # interfaces with a record in the last part
 
+    @property
+    def knows_first(self) -> bool:
+        """Whether more records of the first part tell nothing."""
+        return len(self._stamps[0]) == _FIRST
+
     def add(
         self,
         stamps: NDArray[np.int64],
