@@ -19,7 +19,7 @@ export PIP_INDEX_URL := $(UV_DEFAULT_INDEX)
 endif
 
 .DELETE_ON_ERROR:
-.PHONY: test-chart test-image store-check help setup docs demo up down test test-all simulate month days reds test-fast test-packages test-airflow-docs lint types fuzz goldens bench bench-high bench-ingest bench-files bench-end experiments endurance wheel lock bill licences audit test-chart release-check digests clean cluster endurance-cluster
+.PHONY: cases test-chart test-image store-check help setup docs demo up down test test-all simulate month days reds test-fast test-packages test-airflow-docs lint types fuzz goldens bench bench-high bench-ingest bench-files bench-end experiments endurance wheel lock bill licences audit test-chart release-check digests clean cluster endurance-cluster
 
 help:
 	@echo 'setup      create .venv, install the lock, fetch the Delta jars, compile the reader'
@@ -30,6 +30,7 @@ help:
 	@echo 'test       the tests of each push, those with Spark, Airflow and real captures included'
 	@echo 'test-all   these and those of each night: further databases, clusters, images and runners'
 	@echo 'test-fast  the tests without a JVM, real captures or other processes; few random examples; under a minute'
+	@echo 'cases      cases of files, coverage and states (tests/model/cases.txt, or FILES=...): a line for each that fails'
 	@echo 'test-packages  the wheel in environments of their own: every extra, every Python of the machine (.ci/matrix)'
 	@echo 'test-chart docker/chart by Helm and the schemas of Kubernetes, and by Helm'"'"'s program, which it builds with go'
 	@echo 'test-image each instruction of docker/Dockerfile in a root of its own, without an engine, and trials of what it made'
@@ -188,6 +189,11 @@ lint: $(VENV)/.packages
 
 types: $(VENV)/.package
 	$(BIN)/mypy
+
+FILES ?=
+
+cases: $(VENV)/.package
+	@$(BIN)/python -m tests.model.cases $(FILES)
 
 SEED ?= 0
 SCHEDULES ?= 100000

@@ -1,0 +1,226 @@
+"""What the files of a link are: which contents lie there or lay there, under which names, and which of them are read
+(SEMANTICS T1, T5, T9)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from functools import cached_property
+
+from lowwater.lake.model.facts import Aside, Content, Covers, Facts, Link, Look, Place, Settings, Span
+from lowwater.lake.model.records import Capture, begin, ends, sane_positions
+
+READ, COPY, PART, REPLACED, OVERLAP = "read", "copy", "part", "replaced", "overlap"
+UNCLAIMED, UNREADABLE, SET_ASIDE, EMPTY, LOST = "unclaimed", "unreadable", "set aside", "empty", "lost"
+
+
+@dataclass
+class Version:
+    """A content at a place, with the last moment at which a look found it there."""
+
+    content: str
+    moment: int
+    growing: bool
+
+
+@dataclass
+class History:
+    """The versions at a place, in the order of the log; the last one lies there, or none."""
+
+    versions: list[Version] = field(default_factory=list)
+    lies: bool = False
+
+
+def histories(looks: Sequence[Look]) -> dict[Place, History]:
+    """Returns what lay at each place. What lies there and is not told of was found unchanged, so it does not grow."""
+    found: dict[Place, History] = {}
+    for look in looks:
+        for sighting in look.sightings:
+            history = found.setdefault(sighting.place, History())
+            history.lies = sighting.content is not None
+            if sighting.content is not None:
+                if history.versions and history.versions[-1].content == sighting.content:
+                    history.versions.pop()
+                history.versions.append(Version(sighting.content, sighting.moment, sighting.growing))
+        told = {sighting.place for sighting in look.sightings}
+        for place, history in found.items():
+            if history.lies:
+                history.versions[-1].moment = look.moment
+                history.versions[-1].growing &= place in told
+    return found
+
+
+def owners(place: Place, settings: Settings) -> list[Link]:
+    """Returns the links of a file: those of its folder that claim it; if none does, those whose pattern begins as its
+    name does, else all of the folder (T9)."""
+    folder, name = place
+    links = [link for link in settings.links.values() if folder in link.folders and not link.removed]
+    links = links or [link for link in settings.links.values() if folder in (*link.former, *link.folders)]
+    alike = [link for link in links if any(name.startswith(each.split("*")[0]) for each in link.claims)]
+    return [link for link in links if claimed(name, link)] or alike or links
+
+
+def claimed(name: str, link: Link) -> bool:
+    """Whether a pattern of a link claims a name."""
+    return any(fnmatchcase(name, pattern) for pattern in link.claims)
+
+
+class LinkFiles:
+    """The files of one link.
+
+    Args:
+        link: its settings.
+        seen: histories of the places that are its own.
+        facts: contents, and what people said.
+
+    Attributes:
+        versions: the versions at each place; a place in a former folder is the one of that name in a folder of today.
+        lying: the content that lies at each place now.
+    """
+
+    def __init__(self, link: Link, seen: dict[Place, History], facts: Facts) -> None:
+        self.link, self._facts = link, facts
+        self.versions: dict[Place, list[Version]] = {}
+        self.lying: dict[Place, str] = {}
+        for place in sorted(seen, key=lambda place: place[0] in link.folders):
+            history = seen[place]
+            self.versions.setdefault(self._today(place, seen), []).extend(history.versions)
+            if history.lies and place[0] in link.folders and not link.removed:
+                self.lying[place] = history.versions[-1].content
+        self._asides = {each.content: each.aside for each in facts.statements if isinstance(each, Aside)}
+
+    def _today(self, place: Place, seen: dict[Place, History]) -> Place:
+        if place[0] in self.link.folders:
+            return place
+        places = [(folder, place[1]) for folder in self.link.folders if (folder, place[1]) in seen]
+        return places[0] if len(places) == 1 else place
+
+    @cached_property
+    def contents(self) -> list[Content]:
+        """All contents that were ever seen, in no order of looks."""
+        ids = {version.content for versions in self.versions.values() for version in versions}
+        return [self._facts.contents[name] for name in sorted(ids)]
+
+    def names(self, content: Content) -> list[Place]:
+        """Returns the claimed names under which a content lies; else those that it had; else all of its names."""
+        had = [place for place, versions in self.versions.items() if content.id in (v.content for v in versions)]
+        lying = [place for place in had if self.lying.get(place) == content.id]
+        for places in (lying, had):
+            if found := [place for place in places if claimed(place[1], self.link)]:
+                return sorted(found)
+        return sorted(lying or had)
+
+    def is_there(self, content: Content) -> bool:
+        """Whether the file of a content lies in a folder of the link."""
+        return content.id in self.lying.values()
+
+    def available(self, content: Content) -> bool:
+        """Whether the packets of a content are in the lake, or can be decoded."""
+        kept = self._facts.decoded - self._facts.removed
+        return content.id in kept or self.is_there(content)
+
+    # What became of each content. Only what lies there, was ever there and was said counts, so no look decides.
+
+    def word(self, content: Content) -> str:
+        """Returns what a content is; READ for one that may be a capture."""
+        if self._asides.get(content.id, False):
+            return SET_ASIDE
+        if any(self._successors(content)):
+            return REPLACED
+        if not content.readable:
+            return UNREADABLE
+        if not content.bytes_there:
+            return EMPTY
+        if content.stamps and any(self._wholes(content)):
+            growing = any(self._newest(content, place).growing for place in self.names(content))
+            return PART if content.whole and not growing else REPLACED
+        if content.id not in self._facts.decoded and not self.is_there(content):
+            return LOST
+        if not self._claims(content):
+            return UNCLAIMED if content.stamps else EMPTY
+        return READ if content.stamps or any(self.declared(content)) else EMPTY
+
+    def _successors(self, content: Content) -> Iterator[str]:
+        """Yields the newer versions at a place of a content that replace it (T5)."""
+        for place in self.names(content):
+            versions = [version.content for version in self.versions[place]]
+            if self.lying.get(place) != content.id:
+                last = len(versions) - versions[::-1].index(content.id)
+                for other in versions[last:]:
+                    if other != content.id and self._replaces(self._facts.contents[other], content):
+                        yield other
+
+    def _replaces(self, new: Content, old: Content) -> bool:
+        """Whether one version replaces an older one of its place: it is of the same time, or begins with all of it, or
+        has its records by a corrected clock; else a name was used again."""
+        if not old.stamps or new.begins_with(old) or (new.shape and new.shape == old.shape):
+            return True
+        if not new.stamps:
+            return False
+        both = times(new, self.link.jump), times(old, self.link.jump)
+        low, high = max(first for first, _ in both), min(last for _, last in both)
+        return high - low > self.link.skew or (low <= high and (low, high) in both)
+
+    def _wholes(self, content: Content) -> Iterator[Content]:
+        """Yields the captures, under any name, that begin with all bytes of a content."""
+        for other in self.contents:
+            is_read = self._claims(other) and self.available(other) and not self._asides.get(other.id, False)
+            if other.begins_with(content) and is_read and not any(self._successors(other)):
+                yield other
+
+    def _claims(self, content: Content) -> bool:
+        return any(claimed(name, self.link) for _, name in self.names(content))
+
+    def _newest(self, content: Content, place: Place) -> Version:
+        return next(version for version in reversed(self.versions[place]) if version.content == content.id)
+
+    # Captures.
+
+    def declared(self, content: Content) -> Iterator[tuple[Span, Place, bool, bool]]:
+        """Yields what a content is declared to cover: span, place, whether an end was made up from the rotation, and
+        whether a person said so. Of a content with records the first one counts (T5)."""
+        names = self.names(content)
+        lineage = {content.id, *(each.id for each in self.contents if content.id in self._successors(each))}
+        spans = [
+            each.span
+            for each in self._facts.statements
+            if isinstance(each, Covers) and each.link == self.link.name and each.content in lineage
+        ]
+        for span in dict.fromkeys(reversed(spans)):
+            yield span, names[0], False, True
+        first = content.stamps[0] if content.stamps else 0
+        told = []
+        for place in names:
+            start, end = self.link.named(place[1])
+            rotated = end is None and self.link.rotation is not None
+            end = start + self.link.rotation if rotated and start is not None and self.link.rotation else end
+            if start is not None and end is not None:
+                told.append(((start, end), place, rotated, False))
+        yield from sorted(told, key=lambda each: (not each[0][0] <= first < each[0][1], each[1]))
+
+    def captures(self) -> list[Capture]:
+        """Returns the captures of the link, in the order of T1, before overlaps are looked for."""
+        found = []
+        for content in self.contents:
+            if self.word(content) != READ:
+                continue
+            names = self.names(content)
+            versions = [self._newest(content, place) for place in names]
+            moment, growing = max(each.moment for each in versions), all(each.growing for each in versions)
+            sane, whole = sane_positions(content.stamps, self.link.jump), content.whole and not growing
+            declared = dict.fromkeys(self.declared(content))
+            for span, place, rotated, by_hand in [*declared][: 1 if content.stamps else None]:
+                found.append(Capture(self.link.name, content, place, span, rotated, by_hand, whole, moment, sane=sane))
+            if not declared:
+                found.append(Capture(self.link.name, content, names[0], None, whole=whole, moment=moment, sane=sane))
+        return sorted(found, key=lambda capture: capture.order)
+
+
+def times(content: Content, jump: int) -> Span:
+    """First and largest timestamp of a content with records, both included, without those at its ends that lead."""
+    stamps = tuple(content.stamps[at] for at in sane_positions(content.stamps, jump))
+    if not stamps:
+        return content.stamps[0], max(content.stamps)
+    largest = min((level.largest for level in ends(stamps, jump) if level.kept), default=max(stamps))
+    return begin(stamps, jump), largest
