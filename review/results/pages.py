@@ -40,6 +40,7 @@ from lowwater.lake.results.exploring import (
 from lowwater.lake.tables import safe_name
 from lowwater.plan.properties import unique_key
 from lowwater.plan.queryset import QueryPlan
+from lowwater.plan.temporal import granularity
 from lowwater.replay.job import Job
 from lowwater.replay.row_files import spreadsheet_rows
 
@@ -198,10 +199,14 @@ def _version(request: Request) -> int | None:
     return int(text) if text.isdecimal() and len(text) < 10 else -1
 
 
+def epoch_of(query: QueryPlan) -> int:
+    """Returns the length of the epochs of a query, ns: a shorter part of a plot would be without rows at times."""
+    clocks = [field.temporal for field in query.logical.fields if field.temporal and not field.temporal.origin]
+    return max([1, *(granularity([clock]) for clock in clocks)])
+
+
 def _curves(table: ResultTable, chosen: Chosen, asked: Asked) -> Curves:
-    clocks = [field.temporal for field in chosen.query.logical.fields if field.temporal and not field.temporal.origin]
-    grain = max([1, *(abs(clock.first(3) - clock.first(2)) for clock in clocks)])
-    summed = curves(table, asked.row_query, asked.number, asked.key, grain=grain)
+    summed = curves(table, asked.row_query, asked.number, asked.key, grain=epoch_of(chosen.query))
     return replace(summed, absent={**summed.absent, **_absent(chosen, summed)})
 
 

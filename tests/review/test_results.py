@@ -12,12 +12,15 @@ import pytest
 from fastapi import FastAPI
 from lowwater_review import Ledgers
 from lowwater_review.app import create
+from lowwater_review.results.pages import epoch_of
 
-from lowwater.instants import HOUR
+from lowwater.instants import HOUR, SECOND
 from lowwater.lake.layout import open_lake
-from lowwater.lake.results.exploring import RowQuery, result_table
+from lowwater.lake.results.exploring import RowQuery, part_length, result_table
 from lowwater.lake.tables import append_rows
+from lowwater.plan.context import Links
 from lowwater.plan.properties import INSTANT
+from lowwater.plan.queryset import plan_texts
 from tests.review.asgi import ask
 from tests.review.ledgers import HOSTILE
 from tests.review.resultlake import START
@@ -105,3 +108,20 @@ def test_hostile_values_are_text_and_versions_are_compared(made: tuple[Path, Pat
         assert answer.status == 200 and HOSTILE not in answer.text and "<script" not in answer.text, path
         assert any(HOSTILE in text for text in Reader(answer.text).texts), path
     assert "1 rows added, 0 gone, 0 changed" in " ".join(Reader(answer.text).texts)
+
+
+@pytest.mark.parametrize(
+    ("column", "group", "epoch"),
+    [
+        ("tb", "time/60 AS tb", 60),
+        ("tb*60", "time/60 AS tb", 60),
+        ("tb*600 + 3", "time/600 AS tb", 600),
+        ("time", "time", 1),
+    ],
+)
+def test_a_plot_has_no_part_that_is_shorter_than_an_epoch(column: str, group: str, epoch: int) -> None:
+    """Half of the parts were drawn as 0 where a query shows the begin of its epochs."""
+    text = f"SELECT {column} AS begin, count(*) AS packets FROM IPV4 GROUP BY {group}"
+    (query,) = plan_texts([("q", text)], Links(("main1",))).queries
+    assert epoch_of(query) == epoch * SECOND
+    assert part_length(HOUR // 2, epoch_of(query)) % (epoch * SECOND) == 0
