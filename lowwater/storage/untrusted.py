@@ -237,7 +237,10 @@ def require_footer(name: object, file: BinaryIO) -> None:
     if file.seek(0, os.SEEK_END) < 12:
         return  # whoever opens it says that it is no parquet file
     file.seek(-8, os.SEEK_END)
-    footer = int.from_bytes(file.read(4), "little")
+    size, magic = file.read(4), file.read(4)
+    if magic not in (b"PAR1", b"PARE"):
+        return  # whoever opens it says so
+    footer = int.from_bytes(size, "little")
     if footer > limits.PARQUET_FOOTER_BYTES:
         raise UnreadableError(
             f"{name}: its footer has {footer:,} bytes, at most {limits.PARQUET_FOOTER_BYTES:,} are read", HINT
