@@ -34,7 +34,7 @@ class UnreadValues:
     def words(self, options: TableOptions) -> str:
         """Says in one sentence which values of a file with these options are refused, and how they can be read."""
         examples = self._written(options)
-        value = examples[0].as_py() if isinstance(examples, pa.Array) else examples[0]
+        value = _first(examples)
         shown = (value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value))[:60]
         wanted = _FORMS.get(self.field.form) or _WORDS.get(self.field.type, str(self.field.type))
         place = f"{'row' if options.kind == 'parquet' else 'line'} {self.place:,}"
@@ -71,7 +71,8 @@ class UnreadValues:
             return self._declared(kind.type, _word(kind.type).lower(), clock)
         if clock:
             return "a clock is read as whole numbers of a unit, decimal seconds or ISO 8601: name another column"
-        numeric = all(str(value).isdecimal() for value in self.examples)  # 64 bits in JSON, as protobuf writes them
+        # 64 bits in JSON, as protobuf writes them
+        numeric = options.kind == "json" and all(str(value).isdecimal() for value in self.examples)
         numbers = self.field.type is Type.INT and (not all_of_them or numeric)
         query = f", and to_llong({self.field.name}) is its number in a query" if numbers else ""
         return self._declared(Type.STRING, "string", clock) + query
@@ -83,6 +84,16 @@ class UnreadValues:
         if kind is not Type.INT and access not in _ACCESS.values() and self.field.form:
             attributes = ", without its unit"
         return f"write `{word} {self.field.name} {function}` in the PROTOCOL{attributes}"
+
+
+def _first(examples: pa.Array | Sequence[Any]) -> Any:
+    """Returns the first value; of texts the bytes, which may be no UTF-8 in parquet."""
+    if not isinstance(examples, pa.Array):
+        return examples[0]
+    first = examples[:1]
+    first = first.dictionary_decode() if pa.types.is_dictionary(first.type) else first
+    texts = pa.types.is_string(first.type) or pa.types.is_large_string(first.type)
+    return (first.cast(pa.large_binary()) if texts else first)[0].as_py()
 
 
 def _kind_of(examples: pa.Array | Sequence[Any], kind: str) -> sniffing.Kind:
