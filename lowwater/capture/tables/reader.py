@@ -405,14 +405,16 @@ class RecordReader:
         """Says of each field whose values make records malformed which they are, and how they can be read."""
         if not self._unread:
             return
-        from lowwater.capture.tables.unread import UnreadValues  # few files need it
+        from lowwater.capture.tables.unread import UnreadValues, readable  # few files need it
 
         reasons = self.malformed.column("reason").value_counts().to_pylist()
         counts = {found["values"]: found["counts"] for found in reasons}
         for field in self._options.layout.fields:
             count = counts.get(f"{VALUE_OF}{field.name}", 0)
             if count and field.name in self._unread:
-                yield UnreadValues(field, count, self._position, *self._unread[field.name]).words(self._options)
+                place, examples = self._unread[field.name]
+                values = UnreadValues(field, count, self._position, place, readable(examples))
+                yield values.words(self._options)
 
     def _cut(self) -> bool:
         """Whether the last record was cut: it has no end of line, and cannot be read. Its reason says so then."""

@@ -21,6 +21,17 @@ _NEARLY_ALL = 0.9
 """Share of the values of a field that are refused from which its type is wrong, and not some of the values."""
 
 
+def readable(values: pa.Array | Sequence[Any]) -> pa.Array | Sequence[Any]:
+    """Returns examples whose texts are UTF-8. Those of parquet need not be: Arrow does not look."""
+    if not isinstance(values, pa.Array):
+        return values
+    plain = values.dictionary_decode() if pa.types.is_dictionary(values.type) else values
+    if not (pa.types.is_string(plain.type) or pa.types.is_large_string(plain.type)):
+        return plain
+    texts = plain.cast(pa.binary() if pa.types.is_string(plain.type) else pa.large_binary()).to_pylist()
+    return pa.array([None if text is None else text.decode("utf-8", "replace") for text in texts], pa.string())
+
+
 @dataclass(frozen=True)
 class UnreadValues:
     """Values of a field that cannot be read."""
