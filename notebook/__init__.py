@@ -36,6 +36,7 @@ from lowwater.plan.temporal import END_OF_TIME
 from lowwater.replay.packets import read_predicate, require_frames, select_records
 from lowwater.replay.schedule.due import as_they_stand
 from lowwater.storage import paths
+from lowwater.terminal import shown
 
 if TYPE_CHECKING:
     import duckdb
@@ -72,7 +73,7 @@ class Rows:
 
     def __repr__(self) -> str:
         at = "" if self.version is None else f" at version {self.version}"
-        return f"<Rows of {self.name}{at}: {', '.join(self.schema.names)}>"
+        return shown(f"<Rows of {self.name}{at}: {', '.join(self.schema.names)}>")
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yields the rows in Arrow batches, in bounded memory: of a table by time, of a link in the order of packets.

@@ -10,7 +10,9 @@ import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -19,18 +21,22 @@ from lowwater_generator import GeneratedCapture
 
 from lowwater.documents import FILE_NAME
 from lowwater.errors import BusyError, LakeError
-from lowwater.instants import HOUR
+from lowwater.instants import HOUR, format_instant
 from lowwater.lake import locks, tables
 from lowwater.lake.layout import REPLAYS, Lake, lake_to_read, open_lake
 from lowwater.lake.ledgers.captures import read_captures
-from lowwater.lake.ledgers.runs import ReplayRow, last_published, record_replays
+from lowwater.lake.ledgers.runs import ReplayRow, interval_replays, last_published, record_replays
 from lowwater.lake.locks import at_work, run_attempt
 from lowwater.lake.results.publish import publish
 from lowwater.lake.results.streams import fingerprint, stream_files
 from lowwater.lake.tables import append_rows, claim, create, open_table, read_rows
+from lowwater.replay import interval
 from lowwater.replay.interval import _Journal
+from lowwater.replay.job import Job
+from lowwater.replay.progress import Progress
 from lowwater.storage import locks as leases, objects, paths
 from lowwater.storage.object_paths import ObjectPath
+from tests.breadth import each_push
 from tests.lake.support import BASE, FIELDS, put_stream, stream
 from tests.replay.support import ROOT, lowwater
 from tests.storage.servers import BUCKET, Proxy, Rule
@@ -153,6 +159,47 @@ def test_a_lease_that_lapses_in_the_middle_of_a_publish_publishes_nothing(
         with pytest.raises(LakeError, match="no longer the one at work"):
             publish(Lake(root, first), "set", "q", FIELDS, BASE, BASE + HOUR, "older", audited)
     assert numbers(lake) == [2] * 5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stage", each_push(("publish", "audit", "high", "low"), 4))
+def test_a_run_that_is_taken_over_in_a_stage_leaves_what_the_later_one_published(
+    stage: str, root: ObjectPath, captures: list[GeneratedCapture], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is stopped as a stage begins, does not notice that its lease has lapsed, and goes on with its work."""
+    monkeypatch.setattr(leases, "LEASE_LENGTH", 2.0)
+    query = "SELECT tb, count(*) AS c FROM main1.ETH GROUP BY time/60 AS tb"
+    (tmp_path / "q.gsql").write_text(f"DEFINE {{ query_name 'n'; }} {query}")
+    (first, *_) = (capture for capture in captures if capture.link == "main1")
+    lake, end = open_lake(root), first.start + HOUR
+    life = f'since = "{format_instant(first.start)}"\nuntil = "{format_instant(end)}"\n'
+    paths.write(root / FILE_NAME, f"[links.main1]\n{life}[query_sets.q]\n".encode())
+    span = f"{format_instant(first.start)}/{format_instant(end)}"
+    assert lowwater("ingest", "--lake", root, "--link", "main1", "--covers", span, first.path).code == 0
+    begin, seen = getattr(interval, f"_{stage}"), []
+
+    def stopped(attempt: Any, *arguments: Any) -> Any:
+        monkeypatch.setattr(interval, f"_{stage}", begin)
+        lease = attempt.job.lake.fence.lease
+        lease._over.set()
+        time.sleep(2.5)
+        (later,) = interval.replay(Job.open(root, "q", tmp_path), first.start, end, None, Progress(quiet=True))
+        seen.append((later.state, version(lake)))
+        lease._renewed = time.monotonic()  # it has not noticed
+        return begin(attempt, *arguments)
+
+    monkeypatch.setattr(interval, f"_{stage}", stopped)
+    with pytest.raises(LakeError, match=r"no longer the one at work|taken over|lease"):
+        interval.replay(Job.open(root, "q", tmp_path), first.start, end, None, Progress(quiet=True))
+    assert seen == [("done", version(lake))], "nothing came behind it"
+    states = [row.state for row in interval_replays(lake, "q", first.start, end) if row.stage == "publish"]
+    assert states == ["done"]
+
+
+def version(lake: Lake) -> int:
+    table = open_table(lake.table("n"))
+    assert table is not None
+    return int(table.version())
 
 
 @contextmanager
