@@ -1,4 +1,4 @@
-"""What a lake of somebody else holds is text in a notebook: names and values are no markup, and a terminal obeys none."""
+"""What a lake of somebody else holds is text in a notebook: no markup, and nothing that a terminal obeys."""
 
 from __future__ import annotations
 
