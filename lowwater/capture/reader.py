@@ -625,10 +625,10 @@ def indexing(
     reader = CaptureReader(path, max_jump, size, sha256, times, None, True, order)
     builder, yielded = _ChunkBuilder(path, reader, chunk_bytes), 0
     for span in reader.spans():
-        if not reader.header.compression:
-            for part in divided(span, order.borders, reader.scanner):
+        for part in divided(span, order.borders, reader.scanner):
+            if not reader.header.compression:
                 builder.add(part)
-        reader.count(span)
+            reader.count(part)  # whose clocks the next part begins with
         yield from builder.chunks[yielded:]
         yielded = len(builder.chunks)
     builder.cut()

@@ -13,7 +13,8 @@ import numpy as np
 import pyarrow as pa
 
 from lowwater.capture.content.retention import ContentOptions
-from lowwater.capture.reader import CaptureReader, index, read, read_chunk
+from lowwater.capture.reader import CaptureReader, CaptureSummary, by_time, index, read, read_chunk
+from lowwater.capture.records.parts import ReadingOrder
 from lowwater.errors import CaptureError
 from tests.capture import fuzz_inputs
 
@@ -46,14 +47,19 @@ def check_file(data: bytes, path: Path, random: Random) -> str:
     path.write_bytes(data)
     try:
         content = ContentOptions(untimed=random.choice((None, None, -1, fuzz_inputs.START)))
-        reader = read(path, MAX_JUMP, random.choice((24, 100, 4096, 1 << 20)), content=content, identified=True)
-        batches = list(reader)
+        window = random.choice((24, 100, 4096, 1 << 20))
+
+        def once(order: ReadingOrder, sha256: str | None) -> tuple[CaptureReader, list[pa.RecordBatch]]:
+            reader = read(path, MAX_JUMP, window, sha256, content, identified=True, order=order)
+            batches = list(reader)
+            check_sums(reader, batches, len(data))
+            return reader, batches
+
+        reader, batches = by_time(once, lambda read_once: whole_summary(read_once[0]))
     except CaptureError as error:
         assert str(path) in str(error) and error.hint, f"no file or no hint: {error}"
         return "refused"
-    check_sums(reader, batches, len(data))
-    summary = reader.summary
-    assert summary is not None
+    summary = whole_summary(reader)
     if not summary.compression:
         found = index(path, MAX_JUMP, random.choice((24, 200, 1 << 20)), summary.sha256, content)
         assert found.malformed == tuple(reader.malformed), "the index has other malformed rows"
@@ -62,6 +68,12 @@ def check_file(data: bytes, path: Path, random: Random) -> str:
         parts = [batch for chunk in found.chunks for _, batch in read_chunk(chunk, content)]
         assert _rows(parts) == _rows(batches), "chunks give other rows than one pass"
     return "read with damage" if reader.malformed else "read"
+
+
+def whole_summary(reader: CaptureReader) -> CaptureSummary:
+    """The summary of a reader that has ended."""
+    assert reader.summary is not None
+    return reader.summary
 
 
 def check_sums(reader: CaptureReader, batches: Sequence[pa.RecordBatch], size: int) -> None:

@@ -145,6 +145,8 @@ def damaged(random: Random, seeds: list[bytes]) -> bytes:
         else:
             begin = random.randrange(len(data) + 1)
             data[at:at] = data[begin : begin + random.choice((16, 32, 90))]
+    if random.random() < 0.1:  # captures that are joined in any order
+        data = bytearray(b"".join(random.choice((data, *seeds)) for _ in range(random.randint(2, 4))))
     return bytes(data)
 
 
