@@ -39,7 +39,7 @@ EVENTS = (
     *((0.55, "down"), (0.65, "full"), (0.8, "pause lowwater_ingest"), (0.9, "resume lowwater_ingest")),
 )
 """Share of the time -> what happens then."""
-REASONS = ("no capture covers", "No space left", "full")
+REASONS = ("no capture covers", "is not read", "No space left", "full")
 """What a red task may say."""
 ROOM = 256
 """Size of the disk of the lake, MiB."""
