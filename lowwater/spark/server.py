@@ -91,6 +91,7 @@ def options(master: str, app: str, home: Path, port: int, memory: str, level: st
         "spark.local.dir": str(home),
         # Hadoop's usual local file system writes a checksum beside every file, each by two more processes (chmod).
         "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
+        "spark.hadoop.fs.permissions.umask-mode": "027",  # Hadoop sets modes itself, whatever the umask
         "spark.sql.streaming.checkpointFileManagerClass": "org.apache.spark.sql.execution.streaming.checkpointing."
         "FileSystemBasedCheckpointFileManager",
         "spark.sql.warehouse.dir": str(home / "warehouse"),

@@ -55,6 +55,14 @@ def test_workers_import_nothing_of_the_folder_in_which_they_are_started(spark: S
 
 
 @pytest.mark.spark
+def test_files_that_spark_writes_are_not_for_others(spark: SparkSession, tmp_path: Path) -> None:
+    """Hadoop sets modes itself, whatever the umask."""
+    spark.range(3).write.csv(str(tmp_path / "rows"))
+    modes = {path.name: oct(path.stat().st_mode) for path in [tmp_path / "rows", *(tmp_path / "rows").iterdir()]}
+    assert len(modes) > 1 and {name: mode for name, mode in modes.items() if int(mode, 8) & 0o027} == {}
+
+
+@pytest.mark.spark
 def test_processes_of_spark_import_what_is_installed_with_its_bytecode(spark: SparkSession) -> None:
     """Not the archive of sources that Spark puts in front, which each process would compile."""
 
