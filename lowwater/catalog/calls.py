@@ -55,9 +55,13 @@ class DictionaryColumn:
 
 def checked_function(function: Function) -> Callable[..., Any]:
     """Returns the Python implementation of a function, with a check of the type that it returns.
-    Raises LowwaterError when called, if a user's function fails or returns a value of another type."""
+    Raises LowwaterError if it has none in this process, and when called, if a user's function fails or returns a value
+    of another type."""
     if function.value is None:
-        raise TypeError(f"{function.name} has no Python value")
+        raise LowwaterError(
+            f"the Python of the function {function.name} does not run here",
+            "`lowwater plan` says what the query set needs to run on this machine",
+        )
     return checked_call(function, function.value, function.returns)
 
 

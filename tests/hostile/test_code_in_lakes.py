@@ -9,8 +9,11 @@ import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
+from lowwater_review import Ledgers
+from lowwater_review.app import create
 
 from lowwater.processes import python
 from tests.breadth import each_push
@@ -18,6 +21,7 @@ from tests.cli.hostile import clean, everything
 from tests.hostile.test_baits import driven
 from tests.lake.test_foreign_lake import HOUR, commands
 from tests.replay.support import lowwater
+from tests.review.asgi import ask
 from tests.review.resultlake import make_results
 
 pytestmark = pytest.mark.slow
@@ -141,3 +145,22 @@ def test_functions_that_a_lake_names_run_where_the_machine_allows_it(made: Path,
         assert clean("replay", "q", *given, *span).code == 0 and (tmp_path / "ran").exists()
         lake.chmod(0o777)
         assert "other users can write" in clean("replay", "q", *given, *span, code=1).err
+
+
+def test_the_packets_of_a_row_by_a_function_that_may_not_run_are_refused_in_words(made: Path, tmp_path: Path) -> None:
+    for each in ("lake", "queries", "captures"):
+        shutil.copytree(made / each, tmp_path / each)
+    lake, queries = tmp_path / "lake", tmp_path / "queries"
+    functions(lake)
+    query = "SELECT tb, count(*) AS n FROM main1.IPV4 WHERE mine(len) > 0 GROUP BY time/60 AS tb"
+    (queries / "q.gsql").write_text(f"DEFINE {{ query_name 'own'; }} {query};\n")
+    span = ["--from", HOUR, "--to", "2026-01-01T01:00Z"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LOWWATER_TRUSTED_MODULES", str(lake))
+        assert clean("replay", "q", "--lake", lake, "--queries", queries, *span).code == 0
+    (tmp_path / "ran").unlink()
+    app, row = create(Ledgers(lake, queries)), quote(json.dumps({"tb": 29453760, "n": 1}))
+    assert ask(app, "/results/q/own/rows.csv", query=f"start={HOUR}&end=2026-01-01T01:00:00Z").status == 200
+    answer = ask(app, "/results/q/own/packets", query=f"row={row}")
+    assert "the Python of the function mine does not run here" in answer.text and answer.status < 500
+    assert not (tmp_path / "ran").exists()
