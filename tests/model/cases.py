@@ -156,6 +156,7 @@ class History:
         two = " ".join(line.split()[:2])
         phrases = {
             "no link": self._no_link, "no query": self._no_query, "no defect": self._no_defect,
+            "no told": self._no_told,
             "packets gone": self._packets_gone, "set aside": self._set_aside, "not aside": self._not_aside,
             "roll back": self._roll_back,
         }  # fmt: skip
@@ -166,7 +167,7 @@ class History:
             if found is None or not re.fullmatch(r"[a-z]+", verb):
                 raise CaseError(f"nobody can read {line!r}")
             act = found
-        checks = verb in CHECKS or two == "no defect"
+        checks = verb in CHECKS or two in ("no defect", "no told")
         if not checks:
             self._states = None
         act(rest)
@@ -205,7 +206,7 @@ class History:
     def _saw(self, rest: str) -> None:
         moment, file, words = re.fullmatch(r"(\S+) (\S+) ?(.*)", rest).groups()  # type: ignore[union-attr]
         place, growing = _place(file), bool(re.search(r"\bgrowing\b", words))
-        content = self._content(place, re.sub(r"\s*\bgrowing\b", "", words).strip())
+        content = self._new(place, re.sub(r"\s*\bgrowing\b", "", words).strip())
         self.began = True
         if content not in self.seen.setdefault(place, []):
             self.seen[place].append(content)
@@ -213,9 +214,9 @@ class History:
             self.seen[place] = [each for each in self.seen[place] if each != content] + [content]
         self._looked(instant(moment), Sighting(place, instant(moment), content, growing))
 
-    def _content(self, place: Place, words: str) -> str:
+    def _new(self, place: Place, words: str) -> str:
         if found := re.fullmatch(r"same as (\S+)", words):
-            return self._of(found[1])
+            return self.content(found[1])
         if (place, words) in self.keys:
             return self.keys[place, words]
         name = f"{'/'.join(place)}@{len(self.seen.get(place, [])) + 1}"
@@ -243,11 +244,11 @@ class History:
         return name
 
     def _begins_with(self, values: dict[str, Any], name: str, found: re.Match[str]) -> None:
-        values["chain"] = (*self.facts.contents[self._of(found[1])].chain, name)
+        values["chain"] = (*self.facts.contents[self.content(found[1])].chain, name)
 
     def _begin_of(self, values: dict[str, Any], name: str, found: re.Match[str]) -> None:
         """All contents that have all bytes of the other one have these, too."""
-        whole = self.facts.contents[self._of(found[1])].chain[-1]
+        whole = self.facts.contents[self.content(found[1])].chain[-1]
         for key, content in self.facts.contents.items():
             if whole in content.chain:
                 at = content.chain.index(whole)
@@ -255,9 +256,9 @@ class History:
                 self.facts.contents[key] = replace(content, chain=chain)
 
     def _clock_of(self, values: dict[str, Any], name: str, found: re.Match[str]) -> None:
-        values["shape"] = self.facts.contents[self._of(found[1])].shape
+        values["shape"] = self.facts.contents[self.content(found[1])].shape
 
-    def _of(self, file: str) -> str:
+    def content(self, file: str) -> str:
         """The content that a file of the text is: the newest of its name, or the one of its number."""
         name, _, number = file.partition("@")
         seen = self.seen.get(_place(name), [])
@@ -296,20 +297,20 @@ class History:
                     self.facts.decoded.add(content.id)
 
     def _packets_gone(self, file: str) -> None:
-        self.facts.removed.add(self._of(file))
+        self.facts.removed.add(self.content(file))
 
     # People.
 
     def _covers(self, rest: str) -> None:
         span, file = rest.split()
         for link in self._links_of(file):
-            self.facts.statements.append(fa.Covers(link.name, self._of(file), span_of(span)))
+            self.facts.statements.append(fa.Covers(link.name, self.content(file), span_of(span)))
 
     def _set_aside(self, file: str) -> None:
-        self.facts.statements.append(fa.Aside(self._of(file), True))
+        self.facts.statements.append(fa.Aside(self.content(file), True))
 
     def _not_aside(self, file: str) -> None:
-        self.facts.statements.append(fa.Aside(self._of(file), False))
+        self.facts.statements.append(fa.Aside(self.content(file), False))
 
     def _accept(self, rest: str) -> None:
         kind, link, *spans = rest.split()
@@ -389,13 +390,13 @@ class History:
 
     def _file(self, rest: str) -> None:
         file, word = rest.split(" is ")
-        place, content = _place(file.partition("@")[0]), self._of(file)
+        place, content = _place(file.partition("@")[0]), self.content(file)
         found = {self.states.claims.word(link.name, content, place) for link in self._links_of(file)}
         _holds(found == {word}, f"it is {', '.join(sorted(found))}")
 
     def _capture(self, rest: str) -> None:
         file, span = rest.split(" covers ")
-        content = self._of(file)
+        content = self.content(file)
         links = [self.states.claims.links[link.name] for link in self._links_of(file)]
         found = [c.covers for view in links for c in view.captures if c.content.id == content]
         _holds(span_of(span) in found, f"it covers {_spans(found)}")
@@ -405,7 +406,8 @@ class History:
         view = self.states.claims.links[link]
         folders = [*view.settings.folders, *view.settings.former]
         wanted = [
-            next(self._of(f"{f}/{n}") for f in folders if _place(f"{f}/{n}".split("@")[0]) in self.seen) for n in names
+            next(self.content(f"{f}/{n}") for f in folders if _place(f"{f}/{n}".split("@")[0]) in self.seen)
+            for n in names
         ]
         found = [capture.content.id for capture in view.captures]
         _holds(found == wanted, f"it is {' '.join(found)}")
@@ -437,6 +439,10 @@ class History:
         found = [each for each in self._defects(rest) if rest in ("", each.kind)]
         words = ", ".join(f"{each.kind} {each.link} {_spans([(each.start, each.end)])}" for each in found)
         _holds(not found, f"there is {words}")
+
+    def _no_told(self, rest: str) -> None:
+        found = {each.kind for each in self.states.claims.told if rest in ("", each.kind)}
+        _holds(not found, f"there is {', '.join(sorted(found))}")
 
     def _defects(self, kind: str) -> Sequence[Defect]:
         """The defects of the links. What is open is a matter of the intervals that exist."""

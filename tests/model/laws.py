@@ -80,50 +80,40 @@ def one_look(facts: Facts) -> Look:
         sightings += [Sighting(place, each.moment, each.content, each.growing) for each in history.versions]
         if not history.lies:
             sightings.append(Sighting(place, facts.looks[-1].moment, None))
-    return Look(facts.looks[-1].moment, tuple(reversed_places(sightings)))
-
-
-def reversed_places(sightings: list[Sighting]) -> list[Sighting]:
-    return list(other_order(Look(0, tuple(sightings))).sightings)
+    return other_order(Look(facts.looks[-1].moment, tuple(sightings)))
 
 
 def from_scratch(facts: Facts, settings: Settings) -> tuple[Facts, Facts]:
     """The facts of a lake, and of one that is made anew from the files that lie there. Left out are contents that are
     no longer there, or have no claimed name any more: only the old lake can know them."""
-    seen, there, lying = files.histories(facts.looks), set[str](), dict[Place, str]()
-    for place, history in seen.items():
-        links = [link for link in files.owners(place, settings) if place[0] in link.folders and not link.removed]
-        if history.lies and links:
-            lying[place] = history.versions[-1].content
-    claimed_once = {
-        version.content
+    seen = files.histories(facts.looks)
+    links = {place: files.owners(place, settings) for place in seen}
+    lying = {
+        (link.name, history.versions[-1].content): any(files.claimed(place[1], each) for each in links[place])
+        for claims in (False, True)
+        for place, history in seen.items()
+        for link in links[place]
+        if history.lies and place[0] in link.folders and not link.removed
+        and claims == files.claimed(place[1], link)
+    }  # fmt: skip
+    once = {
+        (link.name, version.content)
         for place, history in seen.items()
         for version in history.versions
-        if any(files.claimed(place[1], link) for link in files.owners(place, settings))
+        for link in links[place]
+        if files.claimed(place[1], link)
     }
-    for place, content in lying.items():
-        if content not in claimed_once or any(files.claimed(place[1], link) for link in files.owners(place, settings)):
-            there.add(content)
-    looks = [
-        Look(look.moment, tuple(each for each in look.sightings if each.content is None or each.content in there))
-        for look in facts.looks
-    ]
-    moment = facts.looks[-1].moment
-    lines = tuple(
-        Sighting(place, moment, content, seen[place].versions[-1].growing)
-        for place, content in lying.items()
-        if content in there
-    )
-    kept = replace(facts, looks=_places_anew(looks, lying, there))
-    return kept, replace(facts, looks=[Look(moment, lines)], decoded=facts.decoded & there, removed=set())
-
-
-def _places_anew(looks: list[Look], lying: dict[Place, str], there: set[str]) -> list[Look]:
-    """A place whose newest content is left out has nothing."""
-    emptied = {each.place for look in looks for each in look.sightings if lying.get(each.place) not in there}
-    last = looks[-1]
-    gone = tuple(Sighting(place, last.moment, None) for place in sorted(emptied))
-    return [*looks[:-1], Look(last.moment, (*last.sightings, *gone))]
+    there = {key for key, is_claimed in lying.items() if is_claimed or key not in once}
+    moment, kept, anew = facts.looks[-1].moment, list[Sighting](), list[Sighting]()
+    for place, history in seen.items():
+        known = [v for v in history.versions if any((link.name, v.content) in there for link in links[place])]
+        kept += [Sighting(place, each.moment, each.content, each.growing) for each in known]
+        if not history.lies or history.versions[-1] not in known:
+            kept.append(Sighting(place, moment, None))
+        elif any(place[0] in link.folders and not link.removed for link in links[place]):
+            anew.append(Sighting(place, moment, history.versions[-1].content, history.versions[-1].growing))
+    fresh = replace(facts, looks=[Look(moment, tuple(anew))], removed=set())
+    return replace(facts, looks=[Look(moment, tuple(kept))]), fresh
 
 
 def one_account(states: States) -> Iterator[str]:
@@ -172,7 +162,7 @@ def nothing_lacks(history: History) -> Iterator[str]:
                 if asides.get(content_id) or not content.readable:
                     continue
                 wholes = [other.id for other in view.files.contents if other.begins_with(content)]
-                known = next((c for c in view.captures if c.content.id == content_id), None)
+                known = next((c for c in view.captures if c.content.id in (content_id, *wholes)), None)
                 for at in rec.sane_positions(content.stamps, view.settings.jump):
                     if known is not None and known.records[at].account == rec.MALFORMED:
                         continue

@@ -81,7 +81,8 @@ class Claims:
         """Returns what the file at a place is, whose content is given."""
         word, view = self.words[link, content], self.links[link]
         places = {capture.place for capture in view.captures if capture.content.id == content}
-        if word == files.READ and view.files.lying.get(place) == content and place not in places:
+        lying = {place for place, name in view.files.lying.items() if name == content}
+        if word == files.READ and place in lying - places and places & lying:
             return files.COPY
         return word
 

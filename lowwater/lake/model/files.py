@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -88,6 +89,12 @@ class LinkFiles:
             self.versions.setdefault(self._today(place, seen), []).extend(history.versions)
             if history.lies and place[0] in link.folders and not link.removed:
                 self.lying[place] = history.versions[-1].content
+        self._had: dict[str, set[Place]] = defaultdict(set)
+        for place, versions in self.versions.items():
+            for version in versions:
+                self._had[version.content].add(place)
+        self._names: dict[str, list[Place]] = {}
+        self._words: dict[str, str] = {}
         self._asides = {each.content: each.aside for each in facts.statements if isinstance(each, Aside)}
 
     def _today(self, place: Place, seen: dict[Place, History]) -> Place:
@@ -99,17 +106,16 @@ class LinkFiles:
     @cached_property
     def contents(self) -> list[Content]:
         """All contents that were ever seen, in no order of looks."""
-        ids = {version.content for versions in self.versions.values() for version in versions}
-        return [self._facts.contents[name] for name in sorted(ids)]
+        return [self._facts.contents[name] for name in sorted(self._had)]
 
     def names(self, content: Content) -> list[Place]:
         """Returns the claimed names under which a content lies; else those that it had; else all of its names."""
-        had = [place for place, versions in self.versions.items() if content.id in (v.content for v in versions)]
-        lying = [place for place in had if self.lying.get(place) == content.id]
-        for places in (lying, had):
-            if found := [place for place in places if claimed(place[1], self.link)]:
-                return sorted(found)
-        return sorted(lying or had)
+        if content.id not in self._names:
+            had = sorted(self._had[content.id])
+            lying = [place for place in had if self.lying.get(place) == content.id]
+            under = [[place for place in places if claimed(place[1], self.link)] for places in (lying, had)]
+            self._names[content.id] = under[0] or under[1] or lying or had
+        return self._names[content.id]
 
     def is_there(self, content: Content) -> bool:
         """Whether the file of a content lies in a folder of the link."""
@@ -117,16 +123,22 @@ class LinkFiles:
 
     def available(self, content: Content) -> bool:
         """Whether the packets of a content are in the lake, or can be decoded."""
-        kept = self._facts.decoded - self._facts.removed
-        return content.id in kept or self.is_there(content)
+        kept = content.id in self._facts.decoded and content.id not in self._facts.removed
+        return kept or self.is_there(content)
 
     # What became of each content. Only what lies there, was ever there and was said counts, so no look decides.
 
     def word(self, content: Content) -> str:
         """Returns what a content is; READ for one that may be a capture."""
+        if content.id not in self._words:
+            self._words[content.id] = self._word(content)
+        return self._words[content.id]
+
+    def _word(self, content: Content) -> str:
         if self._asides.get(content.id, False):
             return SET_ASIDE
-        if any(self._successors(content)):
+        replaced = any(self._successors(content))
+        if replaced and not self.is_there(content):
             return REPLACED
         if not content.readable:
             return UNREADABLE
@@ -137,7 +149,7 @@ class LinkFiles:
             return PART if content.whole and not growing else REPLACED
         if content.id not in self._facts.decoded and not self.is_there(content):
             return LOST
-        if not self._claims(content):
+        if replaced or not self._claims(content):  # an old version that lies there under an unclaimed name
             return UNCLAIMED if content.stamps else EMPTY
         return READ if content.stamps or any(self.declared(content)) else EMPTY
 
@@ -165,8 +177,9 @@ class LinkFiles:
     def _wholes(self, content: Content) -> Iterator[Content]:
         """Yields the captures, under any name, that begin with all bytes of a content."""
         for other in self.contents:
-            is_read = self._claims(other) and self.available(other) and not self._asides.get(other.id, False)
-            if other.begins_with(content) and is_read and not any(self._successors(other)):
+            if not other.begins_with(content) or not self._claims(other) or not self.available(other):
+                continue
+            if not self._asides.get(other.id, False) and not any(self._successors(other)):
                 yield other
 
     def _claims(self, content: Content) -> bool:
