@@ -54,9 +54,9 @@ def stored_object(text: str) -> dict[str, Any]:
     if not isinstance(value, dict) or not all(
         isinstance(value.get(name, kind()), kind) for name, kind in FORMS.items()
     ):
-        raise _strange(text)
+        raise strange_text(text)
     if not all(isinstance(each, dict) for name in LISTS for each in value.get(name, ())):
-        raise _strange(text)
+        raise strange_text(text)
     return value
 
 
@@ -65,8 +65,16 @@ def stored_pair(text: str) -> tuple[list[str], list[str]]:
     value = _stored(text)
     lists = isinstance(value, list) and len(value) == 2 and all(isinstance(each, list) for each in value)
     if not lists or not all(isinstance(name, str) for each in value for name in each):
-        raise _strange(text)
+        raise strange_text(text)
     return value[0], value[1]
+
+
+def stored_texts(text: str) -> list[str]:
+    """Parses a list of texts in a ledger or a table. Raises LakeError if it is something else."""
+    value = _stored(text)
+    if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+        raise strange_text(text)
+    return value
 
 
 def stored_numbers(text: str) -> list[list[int | None]]:
@@ -75,7 +83,7 @@ def stored_numbers(text: str) -> list[list[int | None]]:
     if not isinstance(value, list) or not all(
         isinstance(row, list) and all(number is None or type(number) is int for number in row) for row in value
     ):
-        raise _strange(text)
+        raise strange_text(text)
     return value
 
 
@@ -83,10 +91,11 @@ def _stored(text: str) -> Any:
     try:
         return json_value(text)
     except ValueError:
-        raise _strange(text) from None
+        raise strange_text(text) from None
 
 
-def _strange(text: str) -> errors.LakeError:
+def strange_text(text: str) -> errors.LakeError:
+    """Makes the error for a text in a ledger that another program wrote."""
     return errors.LakeError(
         f"a ledger of the lake holds a text that no version of Lowwater wrote: {text[:60]!a}",
         "another program wrote it: restore the ledger, or do not use the lake",

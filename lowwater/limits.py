@@ -84,9 +84,12 @@ DROP_RANGES = 512
 CAPTURE_HOLES = 256
 """Most holes of a capture that the ledger keeps; of more, those with the least time between them are joined."""
 
-CAPTURE_PARTS = 65_536
+CAPTURE_PARTS = 16_384
 """Most further headers of a file of several captures; behind them headers are damage, and those of sections divide
 nothing."""
+
+REORDERED_BYTES = 16 << 30
+"""Most bytes of a compressed file that are unpacked into a temporary file, to be read in another order."""
 
 MEDIAN_INTERFACES = 256
 """Interfaces of a capture with a median. A capture with more makes no links of its interfaces, so needs none."""

@@ -6,7 +6,9 @@ checks the records (`records.stream`), decodes their headers (`headers.packet`) 
 
 from __future__ import annotations
 
+import shutil
 import struct
+import tempfile
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -52,7 +54,7 @@ from lowwater.capture.records.stream import (
 )
 from lowwater.catalog.schemas import BATCH
 from lowwater.errors import CaptureError
-from lowwater.limits import BATCH_ROWS, CAPTURE_CHUNK_BYTES, CHUNK_INTERFACES
+from lowwater.limits import BATCH_ROWS, CAPTURE_CHUNK_BYTES, CHUNK_INTERFACES, REORDERED_BYTES
 from lowwater.storage.failures import hint_of
 
 __all__ = [
@@ -230,9 +232,7 @@ def open_with_header(
             unpacked = DecompressedSource(source, hashed)
             source = PeekableSource(unpacked)
         if order:
-            file = unpacked_file(source) if unpacked else path.open("rb", buffering=0)
-            source.close()
-            source = PeekableSource(RangesSource(file, order.ranges))
+            source = PeekableSource(RangesSource(unpacked_file(source) if unpacked else stream, order.ranges))
         head = source.peek(header_bytes(source.peek(FILE_HEADER)))
         damage = unpacked.damage if unpacked else ""
         yield parse_header(path, head, stream.size, compression, damage), source, unpacked
@@ -443,7 +443,8 @@ class CaptureReader:
             identity="" if self._identity is None else self._identity.digest(self.interfaces, self.malformed),
             head="" if self._identity is None else self._identity.head(),
             parts=len(self.scanner.parts) + 1,
-            by_time=self.order or found,
+            order=self.order,
+            by_time=found,
             overlap=self._times.overlap,
         )
 
@@ -474,7 +475,7 @@ def read(
         columns: names and order of the returned columns, of `BATCH` and of retained content; None for all. Other
             columns are not decoded, except inputs of frames, texts and replaced addresses.
         order: how the captures that are joined in a regular file are read: `summary.by_time` of a reader before, whose
-            `sha256` is then given, too.
+            `sha256` is then given, too; see `by_time`.
 
     Returns:
         A reader to iterate once. It yields batches of `BATCH` (`catalog.schemas.RECORD` without `capture`) and of
@@ -509,7 +510,15 @@ def by_time(
     """
     result = read_once(IN_FILE, None)
     facts = summary_of(result)
-    return read_once(facts.by_time, facts.sha256) if facts.by_time else result
+    return read_once(facts.by_time, facts.sha256) if can_reorder(facts) else result
+
+
+def can_reorder(facts: CaptureSummary) -> bool:
+    """Whether a file that was read is to be read again by time: in another order, and, if it is compressed, with room
+    to unpack it, which half of what is free must hold."""
+    if not facts.by_time or not facts.compression:
+        return bool(facts.by_time)
+    return facts.unpacked <= min(REORDERED_BYTES, shutil.disk_usage(tempfile.gettempdir()).free // 2)
 
 
 # Division of a capture into chunks that can be decoded in any order and in any process. One pass over the file, without

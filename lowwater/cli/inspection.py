@@ -202,7 +202,9 @@ def _file_lines(facts: inspecting.CaptureFacts, form: Mapping[str, str]) -> dict
 
 def _parts_words(summary: CaptureSummary) -> str:
     """What is said of several captures, or sections, in a file."""
-    order = ", read in the order of their times, which is not that of the file" if summary.by_time else ""
+    order = ", read in the order of their times, which is not that of the file" if summary.order else ""
+    if summary.by_time:
+        order = ", in another order than their times"
     overlap = ""
     if summary.overlap is not None:
         overlap = f", which overlap by up to {format_duration(summary.overlap.clock - summary.overlap.first)}"

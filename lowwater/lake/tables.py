@@ -28,6 +28,7 @@ import pyarrow.parquet as pq
 from pyarrow import fs
 
 from lowwater import instants, limits
+from lowwater.documents import stored_texts
 from lowwater.errors import LakeError, OwnerError, TakenOverError
 from lowwater.lake import open_tables
 from lowwater.lake.open_tables import newest
@@ -272,7 +273,7 @@ def with_constraints(
 
     has = table.metadata().configuration
     ours = {name.removeprefix(CHECK) for name in has if name.startswith(f"{CHECK}lowwater_")}
-    broken = set(json.loads(has.get(UNCHECKED) or "[]")) & wanted.keys()
+    broken = set(stored_texts(has.get(UNCHECKED) or "[]")) & wanted.keys()
     if not isinstance(path, Path) or (ours | broken == wanted.keys() and not broken & ours):
         return table
     for name in sorted(ours - wanted.keys()):

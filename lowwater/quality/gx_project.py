@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
+import re
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lowwater import documents
-from lowwater.errors import ConfigError
+from lowwater.errors import ConfigError, LakeError
 from lowwater.lake.layout import MEASURES, VIOLATIONS, Lake
 from lowwater.lake.ledgers.runs import ReplayRow, charged_violations
 from lowwater.lake.results import publish, published
@@ -87,12 +87,18 @@ def link_data(
             _link(new / folder, WHOLE, path, table, live_files(table))
             assets.append(Asset(name, folder, (WHOLE,), ()))
     assets += [_of_late(lake, config, name, rows, new) for name, rows in audited.items()]
-    before = (home / DATA).resolve() if (home / DATA).is_symlink() else None
+    # A link that came with a lake may lead anywhere: only a folder that was made here is removed.
+    before = os.readlink(home / DATA) if (home / DATA).is_symlink() else ""
+    if (home / DATA).is_dir() and not before:
+        raise LakeError(f"{home / DATA}: is a folder, where a link is made", "move it away: Lowwater did not make it")
     (draft := home / f"{new.name}.link").symlink_to(new.name)
     draft.replace(home / DATA)
-    if before is not None:
-        shutil.rmtree(before, ignore_errors=True)
+    if _OWN.fullmatch(before):
+        paths.remove_tree(home / before)
     return assets
+
+
+_OWN = re.compile(rf"{DATA}-[0-9a-f]{{12}}")
 
 
 def write_suites(lake: Lake, query_set: str, queries: Iterable[str]) -> dict[str, str]:

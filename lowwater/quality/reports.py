@@ -98,7 +98,7 @@ def interval_audits(lake: layout.Lake, start: int = 0, end: int = 1 << 62) -> li
             *key,
             verdict(failed.get(key, ())),
             graver_first(once(failed.get(key, ()))),
-            {suite: pages[key][suite] for suite in SUITES if suite in pages[key]},
+            dict(sorted(pages[key].items(), key=lambda page: _place(page[0], SUITES))),
         )
         for key in sorted(pages)
     ]
@@ -132,6 +132,11 @@ def findings(lake: layout.Lake, audit: IntervalAudit) -> list[Finding]:
     return _findings(read_quality(lake, *audit.key)).get(audit.key, [])
 
 
+def _place(suite: str, suites: Sequence[str]) -> int:
+    """The place of a suite among those that this version knows; behind them for another one."""
+    return suites.index(suite) if suite in suites else len(suites)
+
+
 def _key(row: dict[str, Any]) -> Key:
     return row["query_set"], row["interval_start"], row["interval_end"]
 
@@ -141,7 +146,7 @@ def _findings(rows: pa.Table) -> dict[Key, list[Finding]]:
     from lowwater_expectations.audits import SUITES, Finding
 
     found: dict[Key, list[Finding]] = {}
-    for row in sorted(rows.to_pylist(), key=lambda row: (SUITES.index(row["suite"]), row["kind"], row["severity"])):
+    for row in sorted(rows.to_pylist(), key=lambda row: (_place(row["suite"], SUITES), row["kind"], row["severity"])):
         same = {name: row[name] for name in ("suite", "expectation", "kind", "severity", "success", "evaluated")}
         messages = tuple(filter(None, row["messages"].split("\n")))
         title = row["title"] or row["kind"].removeprefix("expect_").replace("_", " ")

@@ -10,6 +10,7 @@ import pytest
 
 from lowwater.instants import HOUR, parse_instant
 from lowwater.lake.layout import QUALITY, QUARANTINE, Lake, open_lake
+from lowwater.lake.ledgers.intervals import StatusRow, gravest
 from lowwater.lake.ledgers.runs import record_measures, record_quality
 from lowwater.quality.reports import interval_audits, page_of
 from tests.replay.support import lowwater
@@ -114,3 +115,16 @@ def test_records_that_are_in_no_row_are_said_however_few(lake: Lake) -> None:
     line = f"  link 'main1': in no row: 1 later than the skew, {lost}; 120 read"
     assert said.out.splitlines()[:2] == [f"demo, {interval(0)}: passed", line]
     assert "'control'" not in said.out
+
+
+def test_a_suite_that_this_version_does_not_know_is_shown_behind_the_others(tmp_path: Path) -> None:
+    lake = open_lake(tmp_path / "lake")
+    record(lake, 0, [finding("{", "expect_z", "warning", "strange"), *GOOD], [])
+    record(lake, 1, [finding("{", "expect_z", "warning", "strange")], [])
+    said = lowwater("report", "--lake", lake.root)
+    assert said.code == 0 and said.out.count("  warning: strange") == 2
+
+
+def test_a_state_that_this_version_does_not_know_is_the_gravest() -> None:
+    rows = [StatusRow("q", "q", 0, 1, state, "", None) for state in ("done", "{", "failed")]
+    assert gravest(rows).state == "{"

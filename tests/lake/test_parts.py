@@ -124,7 +124,7 @@ def test_a_task_on_another_machine_gets_the_bytes_of_its_chunks(tmp_path: Path) 
     path = tmp_path / "a.pcap"
     path.write_bytes(part(1800, 50) + part(600, 50, "big") + part(0, 50))
     made = index(path, 1 << 61, 1000)
-    assert [begin for begin, _ in made.summary.by_time.ranges] == [2 * len(part(0, 50)), len(part(0, 50)), 0]
+    assert [begin for begin, _ in made.summary.order.ranges] == [2 * len(part(0, 50)), len(part(0, 50)), 0]
     chunks = tuple(chunk for chunk in made.chunks if chunk.position < 100)  # those of the last two captures in the file
     task = tasks.PackTask(tmp_path, "a", 0, path, "b" * 12, 0, False, ContentOptions(), chunks)
     near, sent = tasks.received(tasks.send(task, tmp_path, made.summary.sha256))

@@ -193,3 +193,26 @@ def test_on_spark_the_gallery_the_notebook_and_delta_say_the_same(tmp_path: Path
     ]  # fmt: skip
     assert said["now"] == [1, 2, 2, 3, 3, 4, 5, 7, 9] and said["damage"] == [""] * 5
     assert said["comments"]["addr"] == "IP address, as text" and said["refused"]
+
+
+def test_a_link_of_data_that_came_with_a_lake_is_replaced_and_not_followed(tmp_path: Path) -> None:
+    """The folder to which it led was removed."""
+    lake = open_lake(tmp_path / "lake")
+    hour(lake, 0, [1, 2, 3])
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "notes").write_text("precious")
+    (tmp_path / "lake" / "gx").mkdir()
+    data = tmp_path / "lake" / "gx" / "data"
+    for target in (tmp_path / "mine", Path("../tables"), Path(".")):
+        data.symlink_to(target)
+        write(lake)
+        assert (tmp_path / "mine" / "notes").read_text() == "precious" and lake.table("q").is_dir()
+        (made,) = data.parent.glob("data-*")
+        assert data.resolve() == made
+        write(lake)
+        assert not made.exists(), "its own folder is removed"
+        data.unlink()
+        shutil.rmtree(next(data.parent.glob("data-*")))
+    data.mkdir()
+    said = lowwater("gx", "--lake", lake.root)
+    assert said.code == 1 and "is a folder, where a link is made" in said.err

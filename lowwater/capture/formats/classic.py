@@ -44,6 +44,9 @@ PASSED = 1 << 20
 CHAIN = 4
 """Records or blocks in a row that make the place after damage credible."""
 
+SEARCH_STEPS = 8
+"""Records that a search looks at for each byte, at most; behind them it finds nothing."""
+
 _AHEAD = 1 << 10  # bytes; about ten records if only headers were captured
 
 NOT_FOUND, FOUND = 0, 3
@@ -156,7 +159,7 @@ def plausible(
 @kernel
 def search(
     buffer: Any, begin: int, end: int, big: bool, scale: int, limit: int, header: int, lengths: int, near: int,
-    at_end: bool, border: int,
+    at_end: bool, border: int, tries: int,
 ) -> tuple[int, int]:  # fmt: skip
     """Finds where records go on in buffer[begin:end]: CHAIN in a row, or at least one and then the end of the file.
 
@@ -167,14 +170,23 @@ def search(
         near: seconds since the epoch; records lie within a year of it, and within a day of each other. Negative if
             unknown.
         at_end: whether the file ends at `end`.
+        tries: most indices to try before the border; 0 for all.
 
     Returns:
         An index, and FOUND, MORE (the search needs more bytes from there on) or NOT_FOUND (up to the end of the file).
     """
     last_start = border if begin < border else end - header + 1
+    if begin < border and tries > 0:
+        last_start = min(last_start, begin + tries)
+    steps = SEARCH_STEPS * (
+        (border if begin < border else end) - begin + 1
+    )  # else chains that end at the border cost the square of its bytes
     for start in range(begin, last_start):
         at, whole, last, span = start, 0, near, YEAR
         while (whole < CHAIN or at < border) and end - at >= header:
+            steps -= 1
+            if steps < 0:
+                return border, NOT_FOUND
             captured, last = plausible(buffer, at, big, scale, limit, lengths, last, span)
             if captured < 0 or at + header + captured == border:
                 whole = -1
@@ -301,7 +313,7 @@ class RecordLayout(Protocol):
     ) -> tuple[int, int, int]: ...
 
     def search(
-        self, buffer: NDArray[Any], begin: int, end: int, at_end: bool, around: int, border: int
+        self, buffer: NDArray[Any], begin: int, end: int, at_end: bool, around: int, border: int, tries: int = 0
     ) -> tuple[int, int]: ...
 
     def credible(self, buffer: NDArray[Any], at: int, around: int) -> bool: ...
@@ -349,10 +361,10 @@ class ClassicLayout:
         return result
 
     def search(
-        self, buffer: NDArray[Any], begin: int, end: int, at_end: bool, around: int, border: int
+        self, buffer: NDArray[Any], begin: int, end: int, at_end: bool, around: int, border: int, tries: int = 0
     ) -> tuple[int, int]:
         layout = self.big, self.scale, self.limit, self.header, self.lengths
-        result: tuple[int, int] = search(buffer, begin, end, *layout, around // _SECOND, at_end, border)
+        result: tuple[int, int] = search(buffer, begin, end, *layout, around // _SECOND, at_end, border, tries)
         return result
 
     def credible(self, buffer: NDArray[Any], at: int, around: int) -> bool:

@@ -242,12 +242,16 @@ def search(buffer: Any, begin: int, end: int, near: int, at_end: bool, border: i
         As `formats.search`.
     """
     last_start = border if begin < border else end - HEADER + 1
+    steps = classic.SEARCH_STEPS * ((border if begin < border else end) - begin + 1)
     for start in range(begin, last_start):
         at, whole, last, span = start, 0, near, classic.YEAR
         # Padding has no time, so that of zeros no chain can begin.
         if byte(buffer, start + 8) & 0x7F == PADDING:
             continue
         while (whole < classic.CHAIN or at < border) and end - at >= HEADER:
+            steps -= 1
+            if steps < 0:
+                return border, classic.NOT_FOUND
             size, last = plausible(buffer, at, last, span)
             if size < 0 or at + size == border:
                 whole = -1

@@ -10,6 +10,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any
 
 from numpy.typing import NDArray
@@ -23,6 +24,9 @@ from lowwater.limits import CAPTURE_PARTS
 _BEGINS = re.compile(
     rb"\xd4\xc3\xb2\xa1|\xa1\xb2\xc3\xd4|\x4d\x3c\xb2\xa1|\xa1\xb2\x3c\x4d|\x34\xcd\xb2\xa1|\xa1\xb2\xcd\x34|snoop\0\0\0"
 )
+
+_TRIES = 64
+"""Headers that are looked at in a search: a payload may hold any number of them."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +61,7 @@ class JoinedScanner:
         self.start = first.start
         self._layout_of = layout_of
         self._parts = [_Part(0, first, 0, 1)]
+        self.parts: list[int] = []
         self._interfaces: tuple[Interface, ...] = (first.interface,)
         self._numbers = {first.interface.link_number: 0}  # by link type; scanners of one file share it
         self._at = self.start
@@ -73,10 +78,6 @@ class JoinedScanner:
     @property
     def overhead(self) -> int:
         return sum(part.layout.start for part in self._parts)
-
-    @property
-    def parts(self) -> list[int]:
-        return [part.header for part in self._parts[1:]]
 
     @property
     def _now(self) -> _Part:
@@ -122,6 +123,7 @@ class JoinedScanner:
         if number == len(self._interfaces):
             self._interfaces = with_interface(self._interfaces, replace(layout.interface, index=number))
         self._parts.append(_Part(self._at, layout, number, len(self._interfaces)))
+        self.parts.append(self._at)
 
     def search(
         self, buffer: NDArray[Any], begin: int, end: int, at_end: bool, around: int, border: int
@@ -129,10 +131,10 @@ class JoinedScanner:
         found, outcome = self._now.layout.search(buffer, begin, end, at_end, around, border)
         if outcome == classic.MORE:
             found = min(found, max(begin, end - FILE_HEADER + 1))  # a header may begin there
-        for at, layout in self._headers(buffer, begin, found, end):
+        for at, layout in islice(self._headers(buffer, begin, found, end), _TRIES):
             records = at + layout.start
             if begin < border:  # the capture goes on over the border; one in a payload does not
-                goes_on = layout.search(buffer, records, end, at_end, -1, border) if records < border else None
+                goes_on = layout.search(buffer, records, end, at_end, -1, border, 1) if records < border else None
                 if goes_on is not None and goes_on[0] == records:
                     return at, goes_on[1]
             elif end - records < FILE_HEADER and not at_end:
@@ -165,6 +167,7 @@ class JoinedScanner:
         self._at -= count
         while self._now.begin > self._at and len(self._parts) > 1:  # its header was found in damage
             self._parts.pop()
+            self.parts.pop()
 
     def settle(self, offset: int) -> None:
         pass

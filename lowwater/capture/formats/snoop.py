@@ -84,7 +84,7 @@ def plausible(buffer: Any, at: int, scale: int, limit: int, near: int, span: int
 
 @kernel
 def search(
-    buffer: Any, begin: int, end: int, scale: int, limit: int, near: int, at_end: bool, border: int
+    buffer: Any, begin: int, end: int, scale: int, limit: int, near: int, at_end: bool, border: int, tries: int
 ) -> tuple[int, int]:
     """Finds where records go on in buffer[begin:end]: CHAIN in a row, or at least one and then the end of the file.
 
@@ -96,9 +96,15 @@ def search(
         As `classic.search`.
     """
     last_start = border if begin < border else end - _HEADER + 1
+    if begin < border and tries > 0:
+        last_start = min(last_start, begin + tries)
+    steps = classic.SEARCH_STEPS * ((border if begin < border else end) - begin + 1)
     for start in range(begin, last_start):
         at, whole, last, span = start, 0, near, classic.YEAR
         while (whole < classic.CHAIN or at < border) and end - at >= _HEADER:
+            steps -= 1
+            if steps < 0:
+                return border, classic.NOT_FOUND
             size, last = plausible(buffer, at, scale, limit, last, span)
             if size < 0 or at + size == border:
                 whole = -1
@@ -137,10 +143,10 @@ class SnoopLayout:
         return result
 
     def search(
-        self, buffer: NDArray[Any], begin: int, end: int, at_end: bool, around: int, border: int
+        self, buffer: NDArray[Any], begin: int, end: int, at_end: bool, around: int, border: int, tries: int = 0
     ) -> tuple[int, int]:
         near = around // _SECOND
-        result: tuple[int, int] = search(buffer, begin, end, self.scale, self.limit, near, at_end, border)
+        result: tuple[int, int] = search(buffer, begin, end, self.scale, self.limit, near, at_end, border, tries)
         return result
 
     def credible(self, buffer: NDArray[Any], at: int, around: int) -> bool:

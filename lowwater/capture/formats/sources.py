@@ -135,13 +135,13 @@ class RangesSource:
     """Ranges of a file, one behind the other.
 
     Args:
-        file: opened for reading bytes, and seekable.
+        file: can rewind.
         ranges: [begin, end) of each, bytes.
     """
 
     rewinds = False
 
-    def __init__(self, file: Any, ranges: Sequence[tuple[int, int]]) -> None:
+    def __init__(self, file: Source, ranges: Sequence[tuple[int, int]]) -> None:
         self._file = file
         self._ranges = deque(ranges)
         self._left = 0
@@ -149,9 +149,9 @@ class RangesSource:
     def readinto(self, target: memoryview, /) -> int:
         while not self._left and self._ranges:
             begin, end = self._ranges.popleft()
-            self._file.seek(begin)
+            self._file.rewind(begin)
             self._left = end - begin
-        count = int(self._file.readinto(target[: self._left]) or 0) if self._left else 0
+        count = self._file.readinto(target[: self._left]) if self._left else 0
         self._left -= count
         return count
 
@@ -162,8 +162,9 @@ class RangesSource:
         self._file.close()
 
 
-def unpacked_file(source: Source) -> Any:
-    """Returns the bytes of a source as a temporary file, which is seekable. Raises OSError if it cannot be written."""
+def unpacked_file(source: Source) -> Stream:
+    """Copies a source to a temporary file, which can rewind, and closes it.
+    Raises OSError if it cannot be read, or the file cannot be written."""
     file = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as its reader
     buffer = bytearray(1 << 20)
     try:
@@ -173,7 +174,8 @@ def unpacked_file(source: Source) -> Any:
     except BaseException:
         file.close()
         raise
-    return file
+    source.close()
+    return Stream(file, owned=True)
 
 
 def open_source(capture: str | Path | Any) -> tuple[Path, Stream]:

@@ -199,7 +199,8 @@ class CaptureSummary:
         unknown: then, columns of the file that no field reads.
         unread: then, sentences about fields whose values cannot be read.
         parts: number of captures, or sections, that the file has behind one another.
-        by_time: their order by time, where the file has another one; it is then to be read in this order, or was.
+        order: the order in which they were read.
+        by_time: their order by time, where they were read in another one.
         overlap: the longest one of a capture with those before it; None without one.
     """
 
@@ -223,6 +224,7 @@ class CaptureSummary:
     unknown: tuple[str, ...] = ()
     unread: tuple[str, ...] = ()
     parts: int = 1
+    order: ReadingOrder = IN_FILE
     by_time: ReadingOrder = IN_FILE
     overlap: PartOverlap | None = None
 

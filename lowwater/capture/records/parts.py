@@ -6,14 +6,19 @@ They are read in the order of their times, as the files of a link are, whatever 
 from __future__ import annotations
 
 import json
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from functools import cached_property
+from itertools import accumulate, pairwise
 from statistics import median_low
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from lowwater.documents import stored_numbers, strange_text
+from lowwater.limits import CAPTURE_PARTS
 
 _FIRST = 33
 """Records of a part by whose median time it is ordered: a stray one (T3) decides nothing."""
@@ -32,8 +37,16 @@ class ReadingOrder:
 
     @staticmethod
     def parse(text: str | None) -> ReadingOrder:
-        """Reads what `str` wrote; of None, the file's own order."""
-        return ReadingOrder(tuple((begin, end) for begin, end in json.loads(text or "[]")))
+        """Reads what `str` wrote; of None, the file's own order. Raises LakeError if it is no order."""
+        rows = stored_numbers(text or "[]")
+        ranges = [(row[0], row[1]) for row in rows if len(row) == 2 and row[0] is not None and row[1] is not None]
+        ordered = sorted(ranges)
+        apart = all(0 <= begin < end for begin, end in ranges) and all(
+            one[1] <= two[0] for one, two in pairwise(ordered)
+        )
+        if len(ranges) != len(rows) or len(rows) > CAPTURE_PARTS + 1 or not apart:
+            raise strange_text(text or "")
+        return ReadingOrder(tuple(ranges))
 
     def __str__(self) -> str:
         return json.dumps(self.ranges)
@@ -41,7 +54,7 @@ class ReadingOrder:
     def __bool__(self) -> bool:
         return bool(self.ranges)
 
-    @property
+    @cached_property
     def borders(self) -> list[int]:
         """Where each part but the first begins in what is read."""
         return list(accumulate(end - begin for begin, end in self.ranges))[:-1]
@@ -50,15 +63,13 @@ class ReadingOrder:
         """Returns by how much an offset in what is read is larger than in the file."""
         if not self.ranges:
             return 0
-        begins = [0, *self.borders]
-        at = int(np.searchsorted(begins, offset, side="right")) - 1
-        return begins[at] - self.ranges[at][0]
+        at = bisect_right(self.borders, offset)
+        return (self.borders[at - 1] if at else 0) - self.ranges[at][0]
 
     def in_file(self, offsets: NDArray[Any]) -> NDArray[Any]:
         """Returns offsets in the file of offsets in what is read."""
-        begins = np.array([0, *self.borders])
-        at = np.searchsorted(begins, offsets, side="right") - 1
-        moved: NDArray[Any] = offsets - begins[at] + np.array([begin for begin, _ in self.ranges])[at]
+        shifts = np.array([begin - low for begin, (low, _) in zip([0, *self.borders], self.ranges, strict=True)])
+        moved: NDArray[Any] = offsets - shifts[np.searchsorted(self.borders, offsets, side="right")]
         return moved
 
 
@@ -112,8 +123,10 @@ class PartTimes:
         if not parts:
             self._note(0, stamps)
             return
-        of_part = np.searchsorted(parts, offsets, side="right")  # headers may be met before records are judged
-        for number in range(len(self._stamps) - 1, int(of_part[-1]) + 1):
+        # Headers may be met before records are judged.
+        first, last = (bisect_right(parts, int(offset)) for offset in offsets[[0, -1]])
+        of_part = first + np.searchsorted(parts[first:last], offsets, side="right")
+        for number in range(len(self._stamps) - 1, last + 1):
             if number == len(self._stamps):
                 self._stamps.append([])
                 self._begun.clear()

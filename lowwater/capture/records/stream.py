@@ -5,6 +5,7 @@ rows, and the identity of the capture.
 from __future__ import annotations
 
 import hashlib
+from bisect import bisect_left, bisect_right
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -335,12 +336,13 @@ def split_by_interface(span: RecordSpan, interfaces: int) -> Iterator[tuple[int,
 
 def divided(span: RecordSpan, borders: Sequence[int], scanner: Scanner) -> Iterator[RecordSpan]:
     """Divides a span at offsets of the file, ascending; a record belongs to the part in which it begins."""
-    if not any(span.begin < border < span.end for border in borders):
+    within = borders[bisect_right(borders, span.begin) : bisect_left(borders, span.end)]
+    if not within:
         yield span
         return
     begins, sizes = scanner.extents(span.records)
     offsets = begins + (span.begin - int(begins[0]))
-    cuts = [0, *np.searchsorted(offsets, borders).tolist(), len(offsets)]
+    cuts = [0, *np.searchsorted(offsets, within).tolist(), len(offsets)]
     for first, last in pairwise(cuts):
         if first < last:
             low, high = np.searchsorted(span.sane, [first, last]).tolist()

@@ -461,7 +461,10 @@ class Batch:
         beyond = pc.sum(pc.equal(damage.column("reason"), "sub-second")).as_py() or 0
         doubt = inspect.subsecond_words(beyond, file.packets + sum(row.malformed for row in file.rows))
         doubt = "; ".join(text for text in (doubt, undecoded_share(file.rows).words, *facts.unread) if text)
-        notes = "; ".join(text for text in (note, note_kept, _note(file), absent_words(file.row), doubt) if text)
+        unsorted = "" if not facts.by_time else UNSORTED
+        notes = "; ".join(
+            text for text in (note, note_kept, _note(file), unsorted, absent_words(file.row), doubt) if text
+        )
         portion, state = self._portion, "replaced" if replaced else "added"
         portion.results[number] = IngestResult(survey.path, file.rows, state, notes, doubt)
         portion.files[work.attempt] = [
@@ -470,6 +473,12 @@ class Batch:
         if malformed.num_rows:
             portion.damage[work.attempt] = malformed
         portion.bytes += facts.bytes
+
+
+UNSORTED = (
+    "the captures that are joined in it are in another order than their times, and it is too large to be unpacked for "
+    "that: unpack it, or divide it"
+)
 
 
 def _decoded(part: InterfaceSummary, done: Sequence[PackResult]) -> InterfaceSummary:
@@ -571,5 +580,5 @@ def _row(
         absent=json.dumps([facts.absent, facts.unknown]) if facts.absent and facts.unknown else None,
         drops=part.drops.text() or None,
         undecoded_types=None if isinstance(content, TableOptions) else stored_types(part.types, part.wire),
-        parts=str(facts.by_time) if facts.by_time else None,
+        parts=str(facts.order) if facts.order else None,
     )

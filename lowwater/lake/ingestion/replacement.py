@@ -450,7 +450,7 @@ def refuse_overlap_within(link: str, path: Path, facts: CaptureSummary, settings
     """Raises an error if captures that are joined in a file overlap by more than the skew, as files may not (T1)."""
     if (found := facts.overlap) is None or (overlap := found.clock - found.first) <= settings.longest_skew:
         return
-    at = found.offset - facts.by_time.shift(found.offset)
+    at = found.offset - facts.order.shift(found.offset)
     unit = SECOND if overlap <= 60 * SECOND else 60 * SECOND
     raise errors.OverlapError(
         f"link {link!r}: {path} is {facts.parts:,} captures, one behind the other, and the one at byte {at:,} begins "

@@ -29,7 +29,7 @@ from lowwater.capture.formats import capture_file, sources
 from lowwater.capture.headers.packet import Memory
 from lowwater.capture.headers.undecoded import Undecoded, largest, together
 from lowwater.capture.inspect import digests_of_records
-from lowwater.capture.reader import BATCH, CaptureChunk, CaptureIndex, digest, indexing, read, read_chunk
+from lowwater.capture.reader import BATCH, CaptureChunk, CaptureIndex, can_reorder, digest, indexing, read, read_chunk
 from lowwater.capture.records import sanity, stream
 from lowwater.capture.records.drops import joined
 from lowwater.capture.records.facts import CaptureSummary, Interface, InterfaceSummary
@@ -124,9 +124,9 @@ def _survey(task: SurveyTask) -> Generator[CaptureChunk | None, None, Survey]:
         grew = task.path.stat().st_size > before
         return Survey(task.path, sha256, identity, before, grew, None, DAMAGE.empty_table())
     capture_index = yield from indexing(task.path, task.max_jump, task.chunk_bytes, content=task.content)
-    if order := capture_index.summary.by_time:
+    if can_reorder(capture_index.summary):
         yield None
-        sha256 = capture_index.summary.sha256
+        order, sha256 = capture_index.summary.by_time, capture_index.summary.sha256
         capture_index = yield from indexing(
             task.path, task.max_jump, task.chunk_bytes, sha256, content=task.content, order=order
         )
@@ -622,7 +622,7 @@ def _pack_compressed(task: PackTask, content: ContentOptions, order: ReadingOrde
     writer.finish()
     if reader.summary is None or reader.summary.bytes != task.bytes:
         raise errors.CaptureError(f"{task.path}: changed while it was read", "ingest it again")
-    if reader.summary.by_time and not order:
+    if can_reorder(reader.summary):
         for _, packed in writer.files:
             packed.file.path.unlink()
         return _pack_compressed(task, content, reader.summary.by_time)

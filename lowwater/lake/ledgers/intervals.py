@@ -533,7 +533,7 @@ def _of_query(
 
 def gravest(rows: Iterable[StatusRow]) -> StatusRow:
     """Returns the row that stands for an interval: that with the most important state."""
-    return min(rows, key=lambda row: GRAVEST.index(row.state))
+    return min(rows, key=lambda row: GRAVEST.index(row.state) if row.state in GRAVEST else -1)
 
 
 # Consent of a person to an interval whose audit warned, kept with the audit that it is of. The next look publishes the

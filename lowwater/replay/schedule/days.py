@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -12,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lowwater.config import Config
+from lowwater.documents import stored_object
 from lowwater.instants import HOUR, spoken_duration, spoken_instant
 from lowwater.lake import layout, tables
 from lowwater.lake.ledgers import coverage, files, intervals, runs
@@ -117,7 +117,7 @@ def last_change(lake: layout.Lake, query_set: str) -> Change | None:
     audits = sorted(
         (row for row in runs.read_replays(lake, query_set) if row.stage == runs.AUDIT), key=lambda row: row.finished_at
     )
-    by_run = [(row, json.loads(row.settings)) for row in audits]
+    by_run = [(row, stored_object(row.settings)) for row in audits]
     marks = [(row, settings.get("release", ""), settings.get("queries", "")) for row, settings in by_run]
     at = next((n for n in range(len(marks) - 1, 0, -1) if marks[n][1:] != marks[n - 1][1:] and marks[n - 1][1]), None)
     if at is None:
