@@ -11,7 +11,7 @@ import pytest
 from lowwater.capture import reader
 from lowwater.capture.records.parts import ReadingOrder
 from lowwater.config import Config, Link
-from lowwater.errors import LakeError
+from lowwater.errors import CaptureError, LakeError
 from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.captures import read_captures
@@ -62,6 +62,8 @@ def test_a_compressed_file_without_room_is_read_in_its_own_order(
     path = tmp_path / "one.pcap.gz"
     path.write_bytes(gzip.compress(HEADER + record(100, FRAME) * 60 + HEADER + record(1, FRAME) * 60))
     monkeypatch.setattr(reader, "REORDERED_BYTES", 1000)
+    with pytest.raises(CaptureError, match="too large to be unpacked"):
+        ingest(lake, "a", [path], Config())
     (done,) = ingest(lake, "a", [path], Config(links={"a": Link(skew="200s")}))
     assert "too large to be unpacked" in done.note
     (capture,) = read_captures(lake, ["a"])["a"]

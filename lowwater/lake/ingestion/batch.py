@@ -461,7 +461,7 @@ class Batch:
         beyond = pc.sum(pc.equal(damage.column("reason"), "sub-second")).as_py() or 0
         doubt = inspect.subsecond_words(beyond, file.packets + sum(row.malformed for row in file.rows))
         doubt = "; ".join(text for text in (doubt, undecoded_share(file.rows).words, *facts.unread) if text)
-        unsorted = "" if not facts.by_time else UNSORTED
+        unsorted = replacement.UNSORTED if facts.by_time else ""
         notes = "; ".join(
             text for text in (note, note_kept, _note(file), unsorted, absent_words(file.row), doubt) if text
         )
@@ -473,12 +473,6 @@ class Batch:
         if malformed.num_rows:
             portion.damage[work.attempt] = malformed
         portion.bytes += facts.bytes
-
-
-UNSORTED = (
-    "the captures that are joined in it are in another order than their times, and it is too large to be unpacked for "
-    "that: unpack it, or divide it"
-)
 
 
 def _decoded(part: InterfaceSummary, done: Sequence[PackResult]) -> InterfaceSummary:

@@ -446,10 +446,19 @@ def _refuse_overlap(new: LedgerFile, others: Iterable[LedgerFile], settings: con
             )
 
 
+UNSORTED = (
+    "the captures that are joined in it are in another order than their times, and it is too large to be unpacked for "
+    "that"
+)
+
+
 def refuse_overlap_within(link: str, path: Path, facts: CaptureSummary, settings: config.Link) -> None:
-    """Raises an error if captures that are joined in a file overlap by more than the skew, as files may not (T1)."""
+    """Raises an error if captures that are joined in a file overlap by more than the skew, as files may not (T1), or
+    stand behind one another as if they did."""
     if (found := facts.overlap) is None or (overlap := found.clock - found.first) <= settings.longest_skew:
         return
+    if facts.by_time:
+        raise errors.CaptureError(f"{path}: {UNSORTED}", "unpack it, or make room in TMPDIR, and ingest it again")
     at = found.offset - facts.order.shift(found.offset)
     unit = SECOND if overlap <= 60 * SECOND else 60 * SECOND
     raise errors.OverlapError(
