@@ -13,6 +13,7 @@ from hashlib import sha256
 from pathlib import Path, PurePath
 
 from lowwater import caches
+from lowwater.config import section_of
 from lowwater.errors import ConfigError
 from lowwater.limits import SUITE_BYTES
 
@@ -52,7 +53,7 @@ def require_trusted_files(query_set: str, files: Iterable[Path]) -> None:
     """Checks that the Python files of functions, which the settings of a lake name for a query set, may run: whoever
     uses this machine has said so, and no other user can change them. Raises ConfigError if they may not."""
     for folder in dict.fromkeys(file.parent for file in files):
-        named = f"[query_sets.{query_set}] functions"
+        named = f"{section_of(query_set, of='query_sets')} functions"
         _require_allowed(named, folder, "intervals run")
         try:
             others = caches.written_by_others(folder, group=True)

@@ -29,7 +29,7 @@ from lowwater import errors, limits
 from lowwater.capture.content.retention import EVERYTHING, ContentOptions, has_times_of_file, resolution_of
 from lowwater.capture.formats import capture_file
 from lowwater.capture.reader import digest, read
-from lowwater.capture.records.parts import ReadingOrder
+from lowwater.capture.records.parts import IN_FILE, ReadingOrder
 from lowwater.capture.tables.options import READER_VERSION, TableOptions
 from lowwater.catalog import expr as ex
 from lowwater.catalog.protocols import PROTOCOLS
@@ -119,7 +119,9 @@ class CaptureFrames:
     """The frames of packets of one capture at chosen positions, read forward once; about one window of the file is in
     memory."""
 
-    def __init__(self, path: Path, positions: NDArray[np.int64], kept: str | None, order: ReadingOrder) -> None:
+    def __init__(
+        self, path: Path, positions: NDArray[np.int64], kept: str | None, order: ReadingOrder = IN_FILE
+    ) -> None:
         self._path, self._positions, self._kept, self._order = path, np.unique(positions), kept, order
         self._batches = self._read()
         self._ahead: dict[int, bytes] = {}

@@ -228,7 +228,7 @@ def streams(lake: PurePath, queries: Path, as_json: bool) -> None:
       lowwater streams --lake var/lake --json
     """
     from lowwater.config import load_config
-    from lowwater.lake.layout import open_lake
+    from lowwater.lake.layout import lake_to_read
     from lowwater.lake.ledgers.files import unread_lines
     from lowwater.replay.registry import VERSION, streams_of
 
@@ -240,7 +240,7 @@ def streams(lake: PurePath, queries: Path, as_json: bool) -> None:
         say(f"no stream: {lake} has no published table, and no query set in {queries} (--queries) reads its links")
     for info in infos:
         _show(info)
-    for line in unread_lines(open_lake(lake), load_config(lake)):
+    for line in unread_lines(lake_to_read(lake), load_config(lake)):
         say(line, err=True)
 
 
