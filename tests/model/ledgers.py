@@ -11,12 +11,10 @@ import pyarrow.parquet as pq
 from lowwater.config import Config
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.captures import Capture, family_captures, ingested_links
-from lowwater.lake.ledgers.files import read_seen
+from lowwater.lake.ledgers.files import GONE, read_seen
 from lowwater.lake.ledgers.missing import attempt_paths
 from lowwater.lake.model.facts import Content, Covers, Facts, Link, Look, Place, Query, Settings, Sighting, Span
 from lowwater.lake.packets import PacketFiles
-
-MISSING = {"unclaimed", "refused"}
 
 
 def model_of(lake: Lake, config: Config, moment: int) -> tuple[Facts, Settings]:
@@ -38,11 +36,13 @@ def model_of(lake: Lake, config: Config, moment: int) -> tuple[Facts, Settings]:
             elif row.declared is not None:
                 names[place[1]] = row.declared[0], None if row.rotated else row.declared[1]
         for file in seen.values():
-            if name in file.links and file.state in MISSING:
+            if name in file.links and file.unread:
                 place = _place(file.path)
                 stamps = () if file.first is None else (file.first, file.first if file.last is None else file.last)
                 facts.contents[file.path] = Content(file.path, stamps, readable=file.first is not None)
                 lines.append(Sighting(place, moment, file.path))
+                if file.state == GONE:
+                    lines.append(Sighting(place, moment, None))
                 folders.add(place[0])
         claims = tuple(sorted({place[1] for place in _claimed(facts, lines)}))
         links[name] = Link(name, tuple(sorted(folders)), claims=claims, named=_named(names), **_of(settings))

@@ -5,20 +5,29 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings as settings_of
 
 from lowwater.config import load_config
+from lowwater.errors import LowwaterError
 from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.captures import read_captures
 from lowwater.lake.model import records as rec
-from lowwater.lake.model.facts import Commit
+from lowwater.lake.model.facts import Commit, Damage, Query
 from lowwater.lake.model.states import CANNOT_START, WAITING, States
+from lowwater.replay.schedule.due import statuses
+from tests.breadth import examples
 from tests.lake.support import at, capture
+from tests.lake.test_edges import config as edges_config, taken, written
+from tests.lake.test_edges_model import World, drawn_files, worlds
 from tests.lake.test_restarts import HOUR, every, named, put, restarted, states, world
 from tests.model.ledgers import model_of
+from tests.replay.support import lowwater
+from tests.replay.test_unread_hours import _lake as hours_lake
 
 
 def restarts(root: Path) -> Lake:
@@ -91,3 +100,78 @@ def test_the_model_says_what_the_ledgers_say(make: Callable[[Path], Lake], tmp_p
         word = "blocked" if now[span] in (CANNOT_START, WAITING) else published.state(span).word
         found[(span[0] - at(0)) // (HOUR * 10**9)] = word, count
     assert found == states(root)
+
+
+@pytest.mark.slow
+@pytest.mark.hypothesis
+def test_ends_of_files_and_coverage_are_those_of_the_ledger(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Files of successive hours with records far ahead, far behind, and few."""
+
+    @settings_of(max_examples=examples(40))
+    @given(worlds(6))
+    def drawn(world: tuple[World, bool]) -> None:
+        files, dated = world
+        root = tmp_path_factory.mktemp("ends")
+        config = edges_config(root / "in", dated, max_jump="60s", skew="1s")
+        try:
+            lake = taken(root / "lake", written(root / "in", drawn_files(files)), config)
+        except LowwaterError:  # an overlap is refused, where the model reads one of both
+            return
+        rows = read_captures(lake, ["a"])["a"]
+        facts, settings = model_of(lake, config, at(100 * HOUR))
+        captures = States(facts, settings).claims.links["a"].captures
+        assert [(c.content.id, *c.covers, c.strays) for c in captures] == [
+            (c.capture, c.covers_from, c.covers_to, c.strays) for c in rows
+        ]
+
+    drawn()
+
+
+@pytest.mark.slow
+def test_states_of_a_published_lake_are_those_that_status_has(tmp_path: Path) -> None:
+    lake, settings = hours_lake(tmp_path), tmp_path / "lake" / "lowwater.toml"
+    for hour in range(3):
+        capture(tmp_path / "captures" / f"a_20270115{8 + hour:02}.pcap", every(HOUR * hour, HOUR * hour + 3000, 60))
+    logs: dict[str, list[Commit | Damage]] = {}
+
+    def both() -> dict[int, str]:
+        """The word of each hour after 08:00, of `status` and of the model, which are equal."""
+        assert lowwater("ingest", "--lake", lake).code == 0
+        facts, of_model = model_of(open_lake(lake), load_config(lake), time.time_ns())
+        facts.logs = logs
+        model = States(facts, replace(of_model, queries=[Query("flows")]))
+        rows = {row.start: row.shown for row in statuses(lake, lake)}
+        assert {span[0]: model.state(span).word for span in model.listed} == rows
+        for span in model.due:
+            key = model.wanted.key(model.settings.queries[0], span)
+            wanted.append(Commit(span, key))
+        return {(start - at(0)) // (HOUR * 10**9): word for start, word in rows.items()}
+
+    def run() -> None:
+        """Runs what is due in both."""
+        said = lowwater("backfill", "--lake", lake)
+        assert said.code == 0, said.err
+        logs.setdefault("flows", []).extend(wanted)
+
+    wanted: list[Commit] = []
+    assert both() == {0: "missing", 1: "missing", 2: "missing"}
+    run()
+    wanted.clear()
+    assert both() == {0: "done", 1: "done", 2: "done"}
+    spill = capture(tmp_path / "captures" / "a_2027011509.pcap1", [HOUR + 3000, HOUR + 3100])
+    assert both() == {0: "done", 1: "incomplete", 2: "done"}
+    spill.unlink()
+    assert both() == {0: "done", 1: "incomplete", 2: "done"}, "the way to done is not to delete packets"
+    capture(tmp_path / "captures" / "a_2027011508.pcap", every(60, 3000, 60))
+    assert both() == {0: "stale", 1: "incomplete", 2: "done"}
+    run()
+    wanted.clear()
+    assert both() == {0: "done", 1: "incomplete", 2: "done"}
+    text = settings.read_text()
+    settings.write_text(text.replace("T08:00:00Z", "T08:30:00Z"))
+    assert both() == {0: "stale", 1: "incomplete", 2: "done"}
+    run()
+    wanted.clear()
+    assert both() == {0: "incomplete", 1: "incomplete", 2: "done"}, "since leaves two packets out"
+    settings.write_text(text.replace('rotation = "1h"', 'rotation = "1h"\nskew = "5s"'))
+    assert both() == {0: "stale", 1: "stale", 2: "stale"}

@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 from functools import cached_property
 
 from lowwater.lake.model.facts import Aside, Content, Covers, Facts, Link, Look, Place, Settings, Span
-from lowwater.lake.model.records import Capture, begin, ends, sane_positions
+from lowwater.lake.model.records import Capture, bounds, sane_positions
 
 READ, COPY, PART, REPLACED, OVERLAP = "read", "copy", "part", "replaced", "overlap"
 UNCLAIMED, UNREADABLE, SET_ASIDE, EMPTY, LOST = "unclaimed", "unreadable", "set aside", "empty", "lost"
@@ -235,5 +235,4 @@ def times(content: Content, jump: int) -> Span:
     stamps = tuple(content.stamps[at] for at in sane_positions(content.stamps, jump))
     if not stamps:
         return content.stamps[0], max(content.stamps)
-    largest = min((level.largest for level in ends(stamps, jump) if level.kept), default=max(stamps))
-    return begin(stamps, jump), largest
+    return bounds(stamps, jump)

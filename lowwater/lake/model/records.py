@@ -167,9 +167,16 @@ def extent(capture: Capture, jump: int) -> Span:
     stamps = tuple(capture.kept)
     if not stamps:
         return FOREVER, -1
-    largest = min((level.largest for level in ends(stamps, jump) if level.kept), default=max(stamps))
     low, high = capture.declared or (0, FOREVER)
-    return max(begin(stamps, jump), low), min(largest, high)
+    first, largest = bounds(stamps, jump)
+    return max(first, low), min(largest, high)
+
+
+def bounds(stamps: tuple[int, ...], jump: int) -> Span:
+    """First and largest of some timestamps, without an end that leads at least as many before it, and a begin that lies
+    far before the rest. Of a few records that are far apart, the first one is no rule for the others."""
+    leads = [level.largest for level in ends(stamps, jump) if 2 * level.kept >= len(stamps)]
+    return begin(stamps, jump), min(leads, default=max(stamps))
 
 
 def own_coverage(capture: Capture, jump: int, clock: int) -> Span:
@@ -178,7 +185,7 @@ def own_coverage(capture: Capture, jump: int, clock: int) -> Span:
     if declared is not None:
         return declared if capture.whole else (declared[0], max(declared[0], min(declared[1], max(stamps, default=0))))
     if not stamps:
-        return 0, 0
+        return (capture.stamps[0],) * 2 if capture.sane else (0, 0)
     start, end, rest = stamps[0], max(stamps), begin(stamps, jump)
     if rest > start and (clock > start or rest - start > UNSURE):
         start = rest
