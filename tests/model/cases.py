@@ -405,10 +405,9 @@ class History:
         link, *names = rest.split()
         view = self.states.claims.links[link]
         folders = [*view.settings.folders, *view.settings.former]
-        wanted = [
-            next(self.content(f"{f}/{n}") for f in folders if _place(f"{f}/{n}".split("@")[0]) in self.seen)
-            for n in names
-        ]
+        files = [[name] if "/" in name else [f"{folder}/{name}" for folder in folders] for name in names]
+        seen = [[file for file in each if _place(file.partition("@")[0]) in self.seen] for each in files]
+        wanted = [self.content(next(iter(each))) for each in seen]
         found = [capture.content.id for capture in view.captures]
         _holds(found == wanted, f"it is {' '.join(found)}")
 
