@@ -117,16 +117,19 @@ class World:
                 self.say(f"gone {shown(self.now)} {file}")
         elif act == "grow":
             self.saw(file if two % 2 else other, f"{self._records(file, 99)} begins with {file}")
-        elif act == "part" and other != file and self.history.facts.contents[self.history.content(file)].stamps:
-            self.saw(other, f"{self._records(file, 1 + two % 5)} begin of {file}")
+        elif act == "part" and other != file and (count := len(self._stamps(file))):
+            self.saw(other, f"{self._records(file, 1 + two % count)} begin of {file}")
         elif act == "correct":
             self.saw(file, f"{at}:00..{at}:5{two % 9} {8 + two % 4}")
         elif act == "clock":
             self.saw(file, f"{at}:01..{at}:56 12 clock of {file}")
 
+    def _stamps(self, file: str) -> tuple[int, ...]:
+        return self.history.facts.contents[self.history.content(file)].stamps
+
     def _records(self, file: str, number: int) -> str:
         """So many of the records of a file, or all and some more, as a text."""
-        stamps = [*self.history.facts.contents[self.history.content(file)].stamps]
+        stamps = [*self._stamps(file)]
         if number > len(stamps):
             stamps += [max(stamps, default=0) + minute * MINUTE for minute in (1, 2, 3)]
         return " + ".join(f"{shown(stamp)} 1" for stamp in stamps[:number])
