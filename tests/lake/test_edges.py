@@ -14,7 +14,7 @@ from hypothesis import given, settings as settings_of, strategies as st
 
 from lowwater.capture.records import sanity
 from lowwater.config import Config, Link
-from lowwater.errors import LowwaterError
+from lowwater.errors import LowwaterError, OverlapError
 from lowwater.instants import HOUR, SECOND
 from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import Lake, open_lake
@@ -190,3 +190,22 @@ def test_no_order_and_no_portions_of_ingest_change_what_is_read(tmp_path_factory
         assert seen(whole, settings) == seen(parts, settings)
 
     drawn()
+
+
+@pytest.mark.parametrize(("count", "pause"), [(3, 900), (8, 300), (17, 180), (20, 120)])
+def test_few_records_far_apart_are_corrected_under_their_name(tmp_path: Path, count: int, pause: int) -> None:
+    """Each leads the first one by more than max_jump: the time of the file was that of its first record, so both
+    versions stayed, and the records of the newer one were late."""
+    settings = config(tmp_path)
+    path = tmp_path / "a_2027011508.pcap"
+    lake = taken(tmp_path / "lake", [capture(path, [60 + pause * number for number in range(count)])], settings)
+    again = [90 + pause * number for number in range(count - 1)]
+    (done,) = ingest(lake, "a", [capture(path, again)], settings)
+    assert done.state == "replaced" and seconds_of(lake, settings) == again
+
+
+def test_two_recorders_of_few_records_far_apart_overlap(tmp_path: Path) -> None:
+    settings = config(tmp_path, dated=False)
+    lake = taken(tmp_path / "lake", [capture(tmp_path / "a_1.pcap", [300 * number for number in range(8)])], settings)
+    with pytest.raises(OverlapError, match="two recorders"):
+        ingest(lake, "a", [capture(tmp_path / "a_2.pcap", [30 + 300 * number for number in range(8)])], settings)

@@ -493,7 +493,9 @@ def _records_of(row: Capture) -> Coverage | None:
     if row.edges is None:
         return row.first, row.largest
     edges = Edges.parse(row.edges)
-    largest = min((level.largest for level in edges.levels if level.kept), default=row.largest)
+    # Of a few records that are minutes apart most lead the first one: an end has at most as many as lie before it.
+    ends = [level.largest for level in edges.levels if level.kept and 2 * level.kept >= row.packets]
+    largest = min(ends, default=row.largest)
     return max(row.first, edges.begin), largest
 
 
