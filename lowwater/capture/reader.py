@@ -267,14 +267,17 @@ def _layout_of(resolution: str, head: bytes) -> classic.RecordLayout | None:
         header = parse_header(Path(), head, 0)
     except CaptureError:
         return None
-    layout = _LAYOUTS.get(header.format)
-    return layout(replace(header, resolution=resolution or header.resolution)) if layout else None
+    return _layout(header, resolution)
+
+
+def _layout(header: CaptureFile, resolution: str) -> classic.RecordLayout | None:
+    make = _LAYOUTS.get(header.format)
+    return make(replace(header, resolution=resolution or header.resolution)) if make else None
 
 
 def _scanner(header: CaptureFile, content: ContentOptions) -> classic.Scanner:
-    if header.format in _LAYOUTS:
-        read_as = replace(header, resolution=content.resolution or header.resolution)
-        return JoinedScanner(_LAYOUTS[header.format](read_as), partial(_layout_of, content.resolution))
+    if (layout := _layout(header, content.resolution)) is not None:
+        return JoinedScanner(layout, partial(_layout_of, content.resolution))
     if header.format == "erf":
         return erf.ErfScanner.of(header)
     scanner = pcapng.PcapngScanner.of(header)

@@ -541,7 +541,8 @@ class PcapngScanner:
         self._at += count
 
     def take_back(self, count: int, passed: int) -> None:
-        raise NotImplementedError("every block that was found is credible")
+        self._at -= count
+        self._tally[BYTES] -= passed
 
     def settle(self, offset: int) -> None:
         del self._past[: max(self._index(offset), 0)]
