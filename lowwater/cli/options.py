@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import itertools
 import os
 from collections.abc import Callable, Iterable, Sequence
@@ -57,6 +58,17 @@ class _Lake(click.ParamType[PurePath]):
 
 LAKE = _Lake()
 BY = click.option("--by", metavar="NAME", help="Who decided it; default the user of this process.")
+
+
+def person(by: str | None) -> str:
+    """Who says something: the one that `--by` names, else the user of this process, by its number where it has no
+    name, as in a container."""
+    try:
+        return by or getpass.getuser()
+    except (KeyError, OSError):
+        return f"user {os.getuid()}"
+
+
 SPARK = click.option(
     "--spark",
     metavar="URL",

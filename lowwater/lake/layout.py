@@ -125,17 +125,21 @@ STATEMENTS = pa.schema(
     [
         _required("at", _INT),  # wall clock, ns, later than every row before; the newest row about a defect counts
         _required("person", _TEXT),
-        _required("act", _TEXT),  # accept or undo
+        _required("act", _TEXT),  # one of `statements.ACTS`
         _required("why", _TEXT),
-        _required("link", _TEXT),
-        _required("cause", _TEXT),
-        _required("what", _TEXT),  # identity of the file that has the defect
-        _required("start", _INT),
+        _required("link", _TEXT),  # empty where it is about a query set
+        _required("cause", _TEXT),  # of what is accepted; empty in other acts
+        _required("what", _TEXT),  # identity of the file that it is about; of a roll back, the version
+        _required("start", _INT),  # the time that it is about, ns; both 0 where nobody knows it
         _required("end", _INT),
         _required("amount", _INT),  # as large as it was; a larger one is not accepted
+        pa.field("file", _TEXT),  # path, as in `FILES`, of a file that is set aside or declared; else NULL
+        pa.field("query_set", _TEXT),  # whose interval is approved or rolled back; else NULL, as the next
+        pa.field("query", _TEXT),
     ]
 )
-"""What people say of the data: that a known defect of a link is accepted. It is made with the first statement."""
+"""What people say of the data, a row for each thing that an act is about. It is made with the first statement; what
+becomes of it is in force by its own ledger (`replay.statement_log`)."""
 
 MALFORMED = pa.schema(
     [

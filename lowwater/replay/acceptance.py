@@ -1,4 +1,4 @@
-"""A person accepts what is known to be missing of intervals, or takes that back."""
+"""A person accepts what is known to be missing of intervals, or takes that back; or approves what an audit holds."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from lowwater.errors import ConfigError
 from lowwater.instants import format_duration, format_instant
-from lowwater.lake.ledgers import statements
+from lowwater.lake.ledgers import intervals, runs, statements
 from lowwater.lake.ledgers.missing import Missing
 from lowwater.replay.job import IntervalInputs, Job
 
@@ -41,8 +41,9 @@ def accept(
                 chosen.append(found)
     if not chosen:
         raise _none(job, start, end, link, cause, undo, everything)
+    act = statements.UNDO if undo else statements.ACCEPT
     about = ((found.link, found.cause, defect) for found in chosen for defect in found.defects)
-    statements.state(job.lake, statements.UNDO if undo else statements.ACCEPT, about, person, why)
+    statements.state(job.lake, (statements.about_defect(act, *each, person, why) for each in about))
     return chosen
 
 
@@ -62,3 +63,15 @@ def _none(
     others = sorted({f"--link {found.link} --cause {found.cause}" for found in everything})
     hint = f"what is missing there: {', '.join(others)}" if others else "`lowwater status` says what is missing"
     return ConfigError(f"{span}: nothing{of_link} {state} for the cause {cause}", hint)
+
+
+def approve_held(job: Job, start: int, end: int, person: str) -> None:
+    """Keeps that a person approves the intervals of [start, end), ns, that wait for it: who publishes one by hand says
+    so. Raises BusyError if a run is at work on one, and LakeError if it cannot be written."""
+    if not job.approval:
+        return
+    for at, until in job.intervals(start, end):
+        rows = runs.interval_replays(job.lake, job.query_set, at, until)
+        mine = [row for row in rows if row.interval == (at, until)]
+        if intervals.awaited(mine) and not intervals.consented(mine):
+            intervals.approve(job.lake, job.query_set, at, until, person)

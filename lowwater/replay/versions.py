@@ -14,7 +14,7 @@ from lowwater.documents import json_value, stored_object
 from lowwater.errors import LakeError, LowwaterError
 from lowwater.instants import format_instant, parse_instant
 from lowwater.lake import layout, locks, maintain, run_inputs, tables
-from lowwater.lake.ledgers import runs
+from lowwater.lake.ledgers import runs, statements
 from lowwater.lake.ledgers.captures import Captures, read_captures
 from lowwater.lake.results import pins, publish
 from lowwater.lake.results.exploring import TableDiff, compare, result_table
@@ -233,13 +233,16 @@ class RollbackTarget:
         def act(target: RollbackTarget, last: runs.ReplayRow) -> runs.ReplayRow:
             job, query = target.job, target.query
             inputs = job.inputs(target.start, target.end, job.captures())
-            before = result_table(job.lake, query.name).version
+            before, said = (
+                result_table(job.lake, query.name).version,
+                target.said(statements.ROLL_BACK, by, why, version),
+            )
             told = {"by": by, "why": why}
             about = job.lake, job.query_set, query.name, query.high.fields, target.start, target.end
             with pins.publishing(job.lake, job.query_set, [each.name for each in job.plan.queries]) as act:
                 made = publish.restore(*about, version, told, act)
                 target.mark_others(act)
-            rolled_back = {"from": before, "to": version, **told}
+            rolled_back = {"from": before, "to": version, **told, "statement": said}
             return replace(
                 last,
                 reason=f"to version {version} by {by}: {why}",
@@ -250,6 +253,14 @@ class RollbackTarget:
             )
 
         return self._record(act).rows or 0
+
+    def said(self, act: str, by: str, why: str, version: int | None = None) -> int:
+        """Keeps what a person says of the interval. Returns when, by which the row of the ledger names it."""
+        what = "" if version is None else str(version)
+        about = statements.Statement(
+            0, by, act, why, "", "", what, self.start, self.end, query_set=self.job.query_set, query=self.query.name
+        )
+        return statements.state(self.job.lake, [about])[0].at
 
     def mark_others(self, act: Act) -> None:
         """Says in the other tables of the set that their rows of the interval belong to an act too."""
@@ -274,7 +285,8 @@ class RollbackTarget:
                     f"query {target.query.name}: the interval of {format_instant(target.start)} is not rolled back",
                     "`lowwater status` shows the intervals that are",
                 )
-            accounting = json.dumps({**stored_object(last.accounting), "lifted": {"by": by, "why": why}})
+            lifted = {"by": by, "why": why, "statement": target.said(statements.LIFT, by, why)}
+            accounting = json.dumps({**stored_object(last.accounting), "lifted": lifted})
             return replace(last, reason=f"rolled back, lifted by {by}: {why}", digest="", accounting=accounting)
 
         self._record(act)

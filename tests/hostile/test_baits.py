@@ -187,6 +187,7 @@ def every_command(folder: Path, tmp_path: Path) -> list[Sequence[object]]:
         ["export", *of_lake, "--link", "main1", *hour, "--out", tmp_path / "some.pcap"],
         ["accept", "n", "--interval", "2026-01-01T00:00Z", "--cause", "late", "--why", "a test", *of_lake],
         ["set-aside", captures / capture, "--reason", "a test", *of_lake],
+        ["log", *of_lake],
         ["replay", "n", *hour, *of_lake],
         ["try", "wider", "--skew", "main1=5s", *of_lake],
         ["watch", "--once", *of_lake],

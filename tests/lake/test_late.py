@@ -12,7 +12,7 @@ from lowwater.instants import HOUR
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.captures import read_captures
 from lowwater.lake.ledgers.missing import KnownMissing, occupied_intervals
-from lowwater.lake.ledgers.statements import ACCEPT, state
+from lowwater.lake.ledgers.statements import ACCEPT, about_defect, state
 from lowwater.lake.packets import PacketFiles
 from lowwater.lake.query_sets import LATE
 from tests.lake.support import BASE, at
@@ -71,7 +71,7 @@ def test_what_was_accepted_is_accepted_as_it_was(tmp_path: Path) -> None:
     lake = taken(tmp_path / "lake", paths, settings)
     known = KnownMissing(lake, settings, read_captures(lake, ["a"]))
     (found,) = known.of({"a": at(7200)}, at(7200), at(10_800))
-    state(lake, ACCEPT, [(found.link, found.cause, defect) for defect in found.defects], "Ann", "known")
+    state(lake, [about_defect(ACCEPT, found.link, found.cause, defect, "Ann", "known") for defect in found.defects])
     assert missing(lake, settings, 7200, 10_800) == []
     files[2] = [second + 0.5 for second in files[2]]
     taken(tmp_path / "lake", written(tmp_path / "in", files)[2:], settings)  # another file

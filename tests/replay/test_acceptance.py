@@ -9,7 +9,7 @@ import pytest
 
 from lowwater.instants import HOUR
 from lowwater.lake.layout import STATEMENTS, open_lake
-from lowwater.lake.ledgers.statements import ACCEPT, UNDO, Defect, accepted, covering, state
+from lowwater.lake.ledgers.statements import ACCEPT, UNDO, Defect, about_defect, accepted, covering, state
 from lowwater.lake.tables import read_rows
 from tests.capturemaker import udp
 from tests.pcapngmaker import Section
@@ -126,7 +126,11 @@ def test_a_statement_holds_for_the_defects_that_it_names(tmp_path: Path) -> None
     lake = open_lake(tmp_path / "lake")
     one, two = Defect("a", START, START + HOUR, 5), Defect("b", START, START + HOUR, 7)
     assert covering(accepted(lake), "cap", "drops", [one]) == []
-    state(lake, ACCEPT, [("cap", "drops", one), ("cap", "drops", two)], "Ann", "why")
+
+    def say(act: str, *defects: Defect) -> None:
+        state(lake, [about_defect(act, "cap", "drops", defect, "Ann", "why") for defect in defects])
+
+    say(ACCEPT, one, two)
 
     def names(*defects: Defect, link: str = "cap", cause: str = "drops") -> list[str]:
         return [statement.what for statement in covering(accepted(lake), link, cause, defects)]
@@ -138,7 +142,7 @@ def test_a_statement_holds_for_the_defects_that_it_names(tmp_path: Path) -> None
     for other in (grown, elsewhere, of_another):
         assert names(one, other) == names(other) == []
     assert names(one, link="other") == names(one, cause="damage") == []
-    state(lake, ACCEPT, [("cap", "drops", grown)], "Bob", "it grew")
+    say(ACCEPT, grown)
     assert names(one, grown) == ["a", "a"]
-    state(lake, UNDO, [("cap", "drops", one)], "Bob", "")
+    say(UNDO, one)
     assert names(one) == names(grown) == [] and names(two) == ["b"]

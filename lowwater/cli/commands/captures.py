@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import sys
 import uuid
 from collections.abc import Callable, Collection, Sequence
@@ -113,6 +112,8 @@ MOST_SHOWN = 200
 @click.option(
     "--covers", type=options.SPAN, metavar="FROM/TO", help="What the one capture covers, as ISO 8601 instants."
 )
+@click.option("--why", metavar="TEXT", help="With --covers: the reason, for `lowwater log`.")
+@options.BY
 @click.option("--growing", is_flag=True, help="The captures are still being written: they cover what they hold so far.")
 @click.option(
     "--watch", "watching", is_flag=True, help="Without FILE: go on, and ingest each file once it is complete."
@@ -135,6 +136,8 @@ def ingest(
     lake: PurePath,
     link: str | None,
     covers: tuple[int, int] | None,
+    why: str | None,
+    by: str | None,
     growing: bool,
     watching: bool,
     every: int,
@@ -159,6 +162,8 @@ def ingest(
       lowwater ingest --lake var/lake --link main1 captures/main1/*.pcap
       lowwater ingest --lake var/lake --watch
     """
+    if covers is None and (why is not None or by is not None):
+        raise click.UsageError("--why and --by go with --covers")
     if watching:
         if files or covers:
             raise click.UsageError("--watch follows the patterns of the settings: leave out FILE and --covers")
@@ -181,7 +186,7 @@ def ingest(
 
         section = section_of(link, "covers")
         raise click.UsageError(f"--covers describes one capture: give one file, or write a line for each in {section}")
-    _ingest_files(lake, link, covers, growing, files, spark)
+    _ingest_files(lake, link, covers, growing, files, spark, (options.person(by), why or ""))
 
 
 def _ingest_files(
@@ -191,12 +196,15 @@ def _ingest_files(
     growing: bool,
     files: Sequence[Path],
     spark: str | None,
+    said: tuple[str, str],
 ) -> None:
     """Ingests captures of one link and prints the result of each. `covers`: interval that the single file covers, ns
-    since the epoch, end exclusive; None to determine it."""
+    since the epoch, end exclusive, with who `said` so and why; None to determine it."""
     from lowwater.config import load_config
     from lowwater.lake.ingestion import ingest as ingestion, record_options
     from lowwater.lake.layout import open_lake
+    from lowwater.lake.ledgers.files import key_of
+    from lowwater.lake.ledgers.statements import COVERS, Statement, state
     from lowwater.replay.progress import Progress
     from lowwater.replay.stages.runners import ingest_tasks
 
@@ -205,6 +213,8 @@ def _ingest_files(
     record_options.record_options(config, link)  # its errors come before the slow start of a Spark session
     progress = Progress()
     tasks = ingest_tasks(config, progress, spark)
+    if covers is not None:
+        state(opened, [Statement(0, said[0], COVERS, said[1], link, "", "", *covers, file=key_of(opened, files[0]))])
     try:
         with progress.stage("ingest", f"of {link}") as tell:
             results = ingestion.ingest(opened, link, files, config, covers, tasks, growing, tell=tell)
@@ -375,9 +385,9 @@ def set_aside(files: tuple[str, ...], lake: PurePath, reason: str | None, by: st
         raise click.UsageError("give either --reason WHY or --undo")
     opened, config = open_lake(lake, make=False), load_config(lake)
     if undo:
-        rows = take_back(opened, config, files)
+        rows = take_back(opened, config, files, options.person(by))
     else:
-        rows = put_aside(opened, config, files, str(reason).strip(), by or getpass.getuser())
+        rows = put_aside(opened, config, files, str(reason).strip(), options.person(by))
     for row in rows:
         terminal.say(f"{row.shown}: {'counts again' if undo else 'set aside'}")
     terminal.say("`lowwater plan` says which intervals are due now")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import sys
 from itertools import chain
 from pathlib import Path, PurePath
@@ -134,6 +133,7 @@ def replay(
         from lowwater.quality import judge
 
         judge.begin()
+    from lowwater.replay.acceptance import approve_held
     from lowwater.replay.interval import STAGES, replay as replay_intervals
     from lowwater.replay.job import Job
     from lowwater.replay.progress import Progress
@@ -142,6 +142,8 @@ def replay(
     progress = Progress()
     job = Job.open(lake, query_set, queries)
     runner = runner_of("lowwater replay", job.config, progress, spark)
+    if stage == "publish":
+        approve_held(job, start, end, options.person(None))
     outcomes = replay_intervals(job, start, end, stage, progress, runner, hold)
     table = Table("interval", "state", "query", "rows", "note", box=None)
     for outcome in outcomes:
@@ -238,11 +240,44 @@ def accept(
     open_lake(lake, make=False)
     job = Job.open(lake, query_set, queries)
     bounds = acceptance.bounds_of(job, start, end)
-    person = by or getpass.getuser()
-    found = acceptance.accept(job, *bounds, link, cause, person, (why or "").strip(), undo)
+    found = acceptance.accept(job, *bounds, link, cause, options.person(by), (why or "").strip(), undo)
     for reason in dict.fromkeys(each.reason for each in found):
         terminal.say(f"{'not accepted any more' if undo else 'accepted'}: {reason}")
     terminal.say("`lowwater plan` says which intervals are due now")
+
+
+@click.command()
+@options.OF_LAKE
+@click.option("--link", metavar="NAME", help="Only what is said of this link, or of a set that reads it.")
+@click.option("--set", "query_set", metavar="NAME", help="Only what is said of this query set, or of what it reads.")
+@click.option("--from", "start", type=options.INSTANT, help="Only what is said of time from here, ISO 8601.")
+@click.option("--to", "end", type=options.INSTANT, help="Only what is said of time before, ISO 8601.")
+@click.option("--json", "as_json", is_flag=True, help="As JSON, instants in ns.")
+@options.QUERIES
+def log(
+    lake: PurePath,
+    link: str | None,
+    query_set: str | None,
+    start: int | None,
+    end: int | None,
+    as_json: bool,
+    queries: Path,
+) -> None:
+    """Lists what people have said of a lake, oldest first: who, when, why, of what, and whether it is in force.
+
+    \b
+    accept, undo: what is missing, by `lowwater accept`. set aside, count again: files, by `lowwater set-aside`.
+    covers: the coverage of a file, by `lowwater ingest --covers`. approve: an interval whose audit warned.
+    roll back, lift: rows of an interval, by `lowwater rollback`.
+    Nothing is taken from the list: what is not in force any more says since when, and by what.
+    Example:
+      lowwater log --lake var/lake --set flows --from 2026-01-01 --to 2026-01-02
+    """
+    from lowwater.cli.statements import show_log
+    from lowwater.replay.statement_log import StatementSelection
+
+    options.require_range(start, end)
+    show_log(lake, queries, StatementSelection(link, query_set, start, end), as_json)
 
 
 MOST_CHANGES = 10

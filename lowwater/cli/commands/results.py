@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import getpass
 import json
 import sys
 from collections.abc import Callable, Iterator
@@ -463,7 +462,7 @@ def rollback(
     if not why.strip():
         raise click.UsageError("--because needs a reason")
     target = RollbackTarget.find(lake, queries, query, at)
-    person = by or getpass.getuser()
+    person = options.person(by)
     if chosen is None:
         if not dry_run:
             target.lift(person, why)

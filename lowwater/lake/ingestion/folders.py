@@ -37,7 +37,7 @@ from lowwater.lake.files.patterns import (
 )
 from lowwater.lake.ingestion import batch, record_options
 from lowwater.lake.layout import Lake
-from lowwater.lake.ledgers import files as ledger
+from lowwater.lake.ledgers import files as ledger, statements
 from lowwater.lake.ledgers.captures import Captures, CopiedFile, ingested_links, read_captures
 from lowwater.lake.tables import grouped
 from lowwater.limits import LISTED_FOLDERS, LOOK_READ_BYTES, UNCLAIMED_FILES
@@ -815,17 +815,27 @@ def set_aside(lake: Lake, config: Config, names: Sequence[str], reason: str, per
     look(lake, config)
     with ledger.changing(lake) as held:
         chosen = _chosen(lake, names, fits, "is in the lake, and read")
+        statements.state(lake, _said(statements.ASIDE, chosen, reason, person))
         rows = [replace(row, state=ledger.ASIDE, reason=reason, person=person, unread=False) for row in chosen]
         ledger.put_seen(held, rows)
     return rows
 
 
-def undo(lake: Lake, config: Config, names: Sequence[str]) -> list[ledger.SeenFile]:
+def _said(act: str, rows: Iterable[ledger.SeenFile], why: str, person: str) -> Iterator[statements.Statement]:
+    """Yields what a person says of files, for each link that has or lacks one."""
+    for row in rows:
+        start, end = row.span or (0, 0)
+        for link in row.links or ("",):
+            yield statements.Statement(0, person, act, why, link, start=start, end=end, file=row.path)
+
+
+def undo(lake: Lake, config: Config, names: Sequence[str], person: str) -> list[ledger.SeenFile]:
     """Takes back that files were set aside; arguments as of `set_aside`. The next look judges them anew.
     Raises ConfigError if a name fits no file that is set aside."""
     look(lake, config)
     with ledger.changing(lake) as held:
         rows = _chosen(lake, names, lambda row: row.state == ledger.ASIDE, "is not set aside")
+        statements.state(lake, _said(statements.COUNT, rows, "", person))
         # Gone, unless the look finds it: a file that is there is judged as one that was never seen.
         ledger.put_seen(held, (replace(row, state=ledger.GONE, person=None, unread=True) for row in rows))
     look(lake, config)

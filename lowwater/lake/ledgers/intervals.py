@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -17,6 +16,7 @@ from lowwater.documents import stored_object
 from lowwater.errors import LakeError
 from lowwater.instants import format_instant
 from lowwater.lake import layout, locks
+from lowwater.lake.ledgers import statements
 from lowwater.lake.ledgers.captures import Captures, life_of
 from lowwater.lake.ledgers.runs import (
     AUDIT,
@@ -575,9 +575,12 @@ def approve(lake: layout.Lake, query_set: str, start: int, end: int, by: str) ->
         audits = awaited(row for row in rows if row.interval_start == start)
         if not audits:
             raise LakeError(f"{query_set} {format_instant(start)} does not wait for approval", "look at its page again")
-        at = max(time.time_ns(), 1 + max(row.finished_at for row in audits))
+        last = max(row.finished_at for row in audits)
+        said = statements.Statement(last, by, statements.APPROVE, "", start=start, end=end, query_set=query_set)
+        at = statements.state(lake, [said])[0].at
+        consent = {"consent": by, "statement": at}
         given = [
-            replace(row, finished_at=at, accounting=json.dumps(stored_object(row.accounting) | {"consent": by}))
+            replace(row, finished_at=at, accounting=json.dumps(stored_object(row.accounting) | consent))
             for row in audits
         ]
         record_replays(replace(lake, fence=fence), given)

@@ -1,19 +1,39 @@
-"""The ledger `statements`: what people say of the data, that a known defect is accepted or is not any more."""
+"""The ledger `statements`: what people say of the data, with who, when and why (SEMANTICS T6, T9, S7)."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+import pyarrow.compute as pc
 
 from lowwater.lake import layout, locks, tables
 from lowwater.lake.open_tables import cached_value
 
-# A statement is about one defect, and not about an interval: whoever reads the same time of the link, by another
+# Each act of a person appends a row for each thing that it is about, before it does anything: where a crash comes
+# between, a statement is there that never took effect, and no effect that nobody said.
+#
+# An acceptance is about one defect, and not about an interval: whoever reads the same time of the link, by another
 # length of intervals too, has it. It holds for the defect as it was: another file, another cause, another range, or
 # more of it is another defect, which nobody has accepted.
 
 ACCEPT, UNDO = "accept", "undo"
+ASIDE, COUNT = "set aside", "count again"
+COVERS = "covers"
+APPROVE, ROLL_BACK, LIFT = "approve", "roll back", "lift"
+
+ACTS = {
+    ACCEPT: "what is missing is accepted, and is no reason against `done`",
+    UNDO: "what was accepted is not accepted any more",
+    ASIDE: "nobody reads a file, and no interval lacks it",
+    COUNT: "a file that was set aside counts again",
+    COVERS: "a file covers a range, whatever its name and its records tell",
+    APPROVE: "an interval is published although its audit warned",
+    ROLL_BACK: "earlier rows of an interval stand for its present inputs",
+    LIFT: "a roll back ends, and the interval is due again",
+}
+"""What people say, and what it means."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,30 +52,45 @@ class Statement:
 
     at: int
     person: str
-    act: str  # ACCEPT or UNDO
+    act: str
     why: str
-    link: str
-    cause: str
-    what: str
-    start: int
-    end: int
-    amount: int
+    link: str = ""
+    cause: str = ""
+    what: str = ""
+    start: int = 0
+    end: int = 0
+    amount: int = 0
+    file: str | None = None
+    query_set: str | None = None
+    query: str | None = None
 
     @property
     def key(self) -> tuple[str, str, str, int, int]:
+        """The defect that an acceptance is about."""
         return self.link, self.cause, self.what, self.start, self.end
 
 
+def about_defect(act: str, link: str, cause: str, defect: Defect, person: str, why: str) -> Statement:
+    """Returns what `state` appends of a defect that is accepted, or is not any more."""
+    return Statement(0, person, act, why, link, cause, defect.what, defect.start, defect.end, defect.amount)
+
+
 def accepted(lake: layout.Lake) -> Mapping[tuple[str, str, str, int, int], Statement]:
-    """Reads the statements in force: the newest one about each defect, where it accepts it."""
+    """Reads the acceptances in force: the newest statement about each defect, where it accepts it."""
     with tables.lake_errors(f"{lake.statements}: the table cannot be read"):
         return cached_value(lake.statements, "accepted", lambda table: {} if table is None else _in_force(lake))
 
 
 def _in_force(lake: layout.Lake) -> dict[tuple[str, str, str, int, int], Statement]:
-    rows = tables.read_rows(lake.statements, layout.STATEMENTS).sort_by("at").to_pylist()
-    newest = {statement.key: statement for row in rows for statement in [Statement(**row)]}
+    newest = {each.key: each for each in read_statements(lake, (ACCEPT, UNDO))}
     return {key: statement for key, statement in newest.items() if statement.act == ACCEPT}
+
+
+def read_statements(lake: layout.Lake, acts: Sequence[str] | None = None) -> list[Statement]:
+    """Reads the statements, or those of some acts, oldest first."""
+    chosen = None if acts is None else pc.field("act").isin(list(acts))
+    rows = tables.read_rows(lake.statements, layout.STATEMENTS, chosen)
+    return [Statement(**row) for row in rows.sort_by("at").to_pylist()]
 
 
 def covering(
@@ -72,19 +107,17 @@ def covering(
     return found
 
 
-def state(
-    lake: layout.Lake, act: str, about: Iterable[tuple[str, str, Defect]], person: str, why: str
-) -> list[Statement]:
-    """Appends what a person says of defects, given as (link, cause, defect), in one commit; returns the new rows.
+def state(lake: layout.Lake, said: Iterable[Statement]) -> list[Statement]:
+    """Appends what a person says in one act, in one commit. Returns the rows, whose instants are one: that of now, or
+    the least of those given, and later than all before.
     Raises LakeError if the ledger cannot be written."""
+    said = list(dict.fromkeys(said))
     with locks.hold(lake, "ledger of statements", 600.0, [lake.statements]) as fence:
         tables.fence_off([lake.statements], fence)
         tables.create(lake.statements, layout.STATEMENTS)
         known = tables.read_rows(lake.statements, layout.STATEMENTS.empty_table().select(["at"]).schema)
-        at = max(time.time_ns(), 1 + max(known.column("at").to_pylist(), default=0))
-        rows = [
-            Statement(at, person, act, why, link, cause, defect.what, defect.start, defect.end, defect.amount)
-            for link, cause, defect in dict.fromkeys(about)
-        ]
+        before = max((*known.column("at").to_pylist(), *(each.at for each in said)), default=0)
+        at = max(time.time_ns(), 1 + before)
+        rows = [replace(each, at=at) for each in said]
         tables.append_rows(lake.statements, tables.table_of(rows, layout.STATEMENTS), fence)
     return rows
