@@ -28,7 +28,7 @@ BELOW_ALL = [
     "processes",
     "threads",
 ]
-BELOW_ALL += ["storage", "refused", "link_names", "machine_code", "config", "extras", "cluster"]
+BELOW_ALL += ["revisions", "storage", "refused", "link_names", "machine_code", "config", "extras", "cluster"]
 SPARK = {"pyspark", "delta", "py4j"}
 # "knows nothing of", where the order of the folders alone would allow it
 BLIND = {

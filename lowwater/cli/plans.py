@@ -14,7 +14,8 @@ from rich.table import Table
 
 from lowwater import errors, terminal
 from lowwater.cli.options import require_range
-from lowwater.instants import format_instant
+from lowwater.instants import HOUR, format_instant
+from lowwater.lake import keys
 from lowwater.lake.ingestion import arrivals, replacement
 from lowwater.lake.ledgers import captures, intervals, missing
 from lowwater.lake.ledgers.files import location, told_files, unread_lines
@@ -125,19 +126,43 @@ def _show_table(work: Sequence[Due], counted: str) -> None:
         )
         table.add_row(*(terminal.styled(cell) for cell in cells))
     terminal.open_console().print(table)
+    for line in stale_lines(work):
+        terminal.say(line)
     terminal.say(total(work, counted))
 
 
+def stale_lines(work: Sequence[Due]) -> list[str]:
+    """Says once of each cause why rows are stale: of which queries, how many intervals, the first and the last."""
+    by_cause: dict[tuple[str, str, str], dict[Due, None]] = {}
+    for interval in work:
+        for query, causes in interval.causes.items():
+            for cause in causes:
+                by_cause.setdefault((interval.query_set, query, keys.kind(cause)), {})[interval] = None
+    queries_of: dict[tuple[str, tuple[Due, ...]], list[str]] = {}
+    for (_, query, cause), intervals_of in by_cause.items():
+        queries_of.setdefault((cause, tuple(intervals_of)), []).append(query)
+    lines = []
+    for (cause, stale), queries in queries_of.items():
+        count = number_of(stale)
+        hours = all(each.end - each.start == HOUR * each.intervals for each in stale)
+        unit = f"{'hour' if hours else 'interval'}{'' if count == 1 else 's'}"
+        first, last = min(each.start for each in stale), max(each.end for each in stale)
+        span = format_instant(first) + (f" to {format_instant(last)}" if count > 1 else "")
+        lines.append(f"{', '.join(queries)}: {count:,} {unit} stale: {cause}, {span}")
+    return lines
+
+
 def alike(work: Sequence[Due], why: Callable[[Due], str]) -> list[list[Due]]:
-    """Puts intervals together that follow each other and cannot start for causes that differ in their instants only."""
+    """Puts intervals together that follow each other and cannot start, or are stale, for causes that differ in their
+    instants or captures only."""
     groups: list[list[Due]] = []
     for interval in sorted(work, key=lambda due: (due.query_set, due.start)):
         last = groups[-1] if groups else []
         if (
             last
-            and interval.blocked
-            and (last[-1].query_set, last[-1].end, last[-1].state, bool(last[-1].running))
-            == (interval.query_set, interval.start, interval.state, bool(interval.running))
+            and (interval.blocked or interval.causes)
+            and (last[-1].query_set, last[-1].end, last[-1].state, bool(last[-1].running), [*last[-1].causes])
+            == (interval.query_set, interval.start, interval.state, bool(interval.running), [*interval.causes])
             and _kinds(why(last[-1])) == _kinds(why(interval))
         ):
             last.append(interval)
@@ -147,12 +172,14 @@ def alike(work: Sequence[Due], why: Callable[[Due], str]) -> list[list[Due]]:
 
 
 def _kinds(why: str) -> list[str]:
-    return list(dict.fromkeys(map(timeless, re.split(r"; |\. Cannot start: ", why))))
+    return list(dict.fromkeys(keys.kind(timeless(part)) for part in re.split(r"; |\. Cannot start: ", why)))
 
 
 def together(group: Sequence[Due], why: str) -> str:
     """Adds to the cause of the first interval of a group that the others have others of its kind."""
-    return why if len(group) == 1 else f"{why}; and so in each, at its own instants"
+    if len(group) == 1 or all(each.causes == group[0].causes != {} and not each.blocked for each in group):
+        return why
+    return f"{why}; and so in each, at its own instants"
 
 
 def _as_json(work: Sequence[Due], unread: Sequence[str]) -> str:

@@ -65,6 +65,11 @@ def written(*exprs: Expr | None) -> tuple[Expr, ...]:
     return tuple([expr for expr in exprs if expr is not None])
 
 
+def computed(exprs: Iterable[Expr]) -> list[Expr]:
+    """Returns the expressions that are no column."""
+    return [expr for expr in exprs if not isinstance(expr, Column)]
+
+
 def temporal_names(fields: Sequence[Field]) -> tuple[str, ...]:
     """Returns the names of the temporal columns."""
     return tuple([field.name for field in fields if field.temporal])
@@ -1223,6 +1228,11 @@ class FilterJoin(TwoInputs, facts=Facts("FILTER_JOIN", passes=False, waits=True,
         ties = [expr for pair in self.keys for expr in pair]
         return written(self.left_time, self.right_time, *ties, *exprs_of(self.items))
 
+    @property
+    def computed(self) -> list[Expr]:
+        """The keys that are no column."""
+        return computed(expr for pair in self.keys for expr in pair)
+
     def physical(self) -> Physical:
         return Physical("semi join in slices", "rows of a slice wait until a promise passes their window")
 
@@ -1288,6 +1298,11 @@ class WatchJoin(
 
     def exprs(self) -> tuple[Expr, ...]:
         return written(*(expr for expr, _ in self.keys), self.residual, *exprs_of(self.items))
+
+    @property
+    def computed(self) -> list[Expr]:
+        """The keys that are no column."""
+        return computed(expr for expr, _ in self.keys)
 
     def physical(self) -> Physical:
         return Physical("lookup", "each task holds the list in memory, so no row waits")

@@ -6,7 +6,7 @@ Parses, binds and rewrites the queries. Every engine, EXPLAIN and the digest of 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from hashlib import sha256
@@ -24,6 +24,7 @@ from lowwater.plan.bind.queries import Bound, Statements, bind_texts, is_hidden,
 from lowwater.plan.context import Context, Links
 from lowwater.plan.properties import Prefilter, by_arrival, choose_prefilters, lftas_as_read, unique_key
 from lowwater.plan.text import Note, place_of
+from lowwater.revisions import LFTA, revised
 
 
 @dataclass(frozen=True)
@@ -256,34 +257,35 @@ def _has_property(expr: syntax.Expression) -> bool:
     return isinstance(expr, syntax.Property) or any(_has_property(child) for child in syntax.children(expr))
 
 
-_WRAPPED_LATER = (ops.Join, ops.FilterJoin, ops.WatchJoin, ops.Running, ops.Sampling)
-"""Operators some of whose clauses the old dialect did not wrap: what they published then is stale."""
-
-
 def _extra_inputs(
     plan: ops.Node, names: Sequence[str], statements: Statements, context: Context
 ) -> list[tuple[str, str]]:
-    """Returns further inputs of queries, as (label, text): parameters, declared functions, the dialect."""
+    """Returns further inputs of queries, as (label, text): parameters, declared functions, the dialect, rules that have
+    changed."""
     declared = {param.name for name in names for param in getattr(statements[name][0], "params", ())}
     values = [(name, context.params[name]) for name in sorted(declared) if name in context.params]
     extra = [(f"parameter ${name}", f"${name} = {value!r}") for name, value in values]
     extra += [("a declared function", f"functions {digest}") for digest in context.digests]
     if context.dialect != "lowwater":
         extra.append(("the dialect", f"dialect {context.dialect}"))
-    old = {name for name in names if options(statements[name][0]).get("dialect", context.dialect) == "gigascope"}
-    if any(node.query in old and isinstance(node, _WRAPPED_LATER) for node in ops.walk(plan)):
-        extra.append(("the dialect in all clauses", "every clause wraps"))
-    if any(_looks_up_computed(node) for node in ops.walk(plan)):
-        extra.append(("a key that is looked up", "a computed NULL equals nothing"))
-    if any(isinstance(node, ops.Join) and node.untied() for node in ops.walk(plan)):
-        extra.append(("the rule for a side without a partner", "all of its columns are NULL"))
-    return extra
+    return extra + [(each.key, each.what) for each in revised(_ruled(plan, names, statements, context))]
 
 
-def _looks_up_computed(node: ops.Node) -> bool:
-    """Whether a look-up has a computed key, whose NULL once equalled NULL: what was published then is stale."""
-    keys = node.keys if isinstance(node, ops.FilterJoin | ops.WatchJoin) else ()
-    return any(isinstance(side, ex.Expr) and not isinstance(side, ex.Column) for pair in keys for side in pair)
+def _ruled(
+    plan: ops.Node, names: Sequence[str], statements: Statements, context: Context
+) -> Iterator[tuple[str, object, str]]:
+    """Yields what of a plan has rules of its own, as (name, part, dialect of its query): its operators, the low level,
+    calls of functions and aggregates."""
+    dialects = {name: str(options(statements[name][0]).get("dialect", context.dialect)) for name in names}
+    yield LFTA, plan, dialects[names[-1]]
+    for node in ops.walk(plan):
+        dialect = dialects.get(node.query, "")
+        yield node.facts.label, node, dialect
+        for call in (part for expr in node.exprs() for part in ex.walk(expr)):
+            if isinstance(call, ex.Call | ex.StateCall):
+                yield f"function {call.function.name}", call, dialect
+        for aggregate in node.all_aggregates if isinstance(node, ops.Aggregation) else ():
+            yield f"aggregate {aggregate.function}", aggregate, dialect
 
 
 def source_links(plan: ops.Node) -> dict[str, tuple[str, ...]]:

@@ -542,7 +542,7 @@ def _publish(attempt: _Attempt, plan: _Plan, outcome: Outcome) -> Outcome:
                 committed = True
                 journal.took()
                 now = {"state": state, "reason": reason, "publication": publication.number}
-                accounting = {"inputs": plan.inputs.summary(query)}
+                accounting = {"inputs": plan.inputs.key(query).summary}
                 made.append(journal.row(query.name, digest, publication.rows, accounting, **now))
             elif last is not None:
                 stands = replace(last, state=state, reason=reason) if _is_news(last, state) else last

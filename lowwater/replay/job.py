@@ -24,14 +24,14 @@ from lowwater.errors import ConfigError, GapError, LakeError, nearest
 from lowwater.extras import absent
 from lowwater.gsql.declarations import parse_declarations
 from lowwater.instants import format_duration, format_instant
-from lowwater.lake import layout, query_sets, run_inputs
+from lowwater.lake import keys, layout, query_sets
 from lowwater.lake.ingestion import record_options, replacement
+from lowwater.lake.keys import outdated
 from lowwater.lake.ledgers import runs
 from lowwater.lake.ledgers.captures import Capture, Captures, ingested_links, interface_links, read_captures
 from lowwater.lake.ledgers.coverage import Gap, at_edge, check, gap_error, gap_texts, unsettled
 from lowwater.lake.ledgers.missing import KnownMissing, Missing, fields_read, lacking_fields, missing_texts
 from lowwater.lake.results.streams import FORM, state_folder
-from lowwater.lake.run_inputs import outdated
 from lowwater.lake.tables import check_owner
 from lowwater.low import Policy
 from lowwater.low.settings import Flush, LowSettings
@@ -413,19 +413,23 @@ class IntervalInputs(LowInputs):
     def digest(self, query: queryset.QueryPlan) -> str:
         """The digest of a query's inputs (S1)."""
         now = self._digest(query)
-        if self.past is None and all(self._digest(query, older) == now for older in run_inputs.OLDER):
+        if self.past is None and all(self._digest(query, older) == now for older in keys.OLDER):
             return now
         # What an older version published from the same inputs is not stale.
         last = self.publication(query)
         if last is None or last.digest == now:
             return now
-        return last.digest if any(self._digest(query, older) == last.digest for older in run_inputs.OLDER) else now
+        return last.digest if any(self._digest(query, older) == last.digest for older in keys.OLDER) else now
 
     def _digest(self, query: queryset.QueryPlan, older: int = 0) -> str:
-        links = self._links(query, older)
+        return self.key(query, older).digest
+
+    def key(self, query: queryset.QueryPlan, older: int = 0) -> keys.HighKey:
+        """The key of the rows of a query, in the form of now or an older one (`keys.OLDER`)."""
+        links, named = self._links(query, older), self._named(query)
         loud = {entry["link"] for entry in links if entry["captures"]}
         sources = {f"links of {lfta.name}": " ".join(_with_records(lfta.links, loud)) for lfta in query.lftas}
-        return run_inputs.inputs_digest(query.text, {**sources, **self._named(query)}, links)
+        return keys.HighKey(query.text, {**sources, **named}, links, (*query.parts, *named.items()))
 
     def tried(self, digests: Mapping[str, str]) -> dict[str, str]:
         """Returns what an attempt is made on: the digests of its inputs, by query, and what people accept of it."""
@@ -451,15 +455,11 @@ class IntervalInputs(LowInputs):
         folder = state_folder(self.lake, self.query_set, query.name, self.start, self.end, self.digest(query))
         return "" if paths.has_folder(folder) else "the state that it left is not in the lake"
 
-    def summary(self, query: queryset.QueryPlan) -> run_inputs.InputSummary:
-        """What the ledger keeps of the inputs of a query, to say later how they changed."""
-        return run_inputs.inputs_summary([*query.parts, *self._named(query).items()], self._links(query))
-
     def _links(self, query: queryset.QueryPlan, older: int = 0) -> list[dict[str, Any]]:
         """The inputs of the links of a query. An interface without records in the read range adds nothing, so that one
         that some capture declares later leaves the intervals before as they are."""
         inputs = [
-            run_inputs.link_inputs(
+            keys.link_key(
                 link, self.captures.get(link, ()), self.config.link(link), read_from, self.end, older, self.start
             )
             for link, read_from in self.link_starts([query]).items()

@@ -41,11 +41,11 @@ from lowwater.config import Config, section_of
 from lowwater.gsql import nodes as syntax, parser
 from lowwater.instants import SECOND
 from lowwater.lake.ingestion.record_options import record_options
+from lowwater.lake.keys import outdated
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.captures import Capture, Captures, ingested_links, read_captures, standing_for
 from lowwater.lake.ledgers.files import file_of
 from lowwater.lake.packets import LinkRead, PacketFile, PacketFiles, packet_files, read_packets
-from lowwater.lake.run_inputs import outdated
 from lowwater.low.predicate import Predicate
 from lowwater.plan import definitions, operators as ops, properties, temporal
 from lowwater.plan.context import Context, Links

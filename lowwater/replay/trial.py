@@ -17,10 +17,10 @@ from pathlib import Path, PurePath
 from lowwater import documents, instants, limits
 from lowwater.errors import LakeError, nearest
 from lowwater.lake import layout, locks, tables
+from lowwater.lake.keys import differences
 from lowwater.lake.ledgers import runs
 from lowwater.lake.results.exploring import RowQuery, TableDiff, compare, result_table
 from lowwater.lake.results.streams import keep_state, kept_state, state_folder, stream_files, write_stream
-from lowwater.lake.run_inputs import changes
 from lowwater.plan.properties import hands_over, unique_key
 from lowwater.replay.interval import replay
 from lowwater.replay.job import Job, TrialChanges
@@ -111,7 +111,7 @@ class Trial:
                 lines.append(f"query {name} is not in the query set")
             elif last is not None and last.digest != inputs.digest(present[name]):
                 before = documents.stored_object(last.accounting).get("inputs", {})
-                lines += changes(before, inputs.summary(present[name]), captures)
+                lines += differences(before, inputs.key(present[name]).summary, captures)
         return list(dict.fromkeys(lines))
 
     def promote(self, bounds: Bounds, progress: Progress) -> str:

@@ -13,7 +13,7 @@ from pathlib import Path, PurePath
 from lowwater.documents import json_value, stored_object
 from lowwater.errors import LakeError, LowwaterError
 from lowwater.instants import format_instant, parse_instant
-from lowwater.lake import layout, locks, maintain, run_inputs, tables
+from lowwater.lake import keys, layout, locks, maintain, tables
 from lowwater.lake.ledgers import runs, statements
 from lowwater.lake.ledgers.captures import Captures, read_captures
 from lowwater.lake.results import pins, publish
@@ -141,7 +141,7 @@ def _described(entry: LogEntry, rows: Sequence[runs.ReplayRow], captures: dict[s
     elif now is not None and before is None:
         why = ("first publication",)
     elif now is not None and before is not None and _inputs(now):
-        why = tuple(run_inputs.changes(_inputs(before), _inputs(now), captures))
+        why = tuple(keys.differences(_inputs(before), _inputs(now), captures))
     return PublishedVersion(entry.version, entry.at, what, of.start, of.end, state, count, why)
 
 
@@ -154,9 +154,9 @@ def _publications(lake: layout.Lake, query: str, span: Range | None = None) -> l
     return [row for row in rows if row.query == query and row.state != runs.FAILED]
 
 
-def _inputs(row: runs.ReplayRow) -> run_inputs.InputSummary:
+def _inputs(row: runs.ReplayRow) -> keys.Summary:
     """The parts of the inputs of a publication; empty in rows of an older version."""
-    found: run_inputs.InputSummary = stored_object(row.accounting).get("inputs", {})
+    found: keys.Summary = stored_object(row.accounting).get("inputs", {})
     return found
 
 
@@ -248,7 +248,7 @@ class RollbackTarget:
                 reason=f"to version {version} by {by}: {why}",
                 digest=inputs.digest(query),
                 rows=made.rows,
-                accounting=json.dumps({"rolled_back": rolled_back, "inputs": inputs.summary(query)}),
+                accounting=json.dumps({"rolled_back": rolled_back, "inputs": inputs.key(query).summary}),
                 publication=made.number,
             )
 

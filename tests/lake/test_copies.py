@@ -17,6 +17,7 @@ import lowwater.lake.packets as module
 from lowwater.catalog.time import Skews
 from lowwater.config import Config, Link
 from lowwater.lake.ingestion.ingest import ingest
+from lowwater.lake.keys import dropped_duplicates, link_key, outdated
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.captures import read_captures
 from lowwater.lake.packets import (
@@ -29,7 +30,6 @@ from lowwater.lake.packets import (
     divide,
     packet_files,
 )
-from lowwater.lake.run_inputs import dropped_duplicates, link_inputs, outdated
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.quality.links import scan_link
 from tests.breadth import each_push
@@ -191,7 +191,7 @@ def test_settings_are_an_input_only_where_they_drop(tmp_path: Path) -> None:
     lake = lake_of(tmp_path, records, 2, links["report"])
     captures = read_captures(lake, ["a"])["a"]
     bounds = BASE + 200 * SECOND, BASE + 250 * SECOND
-    inputs = {name: link_inputs("a", captures, link, *bounds) for name, link in links.items()}
+    inputs = {name: link_key("a", captures, link, *bounds) for name, link in links.items()}
     assert inputs["keep"] == inputs["report"]
     assert len({str(each) for each in inputs.values()}) == 4
     assert [dropped_duplicates(link) for link in links.values()] == [

@@ -14,12 +14,12 @@ import pytest
 from lowwater.catalog.time import LOST_BYTES
 from lowwater.config import Config, Link
 from lowwater.instants import HOUR, SECOND
+from lowwater.lake.keys import HighKey, link_key, outdated
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.captures import Capture, put_captures, read_captures
 from lowwater.lake.ledgers.coverage import Gap, check, gap_text, gaps, unsettled
 from lowwater.lake.ledgers.intervals import StatusInputs, status, timetable
 from lowwater.lake.ledgers.runs import ReplayRow, record_replays
-from lowwater.lake.run_inputs import inputs_digest, link_inputs, outdated
 from lowwater.plan.temporal import END_OF_TIME
 from tests.lake.support import at, covering
 
@@ -70,7 +70,7 @@ def test_check_and_unsettled_name_the_links() -> None:
 
 
 def digest(captures: list[Capture], link: Link = LINK, text: str = "q", names: dict[str, str] | None = None) -> str:
-    return inputs_digest(text, names or {}, [link_inputs("a", captures, link, at(100), at(200))])
+    return HighKey(text, names or {}, [link_key("a", captures, link, at(100), at(200))]).digest
 
 
 NEAR = [row(0, 150), row(150, 300)]
@@ -120,11 +120,9 @@ def test_the_digest_and_settings() -> None:
 
 @pytest.mark.slow
 def test_the_digest_is_the_same_in_another_process() -> None:
-    code = (
-        "from lowwater.lake.run_inputs import inputs_digest as d; print(d('q', {'b': '1', 'a': 'ü'}, [{'link': 'x'}]))"
-    )
+    code = "from lowwater.lake.keys import HighKey as K; print(K('q', {'b': '1', 'a': 'ü'}, [{'link': 'x'}]).digest)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=300)
-    assert done.stdout.strip() == inputs_digest("q", {"a": "ü", "b": "1"}, [{"link": "x"}])
+    assert done.stdout.strip() == HighKey("q", {"a": "ü", "b": "1"}, [{"link": "x"}]).digest
 
 
 def test_outdated_names_the_files() -> None:
@@ -184,8 +182,8 @@ def test_the_old_name_of_the_policy_makes_nothing_stale() -> None:
     """`publish` was `exclude`: old settings are read, and what was published under them is as done as before."""
     old, new = (Link.model_validate({"policy": name}) for name in ("exclude", "publish"))
     assert old == new and new.policy == "publish"
-    assert link_inputs("a", [NEAR[0]], new, at(100), at(200))["policy"] == "exclude"
-    assert link_inputs("a", NEAR, new, at(100), at(200), older=2)["policy"] == "exclude"
+    assert link_key("a", [NEAR[0]], new, at(100), at(200))["policy"] == "exclude"
+    assert link_key("a", NEAR, new, at(100), at(200), older=2)["policy"] == "exclude"
 
 
 def holed(start: float, end: float, *stretches: tuple[int | None, ...], **changes: Any) -> Capture:

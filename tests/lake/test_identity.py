@@ -15,10 +15,10 @@ from hypothesis import given, settings, strategies as st
 from lowwater.capture.reader import index, read
 from lowwater.config import Config, Link
 from lowwater.lake.ingestion.ingest import ingest
+from lowwater.lake.keys import link_key
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.captures import Capture, read_captures
 from lowwater.lake.ledgers.files import location
-from lowwater.lake.run_inputs import link_inputs
 from tests.breadth import examples, some
 from tests.lake.support import capture, packet_rows
 
@@ -27,7 +27,7 @@ JUMP = Link().jump
 
 
 def inputs(lake: Lake) -> object:
-    return link_inputs("a", read_captures(lake, ["a"])["a"], Link(), 0, 1 << 62)
+    return link_key("a", read_captures(lake, ["a"])["a"], Link(), 0, 1 << 62)
 
 
 def rows(lake: Lake) -> list[dict[str, object]]:

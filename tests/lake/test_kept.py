@@ -10,9 +10,9 @@ import pytest
 
 from lowwater.config import Config, Link
 from lowwater.lake.ingestion.ingest import ingest
+from lowwater.lake.keys import outdated
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.captures import read_captures
-from lowwater.lake.run_inputs import outdated
 from tests import capturemaker as maker, hellomaker
 from tests.lake.support import BASE
 

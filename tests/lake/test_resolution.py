@@ -17,10 +17,10 @@ from lowwater.capture.reader import read
 from lowwater.config import Config, Link, load_config
 from lowwater.instants import HOUR, SECOND
 from lowwater.lake.ingestion.ingest import ingest
+from lowwater.lake.keys import link_key, outdated
 from lowwater.lake.layout import MALFORMED, open_lake
 from lowwater.lake.ledgers.captures import read_captures
 from lowwater.lake.packets import read_packets
-from lowwater.lake.run_inputs import link_inputs, outdated
 from lowwater.lake.tables import read_rows
 from lowwater.replay.packets import CaptureFrames
 from tests.capturemaker import arp, pcap_bytes, tcp
@@ -107,7 +107,7 @@ def test_a_link_says_the_unit(tmp_path: Path) -> None:
     def stored() -> Any:
         return read_captures(lake, ["a"])["a"]
 
-    old = link_inputs("a", stored(), plain.link("a"), BEGIN, BEGIN + HOUR)
+    old = link_key("a", stored(), plain.link("a"), BEGIN, BEGIN + HOUR)
     (reason,) = outdated(stored(), told.link("a"), DECODER_VERSION, BEGIN, BEGIN + HOUR)
     assert "another setting resolution" in reason
     (after,) = ingest(lake, "a", [path], told)
@@ -115,7 +115,7 @@ def test_a_link_says_the_unit(tmp_path: Path) -> None:
     packets = read_packets(lake, "a", stored(), told.link("a"), 0, 0, 1 << 62)
     assert [stamp for batch in packets for stamp in batch.column("timestamp").to_pylist()] == times()
     assert outdated(stored(), told.link("a"), DECODER_VERSION, BEGIN, BEGIN + HOUR) == []
-    assert link_inputs("a", stored(), told.link("a"), BEGIN, BEGIN + HOUR) != old
+    assert link_key("a", stored(), told.link("a"), BEGIN, BEGIN + HOUR) != old
     assert ingest(lake, "a", [path], told)[0].state == "known"
     assert CaptureFrames(path, np.arange(300), stored()[0].kept).frame(299) == FRAME
 

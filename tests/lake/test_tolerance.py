@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from lowwater.config import Link
+from lowwater.lake.keys import link_key
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.captures import Capture
 from lowwater.lake.ledgers.coverage import Gap, gaps, tolerated, tolerated_lines
-from lowwater.lake.run_inputs import link_inputs
 from tests.lake.support import at, capture
 from tests.lake.test_coverage import row
 from tests.lake.test_outside import listed, load_config, settings, take
@@ -62,7 +62,7 @@ def test_a_tolerance_or_a_policy_changes_the_inputs_of_the_hour_with_the_pause_a
         return [
             hour
             for hour, (start, end) in enumerate(bounds)
-            if link_inputs("a", captures, before, start, end) != link_inputs("a", captures, after, start, end)
+            if link_key("a", captures, before, start, end) != link_key("a", captures, after, start, end)
         ]
 
     for tolerance in ("1s", "29s", "45s", "3000s"):

@@ -11,9 +11,9 @@ from lowwater.capture.content.retention import DECODER_VERSION
 from lowwater.config import Config, Link
 from lowwater.instants import HOUR, format_instant
 from lowwater.lake.ingestion.ingest import ingest
+from lowwater.lake.keys import link_key, outdated
 from lowwater.lake.layout import MALFORMED, Lake, open_lake
 from lowwater.lake.ledgers.captures import Captures, read_captures
-from lowwater.lake.run_inputs import link_inputs, outdated
 from lowwater.lake.tables import read_rows
 from tests.capturemaker import tcp
 from tests.lake.support import BASE, stamps
@@ -53,14 +53,14 @@ def test_packets_without_a_time_take_that_of_the_file(tmp_path: Path, packed: bo
     assert (before.capture.packets, before.capture.malformed) == (1, 3)
     reasons = outdated(captures(lake), filled.link("a"), DECODER_VERSION, BASE, BASE + HOUR)
     assert len(reasons) == 1 and "another setting untimed" in reasons[0]
-    old = link_inputs("a", captures(lake), plain.link("a"), BASE, BASE + HOUR)
+    old = link_key("a", captures(lake), plain.link("a"), BASE, BASE + HOUR)
     (after,) = ingest(lake, "a", [path], filled)
     assert (after.state, after.capture.packets, after.capture.malformed) == ("replaced", 4, 0)
     late = BASE + 5_000_000_000
     assert stamps(lake, filled) == [BASE, BASE, late, late]
     rows = captures(lake)
     assert outdated(rows, filled.link("a"), DECODER_VERSION, BASE, BASE + HOUR) == []
-    assert link_inputs("a", rows, filled.link("a"), BASE, BASE + HOUR) != old
+    assert link_key("a", rows, filled.link("a"), BASE, BASE + HOUR) != old
     assert ingest(lake, "a", [path], filled)[0].state == "known"
     # Another declared begin is another time of the first packets.
     (moved,) = ingest(lake, "a", [path], filled, covers=(BASE + 1, BASE + HOUR))

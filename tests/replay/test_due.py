@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 from lowwater.instants import HOUR, SECOND
+from lowwater.lake.keys import differences
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.runs import ReplayRow, record_replays
-from lowwater.lake.run_inputs import changes
 from lowwater.lake.tables import create
 from lowwater.replay.job import Job
 from lowwater.replay.schedule.due import DueSelection, due, outdated_audits
@@ -31,14 +31,14 @@ def parts(lake: Path, query: str, hour: int = 1) -> object:
     opened = job(lake)
     inputs = opened.inputs(START + hour * HOUR, START + (hour + 1) * HOUR, opened.captures())
     # As it is kept: JSON in the ledger.
-    return json.loads(json.dumps(inputs.summary(opened.plan.only(query).queries[0])))
+    return json.loads(json.dumps(inputs.key(opened.plan.only(query).queries[0]).summary))
 
 
 def changed(before: object, lake: Path, query: str = "flows", hour: int = 1) -> list[str]:
     assert isinstance(before, dict)
     now = parts(lake, query, hour)
     assert isinstance(now, dict)
-    return changes(before, now, job(lake).captures())
+    return differences(before, now, job(lake).captures())
 
 
 def test_what_was_never_run_is_missing(lake: Path) -> None:

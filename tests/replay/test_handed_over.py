@@ -179,7 +179,7 @@ def record(lake: Path, *hours: int, digest: str = "") -> None:
             for query in job.plan.queries:
                 name, of = query.name, digest or inputs.digest(query)
                 done = publishes.publish(job.lake, "chain", name, query.high.fields, *span, of, fingerprint([]), act)
-                kept = json.dumps({"inputs": inputs.summary(query)})
+                kept = json.dumps({"inputs": inputs.key(query).summary})
                 row = ReplayRow("chain", name, *span, PUBLISH, DONE, time_ns(), digest=of, rows=0, accounting=kept)
                 record_replays(job.lake, [replace(row, publication=done.number)])
                 state_folder(job.lake, "chain", name, *span, of).mkdir(parents=True, exist_ok=True)

@@ -14,9 +14,9 @@ from lowwater.config import load_config
 from lowwater.errors import LakeError
 from lowwater.high.process import InProcess
 from lowwater.instants import HOUR, SECOND, format_instant
+from lowwater.lake.keys import OLDER
 from lowwater.lake.ledgers.intervals import approve
 from lowwater.lake.ledgers.runs import Publications, ReplayRow, read_replays, record_replays
-from lowwater.lake.run_inputs import OLDER
 from lowwater.replay.interval import replay
 from lowwater.replay.job import Job
 from lowwater.replay.progress import Progress

@@ -63,7 +63,9 @@ def test_plan_says_which_rows_are_stale_and_says_it_once(tmp_path: Path, monkeyp
         before.setattr(ops.Join, "untied", lambda self: {})  # so the key of its inputs has no word of the rule
         assert lowwater("backfill", "--lake", lake).code == 0
     said = " ".join(lowwater("plan", "--lake", lake).out.split())
-    assert "stale" in said and "the rule for a side without a partner is new" in said
+    rule = "the rule for a side without a partner: all of its columns are NULL"
+    told = f"the rule of join is version 3 (since 0.3): {rule}"
+    assert f"unanswered: 2 hours stale: {told}, 2026-01-01T00:00:00Z to 2026-01-01T02:00:00Z" in said
     states = [line.split() for line in lowwater("status", "--lake", lake).out.splitlines() if "2026-01-01T00" in line]
     assert {words[2]: words[3] for words in states} == {
         "unanswered": "stale", "answered": "done", "tries": "done", "counted": "done",

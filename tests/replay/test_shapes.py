@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from lowwater.instants import HOUR, SECOND, parse_instant
+from lowwater.lake.keys import differences
 from lowwater.lake.layout import open_lake
-from lowwater.lake.run_inputs import changes
 from lowwater.replay.job import Job
 from lowwater.replay.schedule.due import DueSelection, due
 from lowwater.replay.schedule.links import link_readiness
@@ -111,7 +111,7 @@ def test_a_late_file_changes_exactly_its_intervals(lake: Path) -> None:
     starts = range(BEGIN, BEGIN + 2 * HOUR, QUARTER)
 
     def parts(start: int) -> dict[str, object]:
-        return job.inputs(start, start + QUARTER, job.captures()).summary(job.plan.queries[0])
+        return job.inputs(start, start + QUARTER, job.captures()).key(job.plan.queries[0]).summary
 
     before = {start: parts(start) for start in starts}
     # The file of a quarter comes again, with one record more at its end.
@@ -122,5 +122,5 @@ def test_a_late_file_changes_exactly_its_intervals(lake: Path) -> None:
     assert said.code == 0 and said.out.count("replaced") == 1
     changed = [start for start in starts if parts(start) != before[start]]
     assert changed == [late]
-    lines = changes(before[late], parts(late), job.captures())
+    lines = differences(before[late], parts(late), job.captures())
     assert "link a: capture a-20260329T0045.pcap was added" in lines

@@ -93,7 +93,7 @@ def _replays(job: Job, known: object, at: int, failed: bool, recent: bool) -> li
     # Of old intervals nobody asks whether their inputs have changed.
     inputs = job.inputs(start, end, known)  # type: ignore[arg-type]
     digest = inputs.digest(job.plan.queries[0]) if recent else "old"
-    parts = {"inputs": inputs.summary(job.plan.queries[0])} if recent else {}
+    parts = {"inputs": inputs.key(job.plan.queries[0]).summary} if recent else {}
     account = {name: {"read": 100, "malformed": 0, "violating": 1, "sane": 99} for name in LINKS}
     stages = ("low", "high", "audit") if failed else ("low", "high", "audit", "publish")
     rows = []

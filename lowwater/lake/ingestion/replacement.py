@@ -138,7 +138,7 @@ class LedgerFile:
         kept_same = kept_for_rows(row.kept) == kept_for_rows(str(content)) and (row.key or "") == content.key_digest
         if isinstance(content, ContentOptions):  # hashes that are no longer asked for may stay
             kept_same = kept_same and content.compared in ("", hash_of(row.kept))
-        version_same = row.decoder_version == version_of(content)
+        version_same = row.decoded_as(row.decoder_version) == row.decoded_as(version_of(content))
         return interfaces_same and kept_same and version_same and row.admits(settings)
 
     def is_of(self, links: Sequence[str]) -> bool:

@@ -15,9 +15,11 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from lowwater import documents, errors, instants, limits, link_names
+from lowwater.capture.content import retention
 from lowwater.capture.headers.undecoded import Share, Undecoded
 from lowwater.capture.records.drops import NO_DROPS, DeclaredDrops
 from lowwater.capture.records.facts import Hole
+from lowwater.catalog.protocols import RECORD_KINDS
 from lowwater.catalog.time import joined_coverage
 from lowwater.lake import open_tables, tables
 from lowwater.lake.layout import CAPTURES, MALFORMED, Lake
@@ -25,6 +27,7 @@ from lowwater.lake.ledgers.drops import Lost, lost_of
 from lowwater.lake.ledgers.edges import Edges, judged, of_one_file
 from lowwater.lake.upkeep import MEND
 from lowwater.plan.temporal import END_OF_TIME
+from lowwater.revisions import Seen, Versions, versions_of
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -151,6 +154,23 @@ class Capture:
             Hole(offset or 0, length or 0, before, after, records or 0, pause or 0)
             for offset, length, before, after, records, pause in rows
         ]
+
+    def decoded_as(self, version: int) -> int:
+        """The last version up to one by which it may be decoded to other packets or records: with both they are the
+        same."""
+        return self._versions.last(version, self._seen)
+
+    def decoding(self, version: int) -> str:
+        """What a version reads otherwise of it than the one that decoded it; empty where nothing tells."""
+        return self._versions.words(self.decoder_version, version, self._seen())
+
+    @property
+    def _versions(self) -> Versions:
+        return versions_of(self.format in RECORD_KINDS)
+
+    def _seen(self) -> Seen:
+        types = None if self.undecoded_types is None else Undecoded.stored(self.undecoded_types).types
+        return Seen(self.format, self.link_type, types, retention.contents_of(self.kept))
 
     @property
     def file_digest(self) -> str:

@@ -15,12 +15,12 @@ from lowwater.catalog.time import uncovered
 from lowwater.config import load_config
 from lowwater.errors import ConfigError, LowwaterError, QueryError
 from lowwater.lake import layout, locks, query_sets
+from lowwater.lake.keys import differences
 from lowwater.lake.ledgers import coverage, intervals, missing, runs
 from lowwater.lake.ledgers.captures import Capture, Captures
 from lowwater.lake.packets import PacketFiles
 from lowwater.lake.results.published import damages
 from lowwater.lake.results.published_rows import PublishedRows, state_words
-from lowwater.lake.run_inputs import changes
 from lowwater.plan import properties, queryset, temporal
 from lowwater.replay.job import IntervalInputs, Job, TrialChanges, query_files, require_owned
 from lowwater.replay.schedule.links import known_sets, set_names
@@ -102,7 +102,7 @@ def expected(job: Job, captures: Mapping[str, Captures]) -> intervals.StatusInpu
 
     def changed(query: str, start: int, end: int, accounting: str) -> str:
         before = documents.stored_object(accounting).get("inputs", {})
-        return "; ".join(changes(before, inputs(start, end).summary(queries[query]), captures))
+        return "; ".join(differences(before, inputs(start, end).key(queries[query]).summary, captures))
 
     def gaps(start: int, end: int) -> list[str]:
         now = inputs(start, end)
@@ -290,6 +290,8 @@ class Due:
     at_edge: bool = False  # whether only the begin or end of captures blocks it, so that `through_end` would run it
     intervals: int = 1  # number of the intervals: more than one in a stretch
     running: str = ""  # which process is at work on it, or on some of it; empty if none is
+    # query -> why it is in this state, where the inputs of its published rows have changed
+    causes: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
 
 
 def timeless(why: str) -> str:
@@ -523,4 +525,5 @@ def _due(
         reads.exact,
         edge,
         first.intervals,
+        causes={row.query: tuple(row.reason.split("; ")) for row in mine if row.state == state == intervals.STALE},
     )

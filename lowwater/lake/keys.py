@@ -1,12 +1,26 @@
-"""What the rows of a run depend on (SEMANTICS S1): its digest, and the parts that say how it changed."""
+"""The tree of keys: what everything that is made depends on, and how two of them differ (SEMANTICS S1, T7).
+
+    decode(content)          its identity, what decoding reads of the settings, the version that decoded it
+    low(LFTA, link, range)   the contents in the range, with clocks; skew and life of the link; the text of the LFTA,
+                             with what that names and the rules that have changed (`lowwater.revisions`)
+    high(query, interval)    all links as its lows read them, the text of the query with what it names and its rules,
+                             the state of the interval before
+    audit(set, interval)     its highs, what people ask of their rows, the limits
+
+Each key is plain values, as JSON has them, and its digest names what it makes: files of an LFTA have that of their low,
+the ledger `replays` that of a high, with a summary by which `differences` says later how they changed.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
 
+from lowwater import __version__
 from lowwater.capture.content import retention
 from lowwater.capture.tables.options import TableOptions
 from lowwater.catalog.protocols import RECORD_KINDS
@@ -14,10 +28,37 @@ from lowwater.config import Link
 from lowwater.instants import format_duration, format_instant
 from lowwater.lake.ledgers.captures import Capture, Captures, short
 from lowwater.lake.ledgers.coverage import gaps
+from lowwater.revisions import revision_of
 
-# Digest of a run's inputs: its rows depend on these inputs and on nothing else (SEMANTICS S1). The replay computes
-# the digest before a run and stores it in `replays`; publish and status compare it. An interval is stale if its
-# digest differs.
+Key = dict[str, Any]
+"""Plain values, as JSON has them."""
+
+
+def digest(key: Any) -> str:
+    """Returns the name of a key, 64 hex digits; it is the same in every process.
+
+    Example:
+        >>> digest({"a": 1, "b": [2]}) == digest({"b": [2], "a": 1})
+        True
+    """
+    canonical = json.dumps(key, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+    return sha256(canonical.encode("ascii")).hexdigest()
+
+
+# What lows and highs read of a link. A capture is in it by the key of its decoding.
+
+
+def decode_key(capture: Capture) -> Key:
+    """Returns the key of the decoded packets or records of a capture."""
+    return {
+        "capture": capture.capture,
+        "decoder": capture.decoded_as(capture.decoder_version),
+        "records": [capture.first, capture.last, capture.smallest, capture.largest, capture.packets],
+        "flagged": [capture.largest_ahead, capture.smallest_jump],
+        "kept": retention.kept_for_rows(capture.kept),
+        "key": capture.key or "",
+    }
+
 
 POLICIES = {"publish": "exclude"}
 """Policies with another name in digests: publications made under the old name stay valid."""
@@ -30,10 +71,11 @@ OLDER = (1, 2)
 gap asks for it. What was published under them stays valid."""
 
 SEMANTICS_VERSION = 2
-"""Raised whenever the same inputs give other rows."""
+"""That of the rules which have no version of their own. A rule that is mended is a revision of its operator, and not
+a raise of this, by which everything would be stale."""
 
 
-def link_inputs(
+def link_key(
     link: str,
     captures: Sequence[Capture],
     settings: Link,
@@ -41,9 +83,9 @@ def link_inputs(
     end: int,
     older: int = 0,
     start: int | None = None,
-) -> dict[str, Any]:
-    """Collects the inputs of one link for a run of [start, end) that reads [read_from, end), ns, in the form of now or
-    an OLDER one; without `start` it is the begin of what is read.
+) -> Key:
+    """Collects what a run of [start, end) that reads [read_from, end), ns, depends on of one link, in the form of now
+    or an OLDER one; without `start` it is the begin of what is read.
 
     A capture counts if its records meet the read range, or count in the interval: its file, decoder and records, and
     the clock at its first record. So a capture added before it counts only if it moves that clock. Coverage counts by
@@ -55,15 +97,7 @@ def link_inputs(
     reads, life = (read_from - _reach(settings) if dropped else read_from, end), (settings.since, settings.until)
     begin, skew = read_from if start is None else start, settings.shortest_skew
     used = [
-        {
-            "capture": (capture := ordered[index]).capture,
-            "decoder": capture.decoder_version,
-            "records": [capture.first, capture.last, capture.smallest, capture.largest, capture.packets],
-            "flagged": [capture.largest_ahead, capture.smallest_jump],
-            "clock": max(ordered.clocks[index], capture.first or 0),
-            "kept": retention.kept_for_rows(capture.kept),
-            "key": capture.key or "",
-        }
+        decode_key(ordered[index]) | {"clock": max(ordered.clocks[index], ordered[index].first or 0)}
         for index in sorted({*ordered.meeting(*reads), *ordered.charged(begin, end, skew)})
     ]
     return {
@@ -108,28 +142,78 @@ def _reach(settings: Link) -> int:
     return settings.duplicates.window + settings.longest_skew
 
 
-def inputs_digest(text: str, names: Mapping[str, str], links: Sequence[Mapping[str, Any]]) -> str:
-    """Computes the digest of a run's inputs, 64 hex digits; it is the same in every process.
+# Lows and highs.
+
+FORM = 1
+"""Form of the files of LFTAs: no file of another one is used again."""
+
+
+def low_key(text: str, names: Mapping[str, str], link: Key) -> Key:
+    """Returns the key of the rows of an LFTA on one link, over a range.
 
     Args:
-        names: definitions of the names in the text: sets, parameters, functions, and hashes of files.
-        links: `link_inputs` of every link that the query reads.
-
-    Example:
-        >>> inputs_digest("q", {"a": "1", "b": "2"}, []) == inputs_digest("q", {"b": "2", "a": "1"}, [])
-        True
+        text: the LFTA, with what its readers make of its files.
+        names: definitions of the names in it, and the rules that have changed.
+        link: `link_key` of the link over the range. Its gaps change no row of an LFTA.
     """
-    inputs = {
-        "semantics": SEMANTICS_VERSION,
-        "text": text,
-        "names": dict(names),
-        "links": sorted(
-            ({key: value for key, value in link.items() if key != READS} for link in links),
-            key=lambda link: str(link["link"]),
-        ),
-    }
-    canonical = json.dumps(inputs, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
-    return sha256(canonical.encode("ascii")).hexdigest()
+    read = {name: value for name, value in link.items() if name not in ("gaps", "policy")}
+    return {"lfta": text, "names": dict(names), "link": read, "form": FORM, "release": __version__}
+
+
+@dataclass(frozen=True)
+class HighKey:
+    """The key of the rows of a query over an interval.
+
+    Attributes:
+        parts: the parts (name, text) of its canonical text, with the rules that have changed.
+        text: its canonical text.
+        names: definitions of the names in it: sets, parameters, functions, hashes of files; the state before.
+        links: `link_key` of every link that it reads.
+    """
+
+    text: str
+    names: Mapping[str, str]
+    links: Sequence[Key]
+    parts: Sequence[tuple[str, str]] = field(default=())
+
+    @property
+    def digest(self) -> str:
+        """The digest of the inputs of the query (S1). Its form is that of every release, so that what was published
+        before is not stale."""
+        return digest(
+            {
+                "semantics": SEMANTICS_VERSION,
+                "text": self.text,
+                "names": dict(self.names),
+                "links": sorted(
+                    ({key: value for key, value in link.items() if key != READS} for link in self.links),
+                    key=lambda link: str(link["link"]),
+                ),
+            }
+        )
+
+    @property
+    def summary(self) -> Summary:
+        """The key in short, small enough to store with every publication."""
+        return {
+            "semantics": SEMANTICS_VERSION,
+            "text": {name: _hash(part) for name, part in self.parts},
+            "links": {link["link"]: _link(link) for link in self.links},
+        }
+
+
+def audit_key(highs: Mapping[str, str], suites: Mapping[str, str], limits: str) -> Key:
+    """Returns the key of the audit of an interval of a set.
+
+    Args:
+        highs: query -> digest of its high.
+        suites: query -> digest of what people ask of its rows.
+        limits: the limits by which measures are judged, and the rows of the history that they are compared with.
+    """
+    return {"highs": dict(highs), "suites": dict(suites), "limits": short(digest(limits))}
+
+
+# Captures whose decoding is of other settings or versions.
 
 
 def outdated(
@@ -153,10 +237,11 @@ def outdated(
     key = options.key_digest
     ordered = Captures.of(captures)
     for capture in (ordered[index] for index in ordered.meeting(read_from - _reach(settings), end)):
-        if capture.decoder_version != decoder_version:
+        if capture.decoded_as(capture.decoder_version) != capture.decoded_as(decoder_version):
+            what = capture.decoding(decoder_version)
             lines.append(
-                f"{capture.path} was decoded by version {capture.decoder_version}, now {decoder_version}: "
-                "ingest it again"
+                f"{capture.path} was decoded by version {capture.decoder_version}, now {decoder_version}"
+                f"{f' ({what})' if what else ''}: ingest it again"
             )
         elif capture.renamed and settings.interfaces != "one":
             lines.append(f"{capture.path} was ingested when its interface had another link: ingest it again")
@@ -185,27 +270,17 @@ def _read_otherwise(capture: Capture, records: TableOptions | None) -> bool:
     return capture.format in RECORD_KINDS if records is None else capture.kept != str(records)
 
 
-# A summary of a run's inputs, stored beside their digest, to explain how the inputs changed (S1). `replays` stores the
-# parts of every publication; plan and status compare them with the current ones.
+# A summary of the key of a high, stored beside its digest, says later how the inputs changed (S1). `replays` has that
+# of every publication; plan and status compare it with the current one.
 
-InputSummary = dict[str, Any]
-"""JSON: `semantics`, `text` (part of the canonical text -> hash), `links` (link -> its inputs, captures hashed)."""
+Summary = dict[str, Any]
+"""JSON: `semantics`, `text` (part of the canonical text -> hash), `links` (link -> its key, captures hashed)."""
 
 _CAUSES = ("its records", "its decoder", "the clock before it", "what is kept of it", "its key")
 """Changes of a capture, in the order of its stored values."""
 
 
-def inputs_summary(text: Sequence[tuple[str, str]], links: Iterable[Mapping[str, Any]]) -> InputSummary:
-    """Summarises the inputs of a run, the parts (name, text) of its canonical text and `link_inputs` of every link,
-    small enough to store with every publication."""
-    return {
-        "semantics": SEMANTICS_VERSION,
-        "text": {name: _hash(part) for name, part in text},
-        "links": {link["link"]: _link(link) for link in links},
-    }
-
-
-def _link(inputs: Mapping[str, Any]) -> InputSummary:
+def _link(inputs: Key) -> Summary:
     captures = {}
     for capture in inputs["captures"]:
         records = _hash(json.dumps([capture["records"], capture["flagged"]]))
@@ -215,15 +290,16 @@ def _link(inputs: Mapping[str, Any]) -> InputSummary:
     return values | {"captures": captures}
 
 
-def changes(before: InputSummary, now: InputSummary, captures: Mapping[str, Sequence[Capture]]) -> list[str]:
-    """Describes how the inputs differ from those of a publication, a line for every change. What was stored is empty if
-    the publication is older than such parts; the captures, by link, have the names of files."""
+def differences(before: Summary, now: Summary, captures: Mapping[str, Sequence[Capture]]) -> list[str]:
+    """Says how two keys of a high differ, a line for each part that does: its rules, text, links, and of a link its
+    skew, life, captures, what decoding made of each, and gaps. What was stored is empty if the publication is older
+    than summaries; the captures, by link, have the names of files."""
     if not before:
         return ["its inputs have changed since"]
     lines = [] if before["semantics"] == now["semantics"] else ["the rules of evaluation are another version"]
     old, new = before["text"], now["text"]
     lines += [f"{name} has changed" for name in new if name in old and old[name] != new[name]]
-    lines += [f"{name} is new" for name in new if name not in old]
+    lines += [_part_words(name, "is new") for name in new if name not in old]
     lines += [f"{name} is no longer there" for name in old if name not in new]
     links = before["links"], now["links"]
     lines += [f"link {name} is read now" for name in sorted(links[1].keys() - links[0].keys())]
@@ -233,7 +309,13 @@ def changes(before: InputSummary, now: InputSummary, captures: Mapping[str, Sequ
     return lines or ["its inputs have changed since"]
 
 
-def _link_changes(name: str, old: InputSummary, new: InputSummary, captures: Sequence[Capture]) -> list[str]:
+def _part_words(name: str, change: str) -> str:
+    """What a change of a part of the text is; of a rule, which version it is now and what it says."""
+    revision = revision_of(name)
+    return f"{name} {change}" if revision is None else revision.words
+
+
+def _link_changes(name: str, old: Summary, new: Summary, captures: Sequence[Capture]) -> list[str]:
     reads = new.get(READS)  # not stored by older versions
     (born, over), (born_now, over_now) = _within(old["life"], reads) if reads else old["life"], new["life"]
     values: tuple[tuple[str, Any, Any, Callable[[Any], str]], ...] = (
@@ -278,3 +360,28 @@ def _policy(value: str) -> str:
 
 def _hash(text: str) -> str:
     return short(sha256(text.encode()).hexdigest())
+
+
+_VARYING = (
+    (re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+Z"), "..."),
+    (
+        re.compile(r"(?<=: capture )\S.*?(?= (?:was added|was replaced|is no longer read)|: its )"),
+        "*",
+    ),
+    (re.compile(r"^.*(?= (?:was|has) (?:decoded|ingested|read|judged|anonymised|no hashes)\b)"), "a capture"),
+)
+"""What of a line differs between intervals of one cause: instants, and names of captures."""
+
+
+def kind(line: str) -> str:
+    """Returns a line of `differences` or `outdated` without what differs between intervals of one cause.
+
+    Example:
+        >>> kind("link a: capture a-01.pcap was added"), kind("link a: skew was 1s, is 2s")
+        ('link a: capture * was added', 'link a: skew was 1s, is 2s')
+        >>> kind("/data/a 1.pcap was decoded by version 14, now 15: ingest it again")
+        'a capture was decoded by version 14, now 15: ingest it again'
+    """
+    for pattern, word in _VARYING:
+        line = pattern.sub(word, line)
+    return line
