@@ -55,6 +55,9 @@ GROUPING_SETS = 1 << 16
 IN_VALUES = 10_000
 """Most values of an IN list: a kernel has them in its text, and Spark needs a call for each."""
 
+TOP_ROWS = 100_000
+"""Most rows that LIMIT keeps of an epoch: a task holds them in memory, of each value of PER."""
+
 STREAM_WAIT = 60.0
 """Seconds without a byte, after which a stream that was named in place of a file is given up."""
 

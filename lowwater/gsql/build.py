@@ -17,7 +17,7 @@ from typing import Any
 
 from lark import Token, Transformer, v_args
 
-from lowwater import errors, link_names
+from lowwater import errors, limits, link_names
 from lowwater.gsql import nodes as syntax, words
 
 # Turns literal tokens into nodes, and makes errors with a place. Errors carry only a line and a column here; `parser`
@@ -435,7 +435,7 @@ class TreeBuilder(SourceBuilder):
 
     def select(self, keyword: Token, *parts: Any) -> syntax.Select:
         distinct, items, window, join, _from, sources, where, group_by, *ends = parts
-        supergroup, having, cleaning_when, cleaning_by, closing_when = ends
+        supergroup, having, cleaning_when, cleaning_by, closing_when, top = ends
         refs, kind, filter_range = _join_clause(join, sources, place_of(_from))
         met = sources[2]
         return syntax.Select(
@@ -455,6 +455,7 @@ class TreeBuilder(SourceBuilder):
             cleaning_when=cleaning_when,
             cleaning_by=cleaning_by,
             closing_when=closing_when,
+            top=top,
             place=place_of(keyword),
         )
 
@@ -512,6 +513,35 @@ class TreeBuilder(SourceBuilder):
     def supergroup(self, *names: syntax.Name) -> tuple[syntax.Name, ...]:
         return names
 
+    def top(self, orders: tuple[syntax.Order, ...], number: Token, ties: Token | None, per: Any = None) -> syntax.Top:
+        return syntax.Top(orders, _rows(number), ties is not None, per or (), orders[0].place)
+
+    def qualify(self, function: Token, *parts: Any) -> syntax.Top:
+        *_, per, orders, comparison, number = parts
+        name, ties = str(function.value).lower(), str(function.value).lower() == "rank"
+        if name not in ("row_number", "rank"):
+            hint = "write row_number(), or rank() for all rows that are equal"
+            raise fault(f"QUALIFY knows no {function.value}", hint, place_of(function))
+        if per is None:
+            message = f"{name}() OVER without PARTITION BY counts the rows of all time, which does not end"
+            raise fault(message, "add the epoch: PARTITION BY tb", place_of(function))
+        count = int(number_of(number)) - (comparison.value == "<")
+        if comparison.value not in ("<=", "<") and not (comparison.value == "=" and count == 1):
+            hint = f"write {name}() OVER (...) <= 10"
+            raise fault(f"QUALIFY keeps the first rows, and not those {comparison} {number}", hint, place_of(number))
+        return syntax.Top(orders, _positive(count, number), ties, per, place_of(function))
+
+    def per(self, *expressions: syntax.Expression) -> tuple[syntax.Expression, ...]:
+        return expressions
+
+    def orders(self, *orders: syntax.Order) -> tuple[syntax.Order, ...]:
+        return orders
+
+    def order(self, expression: syntax.Expression, direction: Token | None, nulls: Token | None) -> syntax.Order:
+        descending = direction is not None and direction.value == "DESC"
+        first = nulls is not None and nulls.value == "NULLS FIRST"
+        return syntax.Order(expression, descending, first, syntax.begin(expression))
+
     def merge(self, keyword: Token, *parts: Any) -> syntax.Merge:
         columns: list[syntax.Name]
         *columns, slack, _from, (sources, joins, _) = parts
@@ -531,6 +561,17 @@ class TreeBuilder(SourceBuilder):
                     f"MERGE needs to know the source of `{column.name}`", f"write `source.{column.name}`", column.place
                 )
         return syntax.Merge(tuple(columns), sources, slack, place=place_of(keyword))
+
+
+def _rows(number: Token) -> int:
+    return _positive(int(number_of(number)), number)
+
+
+def _positive(count: int, number: Token) -> int:
+    if not 1 <= count <= limits.TOP_ROWS:
+        hint = f"write a number from 1 to {limits.TOP_ROWS:,}"
+        raise fault(f"LIMIT {number}: no such number of rows is kept", hint, place_of(number))
+    return count
 
 
 def _check_unique(entries: Iterable[tuple[str, syntax.Place]]) -> None:

@@ -36,6 +36,8 @@ CLAUSES = {
     "_CLEANING_WHEN": "CLEANING_WHEN",
     "_CLEANING_BY": "CLEANING_BY",
     "_CLOSING_WHEN": "CLOSING_WHEN",
+    "_ORDER": "ORDER BY",
+    "_QUALIFY": "QUALIFY",
 }
 _MOST_CLAUSES = 3
 TERMINAL_NAMES = {
@@ -57,6 +59,12 @@ TERMINAL_NAMES = {
     "_UNION": "UNION",
     "_AS": "AS",
     "_BY": "BY",
+    "_LIMIT": "LIMIT",
+    "WITH_TIES": "WITH TIES",
+    "_PER": "PER",
+    "DIRECTION": "DESC",
+    "NULLS": "NULLS FIRST",
+    "_OVER": "OVER",
     "_SLACK": "SLACK",
     "GROUPING": "CUBE, ROLLUP",
     "GROUPING_SETS": "GROUPING_SETS",
@@ -188,7 +196,12 @@ def refused_token(token: Token) -> QueryError | None:
 def refused_construct(tokens: Sequence[Token], at: int, accepted: set[str], clause: str) -> QueryError | None:
     """Returns the error of a construct that Lowwater does not run, if one stands at a token; else None. `clause`: the
     terminal that begins the clause of the token; empty before the first clause."""
-    construct = _block(tokens, at, accepted) or _sql_word(tokens, at, clause) or _nested(tokens, at, clause)
+    construct = (
+        _block(tokens, at, accepted)
+        or _order_alone(tokens, at, accepted)
+        or _sql_word(tokens, at, clause)
+        or _nested(tokens, at, clause)
+    )
     if construct:
         name, hint, position = construct
         return refusal(name, hint, place_of(tokens[position]))
@@ -208,6 +221,14 @@ def _block(tokens: Sequence[Token], at: int, accepted: set[str]) -> Construct:
             name = f"{token.value} definitions in a query file"
             return name, "put them into a file of their own: --functions FILE", at
     return None
+
+
+def _order_alone(tokens: Sequence[Token], at: int, accepted: set[str]) -> Construct:
+    if "_LIMIT" not in accepted or tokens[at].type not in (END, "SEMICOLON"):
+        return None
+    order = max(index for index, token in enumerate(tokens[:at]) if token.type == "_ORDER")
+    hint = "ORDER BY a DESC LIMIT 10 keeps the first rows of each epoch; sort when you read"
+    return "ORDER BY without LIMIT", hint, order
 
 
 def _sql_word(tokens: Sequence[Token], at: int, clause: str) -> Construct:
@@ -246,7 +267,10 @@ _CLOSES = {"RPAR": ("LPAR",), "RSQB": ("LSQB", "_WINDOW"), "RBRACE": ("LBRACE",)
 _CONDITIONS = ("_WHERE", "_HAVING", "_CLEANING_WHEN", "_CLEANING_BY", "_CLOSING_WHEN")
 _ADDRESS = "write an address as `IP_VAL'192.0.2.1'` or `IPV6_VAL'2001:db8::1'`"
 _CASE = "`CASE WHEN a = 1 THEN 2 ELSE 3 END`, or `CASE a WHEN 1 THEN 2 ELSE 3 END`"
-_ORDER = "the order is FROM, WHERE, GROUP BY, SUPERGROUP, HAVING, CLEANING_WHEN, CLEANING_BY, CLOSING_WHEN, each once"
+_ORDER = (
+    "the order is FROM, WHERE, GROUP BY, SUPERGROUP, HAVING, CLEANING_WHEN, CLEANING_BY, CLOSING_WHEN, ORDER BY, "
+    "each once"
+)
 _FOREIGN_OPERATORS = {
     "==": "write `=`",
     "=>": "write `>=`",
@@ -270,6 +294,8 @@ _FORMS = {
     "FROM": "a source is `PROTOCOL`, `link.PROTOCOL`, `[link, link].PROTOCOL`, `query` or `library/query`",
     "MERGE": "the form is `MERGE a.t : b.t SLACK 5 FROM a, b`, with one column for each source",
     "_GROUP": "the form is `GROUP BY column, expression AS name`",
+    "_ORDER": "ORDER BY goes with LIMIT, and keeps the first rows of each epoch: ORDER BY count(*) DESC LIMIT 10",
+    "_QUALIFY": "the form is `QUALIFY row_number() OVER (PARTITION BY tb ORDER BY count(*) DESC) <= 10`",
     "_SUPERGROUP": "the form is `SUPERGROUP a, b`, of names that are grouped by",
     "JOIN": "the form is `SELECT A.a INNER_JOIN FROM r A, s B WHERE A.t = B.t`",
     "FILTER_JOIN": "the form is `FILTER_JOIN(time, 5) FROM R r, S s`: a column of r and a range",

@@ -245,6 +245,7 @@ class SelectItem:
     expression: Expression
     alias: str = ""
     place: Place = _place()
+    hidden: bool = False  # whether only ORDER BY reads it; the binder adds such items
 
 
 @dataclass(frozen=True)
@@ -296,6 +297,27 @@ class SourceRef:
 
 
 @dataclass(frozen=True)
+class Order:
+    """One part of ORDER BY: `expression [DESC] [NULLS FIRST]`."""
+
+    expression: Expression
+    descending: bool = False
+    nulls_first: bool = False
+    place: Place = _place()
+
+
+@dataclass(frozen=True)
+class Top:
+    """`ORDER BY a DESC, b LIMIT 10 [WITH TIES] [PER tb, link]`, also as it is written with QUALIFY."""
+
+    order: tuple[Order, ...]
+    count: int
+    ties: bool = False  # whether the rows that equal the last one in ORDER BY come too
+    per: tuple[Expression, ...] = ()  # of which rows these are the first; empty for those of an epoch
+    place: Place = _place()
+
+
+@dataclass(frozen=True)
 class ParamDecl:
     """One entry of PARAM: `name type;`. `name type = 5;` with a default value is our extension."""
 
@@ -332,6 +354,7 @@ class Select(Statement):
     cleaning_when: Expression | None = None
     cleaning_by: Expression | None = None
     closing_when: Expression | None = None
+    top: Top | None = None
     defines: tuple[tuple[str, str], ...] = ()
     params: tuple[ParamDecl, ...] = ()
     place: Place = _place()
@@ -405,4 +428,6 @@ def expressions_of(statement: Statement) -> list[Expression]:
         items += group.items if isinstance(group, Grouping) else [group]
     clauses = (statement.on, statement.where, statement.having, statement.cleaning_when, statement.cleaning_by)
     ends = [*clauses, statement.closing_when, statement.filter_range[1] if statement.filter_range else None]
+    if statement.top is not None:
+        ends += [*(order.expression for order in statement.top.order), *statement.top.per]
     return [item.expression for item in items] + [end for end in ends if end is not None]

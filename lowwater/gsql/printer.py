@@ -152,7 +152,19 @@ def _select(select: syntax.Select) -> list[str]:
         clause = getattr(select, word)
         if clause is not None:
             clauses.append(f"{word.upper()} {print_expression(clause)}")
+    if select.top is not None:
+        clauses.append(print_top(select.top))
     return clauses
+
+
+def print_top(top: syntax.Top) -> str:
+    """Returns ORDER BY and LIMIT as canonical text."""
+    orders = ", ".join(
+        f"{print_expression(order.expression)}{' DESC' * order.descending}{' NULLS FIRST' * order.nulls_first}"
+        for order in top.order
+    )
+    per = f" PER {', '.join(map(print_expression, top.per))}" if top.per else ""
+    return f"ORDER BY {orders} LIMIT {top.count}{' WITH TIES' * top.ties}{per}"
 
 
 _BETWEEN = {"INNER_JOIN": "JOIN", "LEFT_OUTER_JOIN": "LEFT JOIN", "RIGHT_OUTER_JOIN": "RIGHT JOIN"}

@@ -99,12 +99,12 @@ TOKENS = {
 
 # Words of SQL without a meaning in GSQL -> name and remedy, for the message of a parse error.
 SQL = {
-    "ORDER": (
-        "ORDER BY",
-        "leave it out: rows are in a fixed order; the largest groups are those above a bound, HAVING count(*) > 100",
-    ),
-    "LIMIT": ("LIMIT", "keep the groups above a bound, such as HAVING count(*) > 100"),
-    "TOP": ("TOP", "keep the groups above a bound, such as HAVING count(*) > 100"),
+    "ORDER": ("ORDER without BY", "write it last: ORDER BY count(*) DESC LIMIT 10"),
+    "LIMIT": ("LIMIT without ORDER BY", "say which rows of an epoch come first: ORDER BY count(*) DESC LIMIT 10"),
+    "TOP": ("TOP", "write it behind the other clauses: ORDER BY count(*) DESC LIMIT 10"),
+    "FETCH": ("FETCH FIRST", "write LIMIT 10, or LIMIT 10 WITH TIES"),
+    "OFFSET": ("OFFSET", "leave it out, and keep more rows: LIMIT 20"),
+    "QUALIFY": ("this QUALIFY", "write QUALIFY row_number() OVER (PARTITION BY tb ORDER BY count(*) DESC) <= 10"),
     "ON": ("ON", "write it behind a join between the sources: `FROM a A JOIN b B ON A.t = B.t`"),
     "USING": ("USING", "write it behind a join between the sources: `FROM a A JOIN b B USING (t)`"),
     "WITH": ("WITH", "name the inner query with DEFINE and read it by name"),
@@ -149,6 +149,10 @@ _SOFT = {*WINDOW_WORDS, "DISTINCT", "UNION", "JOIN", "INNER", "LEFT", "RIGHT", "
 _SOFT |= {"NULL", "CASE", "WHEN", "THEN", "ELSE", "END", "CROSS", "NATURAL"}
 _CONDITIONS = {"ON", "USING"}
 """Words that no position takes from a name: they need no quotes."""
+FIRST_ROWS: tuple[str, ...] = ("ORDER BY", "ASC", "DESC", "NULLS FIRST", "NULLS LAST", "LIMIT", "WITH TIES", "PER")
+FIRST_ROWS += ("QUALIFY", "OVER", "PARTITION BY")
+"""Keywords of the first rows of an epoch. No position takes them from a name either."""
+_TOP = {word.split()[0] for word in FIRST_ROWS}
 _JOINING = {"JOIN", "INNER", "LEFT", "RIGHT", "FULL", "CROSS", "NATURAL"}
 
 
@@ -180,7 +184,7 @@ class Keywords(PostLex):
 _VALUE_ENDS = {"NAME", "RPAR", "RSQB", "INT", "FLOAT", "STRING", "TRUE", "FALSE", "NULL", "IP", "IPV6", "HEX", "END"}
 _VALUE_ENDS |= {"UNIT", "PARAMETER", "DEFINED", "PROPERTY"}
 _CLAUSES = {"FROM", "SELECT", "_WHERE", "_GROUP", "_SUPERGROUP", "_HAVING", "SEMICOLON", "_CLOSING_WHEN", "MERGE"}
-_CLAUSES |= {"_CLEANING_WHEN", "_CLEANING_BY", "_ON"}
+_CLAUSES |= {"_CLEANING_WHEN", "_CLEANING_BY", "_ON", "_ORDER", "_LIMIT", "_QUALIFY"}
 
 
 _VALUE_BEGINS = {"NAME", "LPAR", "MINUS", "TILDE", "BANG", "SUPERAGGREGATE", "INT", "FLOAT", "STRING", "IP", "IPV6"}
@@ -271,6 +275,8 @@ class _Reading:
             if kind == "_WHERE" and self.window:
                 self.window, self.counted = False, 1
             return token.update(type=kind, value=word)
+        if token.value.upper() in _TOP and self.before != "_AS" and (top := self._in_top(token, token.value.upper())):
+            return top
         if token.value.upper() in _SOFT | _CONDITIONS and self.before != "_AS":
             return self._soft(token, token.value.upper())
         return token
@@ -318,6 +324,30 @@ class _Reading:
             if (self.word(1), self.word(2)) == ("OUTER", "JOIN"):
                 return self._merged(token, "SQL_JOIN", name, 2)
         return token
+
+    def _in_top(self, token: Token, word: str) -> Token | None:
+        """The keyword that a word is in ORDER BY, LIMIT or QUALIFY, at the end of a SELECT; else None."""
+        ended = self.before in _VALUE_ENDS or self.before == "STAR"
+        follows = self.word(1)
+        if word == "ORDER" and follows == "BY" and (ended or self.before == "LPAR"):
+            return self._merged(token, "_ORDER", "ORDER BY", 1)
+        if word == "QUALIFY" and ended and follows and self.kind(2) == "LPAR":
+            return token.update(type="_QUALIFY", value=word)
+        if self.clause == "_QUALIFY" and word == "OVER" and self.before == "RPAR" and self.kind(1) == "LPAR":
+            return token.update(type="_OVER", value=word)
+        if self.clause == "_QUALIFY" and word == "PARTITION" and self.before == "LPAR" and follows == "BY":
+            return token.update(type="PARTITION", value=word)
+        if self.clause == "_ORDER" and word == "LIMIT" and self.kind(1) == "INT":
+            return token.update(type="_LIMIT", value=word)
+        if self.clause == "_ORDER" and word in ("ASC", "DESC") and ended:
+            return token.update(type="DIRECTION", value=word)
+        if self.clause == "_ORDER" and word == "NULLS" and follows in ("FIRST", "LAST"):
+            return self._merged(token, "NULLS", f"NULLS {follows}", 1)
+        if self.clause == "_LIMIT" and word == "WITH" and follows == "TIES":
+            return self._merged(token, "WITH_TIES", "WITH TIES", 1)
+        if self.clause == "_LIMIT" and word == "PER" and self.before in ("INT", "WITH_TIES"):
+            return token.update(type="_PER", value=word)
+        return None
 
     def _condition_follows(self) -> bool:
         """Whether what stands behind the word ON begins a condition; else ON is the name of the source before it."""

@@ -140,6 +140,18 @@ class Evaluation:
         counts[-1]["rows_out"] += rows.rows
         yield rows
 
+    def _first_rows(self, node: ops.Top, blocks: Blocks, counts: Counter[str]) -> Blocks:
+        def counted() -> Blocks:
+            for frame in in_blocks(blocks):
+                ends = operators.top_ends(node, frame)
+                counts["rows_in"] += int(((ends >= self.counts.slice_[0]) & (ends < self.counts.slice_[1])).sum())
+                yield frame
+
+        for frame in operators.top_rows(node, counted(), self._folder(), self.most):
+            counts["rows_out"] += self.counts.number(frame)
+            columns = {item.name: frame.of_expr(item.expr) for item in node.items}
+            yield Frame(columns | {schemas.LAST: frame[schemas.LAST]}, frame.rows)
+
     def _joined(self, node: ops.Join, left: Blocks, right: Blocks, counts: Counter[str]) -> Blocks:
         for ours, theirs in self._sides(node, left, right):
             for frame, unmatched in operators.join_rows(node, ours, theirs):
@@ -245,6 +257,7 @@ OPERATORS: dict[type[ops.Node], tuple[Any, ...]] = {
     shares.SuperGroup: (Evaluation._groups, _GROUPS),
     ops.Running: (Evaluation._chained, _GROUPS),
     ops.Sampling: (Evaluation._chained, ("rows", "rows_in"), ("sampling", "rows_out")),
+    ops.Top: (Evaluation._first_rows, ("top", "rows_in", "rows_out")),
     ops.Join: (Evaluation._joined, ("join", "rows_out", "left_unmatched", "right_unmatched")),
     ops.FilterJoin: (Evaluation._filter_joined, ("join", "rows_out")),
     ops.WatchJoin: (Evaluation._looked_up, ("lookup", "rows_out")),

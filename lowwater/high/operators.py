@@ -28,6 +28,7 @@ from lowwater.columns.values import (
     group_end,
     last,
     normal,
+    ranks,
     repeated,
     window_end,
 )
@@ -351,6 +352,77 @@ def _results(aggregates: Aggregates, group: Sequence[Accumulator], is_whole: boo
     with suppress(errors.LowwaterError):
         return list(aggregates.results(group))
     return [None] * len(group)
+
+
+# The first rows of each epoch.
+
+
+def top_rows(node: ops.Top, blocks: Iterable[Frame], folder: Path, most: int = 0) -> Iterator[Frame]:
+    """Yields the first rows of each of its keys, with `_last`. Each block leaves its first ones only, so what waits
+    grows with the keys and not with the rows; `folder` and `most` as of `grouped`."""
+    columns = [*ex.columns_of(*node.exprs())]
+
+    def parts() -> Iterator[Frame]:
+        waiting: list[Frame] = []
+        for frame in blocks:
+            ordered = [name for name in order_of(frame) if name not in columns] if node.order_dependent else []
+            waiting.append(_first(node, Frame({name: frame[name] for name in (*columns, *ordered)}, frame.rows)))
+            if sum(each.rows for each in waiting) > limits.ROW_BLOCK_ROWS:
+                waiting = [_first(node, concat_frames(waiting))]
+                if waiting[0].rows > limits.ROW_BLOCK_ROWS // 2:  # the keys are too many to be held
+                    yield waiting.pop()
+        if waiting:
+            yield _first(node, concat_frames(waiting))
+
+    for (part,) in divided(folder, [parts()], lambda frame, _: _keys(node, frame), most):
+        found = _first(node, part)
+        yield Frame(found.columns | {schemas.LAST: pa.array(top_ends(node, found))}, found.rows)
+
+
+def top_ends(node: ops.Top, frame: Frame) -> Numbers:
+    """The ends of the epochs of rows (ns)."""
+    return group_end(node.key_fields, _keys(node, frame), frame.rows)
+
+
+def _keys(node: ops.Top, frame: Frame) -> list[pa.Array]:
+    return [frame.of_expr(item.expr) for item in node.keys]
+
+
+def _first(node: ops.Top, frame: Frame) -> Frame:
+    """The first rows of each of the keys among some."""
+    parts, _ = codes(_keys(node, frame), frame.rows)
+    order = [ranks(frame.of_expr(part.expr), part.descending, part.nulls_first) for part in node.order]
+    places, of_ties = _places(parts, order)
+    chosen = np.flatnonzero(of_ties < node.count)
+    if not node.ties and (places[chosen] >= node.count).any():
+        # Rows are tied at the border, so the canonical order of those that may stay decides (O1).
+        canonical = [ranks(frame[name].take(pa.array(chosen)), nulls_first=True) for name in order_of(frame)]
+        among, _ = _places(parts[chosen], [*(rank[chosen] for rank in order), *canonical])
+        chosen = chosen[among < node.count]
+    return frame.take(chosen)
+
+
+def _places(parts: Numbers, ranks: Sequence[Numbers]) -> tuple[Numbers, Numbers]:
+    """The place of each row within its part, from 0, and that of the first row which equals it in all ranks."""
+    rows = len(parts)
+    order = np.lexsort((*reversed(ranks), parts))
+    begins = _changes([parts[order]])
+    tied = begins | _changes([rank[order] for rank in ranks])
+    numbers = np.arange(rows)
+    place = numbers - np.maximum.accumulate(np.where(begins, numbers, 0))
+    first = place[np.maximum.accumulate(np.where(tied, numbers, 0))]
+    places, firsts = np.empty(rows, np.int64), np.empty(rows, np.int64)
+    places[order], firsts[order] = place, first
+    return places, firsts
+
+
+def _changes(columns: Sequence[Numbers]) -> npt.NDArray[np.bool_]:
+    """Marks the rows that differ from the row before in any column, and the first row."""
+    changed: npt.NDArray[np.bool_] = np.zeros(len(columns[0]), np.bool_)
+    for column in columns:
+        changed[1:] |= column[1:] != column[:-1]
+    changed[:1] = True
+    return changed
 
 
 # Pairs with equal keys, or with values within a band. Both inputs are in memory; pairs are built and passed on one

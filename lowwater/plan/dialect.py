@@ -96,6 +96,14 @@ class _Dialect:
             return replace(grouped, supers=supers, cleaning_when=when, cleaning_by=by)
         return grouped
 
+    def _top(self, node: ops.Top) -> ops.Top:
+        node = node.over(self.node(node.input))
+        columns = _Columns(node.input.fields)
+        items, keys = columns.items(node.items), columns.items(node.keys)
+        key_fields, fields = _fields(node.key_fields, keys, columns), _fields(node.fields, items, columns)
+        order = tuple(replace(part, expr=columns.wrapped(part.expr)) for part in node.order)
+        return replace(node, items=items, fields=fields, keys=keys, key_fields=key_fields, order=order)
+
     def _join(self, node: ops.Join) -> ops.Node:
         """Returns the join, below a Map that replaces the NULL of a missing side by defaults."""
         node = node.over(self.node(node.left), self.node(node.right))
@@ -150,6 +158,7 @@ VALUES: dict[type[ops.Node], Callable[[_Dialect, Any], ops.Node]] = {
     ops.Group: _Dialect._aggregation,
     ops.Running: _Dialect._aggregation,
     ops.Sampling: _Dialect._aggregation,
+    ops.Top: _Dialect._top,
     ops.FilterJoin: _Dialect._filter_join,
     ops.WatchJoin: _Dialect._watch_join,
 }

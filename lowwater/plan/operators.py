@@ -607,33 +607,11 @@ class Aggregate:
 
 
 @dataclass(frozen=True)
-class Aggregation(OneInput, abstract=True):
-    """Base of all aggregations: WHERE, GROUP BY, HAVING and select items."""
+class ByEpoch(OneInput, abstract=True):
+    """Base of operators that bring the rows of an epoch together: the end of the epoch makes its rows final."""
 
-    predicate: Expr | None  # condition over the input row, before grouping; None for all rows
-    keys: tuple[Item, ...]  # group-by variables over the input row; at least one is temporal. NULL equals NULL.
+    keys: tuple[Item, ...]  # over the input row; at least one is temporal. NULL equals NULL.
     key_fields: tuple[Field, ...]  # the columns of the keys, in the same order
-    aggregates: tuple[Aggregate, ...]
-    having: Expr | None  # condition over the names of keys and aggregates; None for all groups
-    items: tuple[Item, ...]  # the output columns in order, over the names of keys and aggregates
-
-    @property
-    def all_aggregates(self) -> tuple[Aggregate, ...]:
-        """The aggregates, with those over the rows of a supergroup."""
-        return self.aggregates
-
-    def exprs(self) -> tuple[Expr, ...]:
-        arguments = [expr for aggregate in self.all_aggregates for expr in aggregate.arguments]
-        return written(self.predicate, self.having, *exprs_of(self.keys), *exprs_of(self.items), *arguments)
-
-    @property
-    def order_dependent(self) -> bool:
-        return super().order_dependent or any(a.udaf is not None and a.udaf.ordered for a in self.aggregates)
-
-    @property
-    def in_python(self) -> str:
-        """The first aggregate that only Python can compute; empty if every engine can compute all."""
-        return next((a.function for a in self.aggregates if a.udaf is not None and a.udaf.make is not None), "")
 
     def ends(self, latest: int) -> list[int]:
         times = clocks(self.key_fields)
@@ -658,6 +636,34 @@ class Aggregation(OneInput, abstract=True):
 
     def looks_at(self, below: Node) -> set[str]:
         return set(columns_of(*exprs_of(self.keys)))
+
+
+@dataclass(frozen=True)
+class Aggregation(ByEpoch, abstract=True):
+    """Base of all aggregations: WHERE, GROUP BY, HAVING and select items. The keys are the group-by variables."""
+
+    predicate: Expr | None  # condition over the input row, before grouping; None for all rows
+    aggregates: tuple[Aggregate, ...]
+    having: Expr | None  # condition over the names of keys and aggregates; None for all groups
+    items: tuple[Item, ...]  # the output columns in order, over the names of keys and aggregates
+
+    @property
+    def all_aggregates(self) -> tuple[Aggregate, ...]:
+        """The aggregates, with those over the rows of a supergroup."""
+        return self.aggregates
+
+    def exprs(self) -> tuple[Expr, ...]:
+        arguments = [expr for aggregate in self.all_aggregates for expr in aggregate.arguments]
+        return written(self.predicate, self.having, *exprs_of(self.keys), *exprs_of(self.items), *arguments)
+
+    @property
+    def order_dependent(self) -> bool:
+        return super().order_dependent or any(a.udaf is not None and a.udaf.ordered for a in self.aggregates)
+
+    @property
+    def in_python(self) -> str:
+        """The first aggregate that only Python can compute; empty if every engine can compute all."""
+        return next((a.function for a in self.aggregates if a.udaf is not None and a.udaf.make is not None), "")
 
 
 @dataclass(frozen=True)
@@ -709,6 +715,61 @@ def group_last(fields: Sequence[Field], values: Sequence[int | None]) -> int:
     """Returns `_last` (ns) of a group: the least `last(value)` over its temporal keys."""
     pairs = ((f.temporal, v) for f, v in zip(fields, values, strict=True))
     return min(time.last(v) for time, v in pairs if time and not time.origin and v is not None)
+
+
+# The first rows of each epoch.
+
+
+@dataclass(frozen=True)
+class Order:
+    """One part of ORDER BY. NaN is above all numbers."""
+
+    expr: Expr  # over the input row
+    descending: bool = False
+    nulls_first: bool = False
+
+
+@dataclass(frozen=True)
+class Top(
+    ByEpoch,
+    facts=Facts(
+        "top rows",
+        passes=False,
+        waits=True,
+        outlives="",
+        promise="the smaller of the promise of the input and the oldest open epoch",
+    ),
+):
+    """The first rows of each epoch, or of each value of PER within it (SEMANTICS O7). `_last` of a row is the end of
+    its epoch: until then an earlier one may come."""
+
+    order: tuple[Order, ...]
+    count: int
+    ties: bool  # whether the rows come too that equal the last one in ORDER BY; else the canonical order decides (O1)
+    items: tuple[Item, ...]
+
+    def exprs(self) -> tuple[Expr, ...]:
+        return (*exprs_of(self.keys), *(order.expr for order in self.order), *exprs_of(self.items))
+
+    def physical(self) -> Physical:
+        if origin := off_clock(self.key_fields):
+            return Physical("slices in order", f"epochs follow {origin}, not the packet clock")
+        return Physical("top rows in slices", "each block of rows leaves its first ones, and no state remains")
+
+    @property
+    def order_dependent(self) -> bool:
+        return not self.ties
+
+    def reads_from(self, start: int) -> tuple[int, ...]:
+        return (epoch_start(self.key_fields, start),)
+
+    def key(self, below: Sequence[Key]) -> Key:
+        """Returns the key of the input, or with one row of each value of PER these, if they are fewer columns."""
+        keys = [key for key in below if key is not None]
+        if self.count == 1 and not self.ties:
+            keys.append(tuple(key.expr.name if isinstance(key.expr, Column) else "" for key in self.keys))
+        carried = [key_through([{name} for name in key], self.items, self.fields) for key in keys]
+        return min((key for key in carried if key is not None), key=len, default=None)
 
 
 # Running aggregation, which keeps groups until CLOSING_WHEN holds.

@@ -137,6 +137,7 @@ def needed_granularity(*plans: ops.Node) -> dict[str, tuple[int, str]]:
         # A group comes out once an epoch, whatever its reader needs.
         if grain := node.grain():
             kind = "aggregation" if isinstance(node, ops.Aggregation) else "join"
+            kind = node.label if isinstance(node, ops.Top) else kind
             need = (grain, f"the {kind} of {node.query}")
         for below in node.inputs():
             add(below, need)

@@ -233,6 +233,8 @@ class _Planner:
             return _leaf(node)
         if isinstance(node, ops.Group):
             return self._group(node, *below)
+        if isinstance(node, ops.Top):
+            return self._top(node, *below)
         if isinstance(node, ops.Join):
             return self._join(node, below)
         if isinstance(node, ops.FilterJoin):
@@ -266,6 +268,36 @@ class _Planner:
         keys = tuple(lower.columns[item.name] for item in items)
         return groups.through(whole, node.items, keys, why)
 
+    def _top(self, node: ops.Top, below: _Shared) -> _Shared:
+        items = [item for item, of in zip(node.keys, node.key_fields, strict=True) if of.temporal is None]
+        keys = tuple(key for item in items if (key := below.key(item.expr)) is not None)
+        if keys and below.keys != ():
+            return below.through(node, node.keys, ()).through(node, node.items, keys, f"PER of {node.query}")
+        why = f"{node.query} has the first rows of all of an epoch"
+        if node.order_dependent and _keeps_order(node.input, node.query):
+            return _Shared(node.over(self._gathered(node.input, below)), {}, (), why)
+        if below.keys == ():
+            return _Shared(node, {}, (), why)
+        # The first rows of all are among the first of each share, with whatever their order reads.
+        whole = tuple(ops.Item(of.name, ex.Column(of.type, of.name)) for of in node.input.fields)
+        lower = self._cut(_Shared(replace(node, fields=node.input.fields, items=whole), {}, below.keys, below.why))
+        return _Shared(node.over(lower.node), {}, (), f"{why}, of which each share gives its own")
+
+    def _gathered(self, node: ops.Node, below: _Shared) -> ops.Node:
+        """Returns an input whose order is that of packets, or of the rows of another operator, below the columns of
+        these: the rows of shares are exchanged where the order is of columns."""
+        passing: list[ops.Node] = []
+        query, found = node.query, node
+        while found.query == query and found.facts.passes and len(found.inputs()) == 1:
+            passing.append(found)
+            (found,) = found.inputs()
+        if not below.keys or found.facts.passes or isinstance(found, ops.LftaInput):
+            return node
+        found = self._cut(replace(below, node=found)).node
+        for each in reversed(passing):
+            found = each.over(found)
+        return found
+
     def _agree(self, keys: tuple[ShareKey, ...]) -> bool:
         """Whether the files of all leaves are divided by some of these keys."""
         return all(
@@ -290,6 +322,11 @@ class _Planner:
         name = f"{node.query}-stage{len(self.stages) + 1}"
         self.stages.append(self.stage(shared, name))
         return _leaf(ops.Cut(node.query, node.fields, name))
+
+
+def _keeps_order(node: ops.Node, query: str) -> bool:
+    """Whether the rows of an operator have the order of packets, or of rows below, which no column of it has (O1)."""
+    return node.query == query and (node.facts.passes or (isinstance(node, ops.LftaInput) and not node.lfta.aggregates))
 
 
 def _with_state(node: ops.Running | ops.Sampling, below: _Shared) -> _Shared:

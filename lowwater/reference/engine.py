@@ -175,6 +175,7 @@ OPERATORS: dict[type[ops.Node], Callable[[Any, Sequence[StreamOperator], Life], 
     ops.Group: lambda node, inputs, life: groups.GroupOperator(node, inputs[0], life),
     ops.Running: lambda node, inputs, life: groups.RunningOperator(node, inputs[0], life),
     ops.Sampling: lambda node, inputs, life: groups.SamplingOperator(node, inputs[0], life),
+    ops.Top: lambda node, inputs, life: groups.TopOperator(node, life),
     ops.Join: lambda node, inputs, life: JoinOperator(node, life),
     ops.FilterJoin: lambda node, inputs, life: FilterJoinOperator(node, life),
     ops.WatchJoin: lambda node, inputs, life: WatchJoinOperator(node),
@@ -188,7 +189,7 @@ def has_places(node: ops.Node) -> bool:
         return True
     if isinstance(node, ops.Union):
         return all(child.query == node.query and _is_packets(child) for child in node.branches)
-    return not isinstance(node, ops.Join | ops.Aggregation)
+    return not isinstance(node, ops.Join | ops.ByEpoch)
 
 
 def _is_packets(node: ops.Node) -> bool:

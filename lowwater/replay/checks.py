@@ -270,7 +270,7 @@ def _rates(node: ops.Node, below: list[Rates]) -> Rates:
         for aggregate in node.all_aggregates:
             computed[aggregate.name] = _of(inputs, *aggregate.arguments)
         inputs = computed
-    if isinstance(node, ops.Map | ops.Aggregation | ops.Join | ops.FilterJoin | ops.WatchJoin):
+    if isinstance(node, ops.Map | ops.Top | ops.Aggregation | ops.Join | ops.FilterJoin | ops.WatchJoin):
         return {item.name: _of(inputs, item.expr) for item in node.items}
     return inputs
 

@@ -634,7 +634,7 @@ def row_packets(query: QueryPlan, row: Mapping[str, Any]) -> RowPackets:
         raise errors.LakeError(f"the row of {query.name} lacks the columns {', '.join(missing)}", "give every column")
     for part in _chain(node):
         inner = isinstance(part, ops.Join) and part.kind is ops.JoinKind.INNER
-        if not (inner or isinstance(part, ops.Source | ops.Map | ops.Group | ops.Union)):
+        if not (inner or isinstance(part, ops.Source | ops.Map | ops.Top | ops.Group | ops.Union)):
             raise _refused(query, f"it has a {part.label}, whose packets a row does not tell")
     usable = _from_keys(node)
     grouped = any(isinstance(part, ops.Group) for part in _chain(node))
@@ -676,7 +676,7 @@ def _chain(node: ops.Node) -> Iterator[ops.Node]:
 
 def _from_keys(node: ops.Node) -> set[str]:
     """Returns the output columns that are functions of packets' own columns, not of aggregates."""
-    if isinstance(node, ops.Map):
+    if isinstance(node, ops.Map | ops.Top):
         below = _from_keys(node.input)
         return {item.name for item in node.items if set(ex.columns_of(item.expr)) <= below}
     if isinstance(node, ops.Group):
@@ -711,6 +711,11 @@ def _conditions(query: QueryPlan, node: ops.Node, parts: Sequence[ex.Expr], top:
         return
     if isinstance(node, ops.Join):
         yield from _joined(query, node, parts)
+        return
+    if isinstance(node, ops.Top):
+        if not top:
+            raise _refused(query, f"which rows of {node.query} are the first does not follow from a packet")
+        yield from _conditions(query, node.input, _moved(parts, node.items), True)
         return
     if isinstance(node, ops.Map):
         moved = [*_moved(parts, node.items), *_predicate(node.predicate)]

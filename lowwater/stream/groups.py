@@ -19,7 +19,7 @@ from lowwater.catalog.builtin.supergroups import STATE_CLASSES, SamplingState
 from lowwater.plan import operators as ops, temporal
 from lowwater.stream import operators, records
 from lowwater.stream.aggregates import Accumulator, Aggregates, compile_keys, kept_values, results_of
-from lowwater.stream.values import Faults, Value, Values, compile_expr, compile_predicate
+from lowwater.stream.values import Evaluate, Faults, Value, Values, compile_expr, compile_predicate
 
 # Base of the operators that work epoch by epoch: rows wait for the promise that ends their epoch. `running_groups`
 # and `sampling_operator` build on it. They process the rows of an epoch in canonical order (SEMANTICS O1, O4).
@@ -42,7 +42,7 @@ class EpochOperator(operators.StreamOperator, ABC):
         counts: rows, and groups before HAVING, of the epochs that have ended; filled by operators that count.
     """
 
-    def __init__(self, node: ops.Aggregation, life: operators.Life) -> None:
+    def __init__(self, node: ops.ByEpoch, life: operators.Life) -> None:
         super().__init__()
         self.life = life
         names = operators.names_of(node.input.fields)
@@ -236,6 +236,45 @@ def last_values(fields: Sequence[ops.Field], key: Values) -> dict[str, int]:
             last = time.last(value)
             last_by_origin[time.origin] = min(last, last_by_origin.get(time.origin, last))
     return last_by_origin or {"": temporal.END_OF_TIME - 1}
+
+
+# The first rows of each epoch.
+
+
+class TopOperator(EpochOperator):
+    """Emits, at the end of each epoch, the first rows of each of its keys, in their order (SEMANTICS O7)."""
+
+    def __init__(self, node: ops.Top, life: operators.Life) -> None:
+        super().__init__(node, life)
+        names = operators.names_of(node.input.fields)
+        self._node = node
+        self._order = [compile_expr(part.expr, names, Faults()) for part in node.order]
+        self._items = operators.compile_items(node.items, names)
+
+    def row(self, port: int, row: operators.Row) -> None:
+        self.wait(row)
+
+    def work(self, epoch: Epoch, last: int, rows: list[EpochRow]) -> Iterator[operators.Row]:
+        keyed: dict[tuple[Any, ...], list[EpochRow]] = {}
+        for each in rows:
+            keyed.setdefault(in_order(each[1]), []).append(each)
+        for found in keyed.values():
+            # Sorting is stable, so the last part comes first.
+            for part, value in reversed([*zip(self._node.order, self._order, strict=True)]):
+                _sort(found, value, part)
+            border = found[: self._node.count][-1]
+            for at, (_, _, values) in enumerate(found):
+                if at >= self._node.count and not (self._node.ties and self._equal(values, border)):
+                    break
+                yield operators.Row(operators.evaluate(self._items, values), last)
+
+    def _equal(self, values: Values, other: EpochRow) -> bool:
+        return all(operators.order_key(of(values)) == operators.order_key(of(other[2])) for of in self._order)
+
+
+def _sort(rows: list[EpochRow], value: Evaluate, part: ops.Order) -> None:
+    rows.sort(key=lambda row: operators.order_key(value(row[2])), reverse=part.descending)
+    rows.sort(key=lambda row: (value(row[2]) is None) is not part.nulls_first)
 
 
 # Running aggregation: groups that outlive their epoch, until CLOSING_WHEN holds (SEMANTICS O4, 004). Built on

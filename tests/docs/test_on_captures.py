@@ -16,6 +16,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from lowwater.catalog.values import pack_ip
 from tests.docs.book import ROOT, blocks
 from tests.replay.support import lowwater
 
@@ -201,6 +202,16 @@ def talkers(packets: list[Packet]) -> Iterable[tuple[Any, ...]]:
             yield epoch * 60, source, size, size * 100 // minutes[epoch]
 
 
+def largest(packets: list[Packet]) -> Iterable[tuple[Any, ...]]:
+    sent: dict[int, list[tuple[int, bytes, str, int]]] = defaultdict(list)
+    of_hosts = grouped([each for each in packets if each.src], lambda each: (each.epoch(60) * 60, each.src))
+    for (begin, source), of in of_hosts.items():
+        sent[begin].append((-sum(each.len for each in of), pack_ip(source), source, len(of)))
+    for begin, senders in sent.items():
+        for size, _, source, number in sorted(senders)[:2]:
+            yield begin, source, -size, number
+
+
 def shares(packets: list[Packet]) -> Iterable[tuple[Any, ...]]:
     hosts: Counter[tuple[Any, ...]] = Counter()
     for each in of_tcp(packets):
@@ -299,6 +310,7 @@ ORACLES: dict[str, Oracle] = {
     "scan": scan,
     "drift": drift,
     "talkers": talkers,
+    "largest": largest,
     "shares": shares,
     "days": days,
     "scans": scans,

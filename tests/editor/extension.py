@@ -15,6 +15,13 @@ GRAMMAR = FOLDER / "syntaxes" / "gsql.tmLanguage.json"
 JOINS = r"\b((INNER|LEFT|RIGHT|FULL)\s+)?(OUTER\s+)?JOIN\b|(?<![.$#])\bON\b(?!\s*[.,;])|\bUSING(?=\s*\()"
 """The words of joins between sources, where they are no names: a column may be called ON."""
 
+FIRST_ROWS = (
+    r"\bORDER\s+BY\b|\bNULLS\s+(FIRST|LAST)\b|\b(A|DE)SC(?=\s*(,|\)|;|$|NULLS\b|LIMIT\b))"
+    r"|\bLIMIT(?=\s+[0-9])|\bWITH\s+TIES\b|\bPER(?=\s+[A-Za-z_])|\bQUALIFY(?=\s+[A-Za-z_]+\s*\()"
+    r"|\bOVER(?=\s*\()|\bPARTITION\s+BY\b"
+)
+"""The words of ORDER BY, LIMIT and QUALIFY, where they are no names."""
+
 
 def grammar() -> dict[str, Any]:
     """The TextMate grammar of GSQL."""
@@ -29,6 +36,7 @@ def grammar() -> dict[str, Any]:
             {"name": "string.quoted.single.gsql", "match": "'([^'\\n]|'')*'?"},
             {"name": "keyword.control.gsql", "match": f"(?i:\\b({either})\\b)"},
             {"name": "keyword.control.gsql", "match": f"(?i:{JOINS})"},
+            {"name": "keyword.control.gsql", "match": f"(?i:{FIRST_ROWS})"},
             {"name": "keyword.control.gsql", "match": f"\\b({upper})\\b"},
             {"name": "constant.numeric.gsql", "match": f"\\b[0-9][0-9A-Za-z_.]*(\\s+({units})\\b)?"},
             {"name": "variable.parameter.gsql", "match": "[$#@][A-Za-z_][A-Za-z0-9_]*"},

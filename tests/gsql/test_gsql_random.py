@@ -105,6 +105,8 @@ WATCHED = st.builds(nodes.FieldDecl, NAMES, NAMES, NAMES | st.just(""), tuples(s
 PROTOCOLS = st.builds(nodes.ProtocolDecl, NAMES, tuples(NAMES, most=2), tuples(FIELDS))
 WATCHLISTS = st.builds(nodes.Watchlist, tuples(WATCHED), DEFINES, PARAMS)
 MAYBE = st.none() | EXPRESSIONS
+ORDERS = st.builds(nodes.Order, EXPRESSIONS, st.booleans(), st.booleans())
+TOPS = st.builds(nodes.Top, tuples(ORDERS, 1), st.integers(1, 100_000), st.booleans(), tuples(EXPRESSIONS))
 
 
 @st.composite
@@ -121,6 +123,7 @@ def selects(draw: st.DrawFn) -> nodes.Select:
         window=draw(st.none() | WINDOWS),
         filter_range=draw(st.tuples(COLUMNS, EXPRESSIONS)) if join == "FILTER_JOIN" else None,
         supergroup=draw(tuples(COLUMNS)), cleaning_when=draw(MAYBE), cleaning_by=draw(MAYBE), closing_when=draw(MAYBE),
+        top=draw(st.none() | TOPS),
         defines=draw(DEFINES), params=draw(PARAMS),
     )  # fmt: skip
 

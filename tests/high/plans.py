@@ -28,7 +28,7 @@ def group(
     fields = (*key_fields, *(Field(a.name, a.type) for a in aggregates))
     items = tuple(Item(f.name, column(f.name, f.type)) for f in fields)
     grouped = tuple(Item(field.name, expr) for field, expr in keys)
-    return Group(query, fields, below, predicate, grouped, key_fields, tuple(aggregates), having, items)
+    return Group(query, fields, below, grouped, key_fields, predicate, tuple(aggregates), having, items)
 
 
 def join(

@@ -179,6 +179,8 @@ WITH_ROWS = (
     f"{_TIMED}SELECT x.tb, x.wid, y.k, x.m INNER_JOIN FROM inner x, other y "
     "WHERE x.tb = y.tb AND x.n < y.n AND x.m > 55",
     f"{_TIMED}MERGE x.tb : y.tb FROM inner x, other y",
+    f"{_Q}SELECT wid, destPort, sum(len) AS s FROM SOURCE.TCP WINDOW GROUP BY destPort ORDER BY s DESC LIMIT 2",
+    f"{_TIMED}SELECT x.tb, x.wid, x.n FROM inner x ORDER BY n DESC LIMIT 2 PER tb",
 )
 """Queries that count rows, and do something else as well: with an epoch of the clock, above, or beside."""
 
@@ -194,4 +196,72 @@ def with_rows(draw: st.DrawFn) -> Question:
     return Question("q", text, "")
 
 
-FAMILIES = (windows, joined_groups, carried, with_rows, branches)
+ORDERS = {
+    "n DESC": "n DESC NULLS LAST",
+    "s, n DESC": "s NULLS LAST, n DESC NULLS LAST",
+    "max(srcPort) DESC NULLS FIRST": "m DESC NULLS FIRST",
+    "max(srcPort) NULLS LAST, 2 DESC": "m NULLS LAST, dport DESC NULLS LAST",
+    "sum(len) % 7": "s % 7 NULLS LAST",
+}
+
+
+@st.composite
+def top_groups(draw: st.DrawFn) -> Question:
+    """The first groups of an epoch, as LIMIT or QUALIFY; sometimes of an hour, and counted by another query above."""
+    links, length = draw(st.sampled_from(list(LINKS_OF))), draw(st.sampled_from((2, 10, 60)))
+    where, condition = draw(st.sampled_from(list(PREDICATES.items())[:4]))
+    order, order_sql = draw(st.sampled_from(list(ORDERS.items())))
+    count, ties, qualify = draw(st.integers(1, 3)), draw(st.booleans()), draw(st.booleans())
+    per, per_sql = draw(st.sampled_from((("", "tb"), ("tb/3", "tb // 3"), ("tb, link", "tb, link"))))
+    first = f"ORDER BY {order} LIMIT {count}{' WITH TIES' * ties}{f' PER {per}' * bool(per)}"
+    if qualify:
+        over = f"OVER (PARTITION BY {per or 'tb'} ORDER BY {order})"
+        first = f"QUALIFY {'rank' if ties else 'row_number'}() {over} <= {count}"
+    text = (
+        f"SELECT tb, destPort, sum(len) AS s, count(*) AS n FROM {links}.TCP {where} "
+        f"GROUP BY time/{length} AS tb, destPort, interface AS link {first}"
+    )
+    canonical = "" if ties else ", " + ", ".join(f"{name} NULLS FIRST" for name in ("tb", "dport", "s", "n", "link"))
+    groups = (
+        f"SELECT ts // {SECOND} // {length} AS tb, dport, link, sum(len)::BIGINT AS s, count(*) AS n, max(sport) AS m "
+        f"FROM p WHERE link IN ({LINKS_OF[links]}) AND flags IS NOT NULL AND ({condition}) GROUP BY ALL"
+    )
+    place = f"{'rank' if ties else 'row_number'}() OVER (PARTITION BY {per_sql} ORDER BY {order_sql}{canonical})"
+    sql = f"SELECT tb, dport, s, n FROM (SELECT *, {place} AS place FROM ({groups})) WHERE place <= {count}"
+    if per != "tb/3" and draw(st.booleans()):
+        return Question("q", f"{_INNER}{text};\n{_Q}SELECT tb, count(*), sum(n) FROM inner GROUP BY tb", _above(sql))
+    return Question("q", f"{_Q}{text}", sql)
+
+
+def _above(sql: str) -> str:
+    return f"SELECT tb, count(*), sum(n)::BIGINT FROM ({sql}) GROUP BY tb"
+
+
+LINKS_OF = {"main1": "'main1'", "[main1, control]": "'main1', 'control'", "[pair]": "'main1', 'main2'"}
+
+
+@st.composite
+def top_packets(draw: st.DrawFn) -> Question:
+    """The first packets of an epoch: of those that are tied, the first by time, link and place."""
+    links, length = draw(st.sampled_from(list(LINKS_OF))), draw(st.sampled_from((2, 10, 60)))
+    where, condition = draw(st.sampled_from(list(PREDICATES.items())[:4]))
+    order, order_sql = draw(st.sampled_from((("len DESC", "len DESC"), ("destPort, caplen", "dport, caplen"))))
+    per, per_sql = draw(st.sampled_from((("", ""), (", interface", ", link"), (", srcIP", ", src"))))
+    count = draw(st.integers(1, 3))
+    text = f"SELECT time, len, destPort FROM {links}.TCP {where} ORDER BY {order} LIMIT {count} PER time/{length}{per}"
+    place = (
+        f"row_number() OVER (PARTITION BY ts // {SECOND} // {length}{per_sql} ORDER BY {order_sql}, ts, link, position)"
+    )
+    sql = (
+        f"SELECT ts // {SECOND}, len, dport FROM (SELECT *, {place} AS place FROM p "
+        f"WHERE link IN ({LINKS_OF[links]}) AND flags IS NOT NULL AND ({condition})) WHERE place <= {count}"
+    )
+    return Question("q", f"{_Q}{text}", sql)
+
+
+def tops() -> st.SearchStrategy[Question]:
+    """The first rows of an epoch."""
+    return top_groups() | top_packets()
+
+
+FAMILIES = (windows, joined_groups, carried, with_rows, branches, tops)

@@ -19,9 +19,11 @@ from lowwater.plan.operators import (
     LftaInput,
     Map,
     Node,
+    Order,
     Running,
     Sampling,
     Source,
+    Top,
     Union,
     WatchJoin,
     group_last,
@@ -171,6 +173,29 @@ def _group(batch: Batch, node: Group) -> list[Row]:
     return found
 
 
+def _top(batch: Batch, node: Top) -> list[Row]:
+    keys, items = compiled_items(node.keys), compiled_items(node.items)
+    parts: dict[tuple[Any, ...], list[tuple[tuple[Any, ...], Row]]] = {}
+    for row in batch.ordered(node):
+        place = tuple(_before(part, compiled(part.expr)(row.values)) for part in node.order)
+        parts.setdefault(tuple(hashable(made(row.values)) for _, made in keys), []).append((place, row))
+    found = []
+    for key, rows in parts.items():
+        rows.sort(key=lambda pair: pair[0])
+        border = rows[: node.count][-1][0]
+        kept = [row for place, row in rows if place <= border] if node.ties else [row for _, row in rows[: node.count]]
+        last = last_of(node.key_fields, key)
+        found += [replace(selected(row, items), last=last, order=()) for row in kept]
+    return found
+
+
+def _before(part: Order, value: Any) -> tuple[int, Any]:
+    """What sorts a value of ORDER BY; no drawn value is a text or NaN."""
+    if value is None:
+        return (-1 if part.nulls_first else 1, 0)
+    return (0, -value if part.descending else value)
+
+
 def last_of(fields: Sequence[Field], values: Sequence[Any]) -> int:
     """`_last` of a group (I1); that of a window of rows is not known here."""
     known = [(f, v) for f, v in zip(fields, values, strict=True) if f.temporal and not f.temporal.origin]
@@ -235,6 +260,7 @@ OPERATORS: dict[type[Node], Callable[[Batch, Any], list[Row]]] = {
     Bucket: _bucket,
     Expand: _expand,
     Union: _union,
+    Top: _top,
     Running: lambda batch, node: running(node, batch.ordered(node), batch.world),
     Sampling: lambda batch, node: sampling(node, batch.ordered(node)),
     JoinNode: lambda batch, node: join(node, batch.rows(node.left), batch.rows(node.right)),

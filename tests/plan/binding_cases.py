@@ -33,6 +33,16 @@ CASES = {
     "union_twice": "SELECT count(*) FROM main1 UNION main1 [RANGE 1 min, WA ts]",
     "union_columns": "Query a: SELECT time, len FROM main1.TCP;\nQuery b: SELECT time FROM main2.TCP;\n"
     "Query c: SELECT time FROM a UNION b AS M",
+    "top_endless": "SELECT time, len FROM TCP ORDER BY len DESC LIMIT 10",
+    "top_of_query": "Query a: SELECT tb, count(*) AS n FROM TCP GROUP BY time/60 AS tb;\n"
+    "Query b: SELECT tb, n FROM a ORDER BY n LIMIT 10",
+    "top_per": "SELECT tb, srcIP, count(*) AS n FROM TCP GROUP BY time/60 AS tb, srcIP ORDER BY n LIMIT 10 PER srcIP",
+    "top_number": "SELECT tb, count(*) AS n FROM TCP GROUP BY time/60 AS tb ORDER BY 3 DESC LIMIT 10",
+    "top_star": "SELECT * FROM TCP ORDER BY 3 DESC LIMIT 10 PER time/60",
+    "top_column": "SELECT tb, count(*) AS n FROM TCP GROUP BY time/60 AS tb ORDER BY len DESC LIMIT 10",
+    "top_distinct": "SELECT DISTINCT time/60 AS tb, srcIP FROM TCP ORDER BY len DESC LIMIT 10",
+    "top_partitions": "SELECT wid, srcIP, count(*) AS n FROM TCP [RANGE 100 ROWS, PARTITION BY srcIP] "
+    "ORDER BY n DESC LIMIT 10",
     "function": "SELECT str_lne(srcIP) FROM TCP",
     "function_types": "SELECT sqrt(srcIP) FROM TCP",
     "function_constant": "SELECT str_regex_match(TCP_data, TCP_data) FROM TCP",

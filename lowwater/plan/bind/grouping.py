@@ -86,7 +86,7 @@ def bind_group(query: str, statement: syntax.Select, rows: Scope, source: source
     fields = tuple(_field(item, key_fields) for item in items)
     exprs = (*(key.expr for key in keys), *(e for a in aggregates for e in a.arguments))
     read = sources.narrow(node, predicate, *exprs, *(e for a in parts.supers for e in a.arguments))
-    over_rows = (query, fields, read, predicate, tuple(keys), key_fields, tuple(aggregates))
+    over_rows = (query, fields, read, tuple(keys), key_fields, predicate, tuple(aggregates))
     plain = (*over_rows, clauses.get("having"), tuple(items))
     if statement.cleaning_when is not None or statement.cleaning_by is not None or parts.states or parts.supers:
         group = _supergroup(statement, keys, key_fields, rows)

@@ -19,7 +19,7 @@ from lowwater.errors import QueryError, full, nearest, raise_all, sort_errors
 from lowwater.gsql import nodes as syntax, parser
 from lowwater.gsql.printer import print_operand
 from lowwater.plan import operators as ops, properties, temporal
-from lowwater.plan.bind import durations, expressions, grouping, joins
+from lowwater.plan.bind import durations, expressions, grouping, joins, top
 from lowwater.plan.bind.names import Declared, Names, declare
 from lowwater.plan.bind.sources import BoundSource, expand_stars, make_map, name_items, source_fields
 from lowwater.plan.context import Context
@@ -211,6 +211,9 @@ class Binder:
         return node
 
     def _select(self, name: str, statement: syntax.Select, text: Text, names: Names) -> ops.Node:
+        if statement.top is not None:
+            inner = self._select(name, top.with_hidden(statement, statement.top, text), text, names)
+            return top.first_rows(statement.top, inner, text)
         if statement.join == "WATCHLIST_JOIN":
             return self._watched(name, statement, text, names)
         sources = attempt_all([partial(self._source, name, ref, text) for ref in statement.sources])
@@ -479,13 +482,15 @@ def _selection(query: str, statement: syntax.Select, scope: expressions.Scope, s
 
 def _as_groups(statement: syntax.Select, sources: Sequence[BoundSource], text: Text) -> syntax.Select:
     """Rewrites SELECT DISTINCT as GROUP BY of the select items: each distinct row appears when its epoch closes."""
-    written = expand_stars(statement.items, sources, text, statement.using)
+    hidden = tuple(item for item in statement.items if item.hidden)
+    shown = [item for item in statement.items if not item.hidden]
+    written = expand_stars(shown, sources, text, statement.using)
     named = name_items(written, [ex.Const(ex.Type.BOOL, True)] * len(written), text)
     keys = tuple(
         syntax.SelectItem(item.expression, name.name, item.place) for item, name in zip(written, named, strict=True)
     )
     chosen = tuple(syntax.SelectItem(syntax.Name(key.alias), "", key.place) for key in keys)
-    return replace(statement, items=chosen, group_by=keys)
+    return replace(statement, items=(*chosen, *hidden), group_by=keys)
 
 
 def _by_protocol(sides: Sequence[BoundSource], ref: syntax.SourceRef, text: Text) -> list[BoundSource]:

@@ -142,7 +142,7 @@ def name_items(written: Sequence[syntax.SelectItem], bound: Sequence[ex.Expr], t
     names = UniqueNames()
     for position, (item, expr) in enumerate(zip(written, bound, strict=True)):
         name = item.alias or default_name(item.expression, position)
-        if name.startswith("_"):
+        if name.startswith("_") and not item.hidden:
             raise text.error(place_of(item), f"{name}: names that begin with _ are Lowwater's own")
         items.append(Item(names.unique(name), expr))
     return items

@@ -21,7 +21,7 @@ from lowwater.catalog.native import type_of
 from lowwater.catalog.records import field_name
 from lowwater.catalog.values import format_ip, format_mac
 from lowwater.gsql import nodes as gsql
-from lowwater.gsql.printer import print_expression, print_statement
+from lowwater.gsql.printer import print_expression, print_statement, print_top
 from lowwater.plan import operators as ops, queryset, rules, temporal
 from lowwater.plan.explain import model
 from lowwater.plan.properties import Prefilter, by_arrival, carried_state, needed_granularity, read_from, unsafe
@@ -122,6 +122,12 @@ def aggregate_call(aggregate: ops.Aggregate, over: bool = False) -> gsql.Call:
     native, argument = aggregate.native, aggregate.argument
     own = native is None or argument is None or type_of(native.name, argument.type) is aggregate.type
     return call if own else gsql.Call("FLOAT", (call,))
+
+
+def first_rows(node: ops.Top) -> gsql.Top:
+    """Returns ORDER BY and LIMIT of an operator, with the columns of each epoch after PER."""
+    order = tuple(gsql.Order(expression(part.expr), part.descending, part.nulls_first) for part in node.order)
+    return gsql.Top(order, node.count, node.ties, tuple(expression(key.expr) for key in node.keys))
 
 
 def band(window: ops.Window) -> gsql.Expression:
@@ -320,6 +326,9 @@ class HighText:
         """Returns a statement for tagged rows whose reader is no aggregation."""
         return gsql.Select((gsql.SelectItem(gsql.Star()),), (self._source(node.input),))
 
+    def _top(self, node: ops.Top) -> gsql.Select:
+        return gsql.Select(select_items(node.items), (self._source(node.input),), top=first_rows(node))
+
     def _filter_join(self, node: ops.FilterJoin) -> gsql.Select:
         where = both(*(equality(left, right) for left, right in node.keys))
         select = gsql.Select(select_items(node.items), self._sides(node), "FILTER_JOIN", where)
@@ -403,6 +412,7 @@ STATEMENTS: dict[type[ops.Node], Callable[[HighText, Any], gsql.Select | gsql.Me
     ops.Group: HighText._aggregation,
     ops.Running: HighText._aggregation,
     ops.Sampling: HighText._aggregation,
+    ops.Top: HighText._top,
     ops.Union: HighText._union,
     ops.Join: HighText._join,
     ops.FilterJoin: HighText._filter_join,
@@ -643,6 +653,7 @@ DETAILS: dict[type[ops.Node], Callable[[Any], dict[str, Any]]] = {
     ops.Group: _aggregation,
     ops.Running: lambda node: {**_aggregation(node), "closing": high(node.closing)},
     ops.Sampling: _sampling,
+    ops.Top: lambda node: {"first": print_top(first_rows(node)), "items": _named(node.items)},
     ops.Bucket: _bucket,
     ops.Expand: lambda node: {"sets": node.sets},
     ops.Join: _join,

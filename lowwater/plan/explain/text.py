@@ -195,6 +195,8 @@ def _details(op: model.OperatorInfo) -> Iterator[str]:
         ("group ends when", op.closing),
     )
     yield from (f"{word} {text}" for word, text in clauses if text)
+    if op.first:
+        yield f"keeps the first rows: {op.first}"
     if op.items:
         yield f"select {_names(op.items)}"
 
@@ -364,7 +366,8 @@ def _of_lfta(lfta: model.LftaInfo) -> list[str]:
 
 def _of_operator(op: model.OperatorInfo, query: model.QueryInfo) -> list[str]:
     of = f" of {op.query}" if op.query != query.name else ""
-    clauses = (("WHERE", op.predicate), ("HAVING", op.having), ("CLOSING_WHEN", op.closing), ("", op.lookup))
+    clauses = [("WHERE", op.predicate), ("HAVING", op.having), ("CLOSING_WHEN", op.closing)]
+    clauses += [("", op.lookup), ("", op.first)]
     lines = [f"{word} {text}".strip() for word, text in clauses if text]
     if op.keys:
         lines.append(f"by {_mermaid_names(op.keys)}")
