@@ -7,7 +7,7 @@ CASES ?= 3000
 SPARK_CASES ?= 300
 FULL ?=
 WORKERS ?= 3
-EXTRAS := spark quality airflow s3 metrics serve editor all
+EXTRAS := spark sql quality airflow s3 metrics serve editor all
 VENV := .venv
 BIN := $(VENV)/bin
 

@@ -146,6 +146,10 @@ class UnsupportedError(QueryError):
     """A construct that Lowwater recognises but cannot run yet."""
 
 
+class SqlError(LowwaterError):
+    """A statement of SQL cannot be bound or evaluated."""
+
+
 class CaptureError(LowwaterError):
     """A file cannot be read as a capture."""
 

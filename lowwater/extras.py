@@ -12,6 +12,7 @@ from lowwater.errors import AbsentExtraError
 
 EXTRAS = {
     "spark": ("pyspark",),
+    "sql": ("duckdb",),
     "quality": ("great_expectations", "pandas", "duckdb"),
     "serve": ("fastapi", "uvicorn"),
     "editor": ("pygls",),

@@ -418,6 +418,10 @@ EXPORT_BATCH_BYTES = 32 << 20
 PUBLISH_WAIT = 600.0
 """Seconds to wait for another publication of the set, which copies files and commits."""
 
+SQL_BYTES = 1 << 30
+"""Memory of a statement of SQL, unless `[replay] memory` of a lake says another; what it groups and sorts beyond goes
+to the disk meanwhile."""
+
 # Stores, other processes and the network.
 
 FIRST_READ_BYTES = 64 << 10

@@ -22,7 +22,7 @@ from lowwater.config import Config, load_config
 from lowwater.errors import AbsentExtraError, LakeError, nearest
 from lowwater.instants import parse_instant
 from lowwater.lake import layout
-from lowwater.lake.layout import MEASURES
+from lowwater.lake.layout import LEDGERS
 from lowwater.lake.ledgers.captures import ingested_links, read_captures
 from lowwater.lake.ledgers.missing import lost_of_link
 from lowwater.lake.packets import KEYS, read_packets
@@ -276,12 +276,6 @@ def _shown(batch: pa.RecordBatch, name: str) -> pa.Array:
 Instant = str | int | date | datetime
 """ISO 8601 (UTC without an offset), ns since the epoch, or Python's date or datetime."""
 
-LEDGERS = (
-    *("captures", "malformed", "skew_violations", "heartbeats", "replays", "quality", "quarantine"),
-    *("metrics", "lateness"),
-    *(f"measures/{name}" for name in MEASURES),
-)
-
 
 class Lake:
     """A lake, to be read.
@@ -402,6 +396,39 @@ class Lake:
             raise LakeError(f"link {link!r} has packets, no records", f"packets({link!r})")
         selection = select_records(self._lake, config, link, where, *_range(start, end))
         return Rows(link, selection.schema, None, (), selection.batches)
+
+    def sql(self, text: str, start: Instant | None = None, end: Instant | None = None) -> Rows:
+        """Returns the rows of one SELECT over the lake, evaluated by DuckDB each time they are asked for.
+
+        Args:
+            text: a statement that reads views: `main1`, `main1.TCP`, `TCP`, a table, a ledger; see docs/sql.md.
+            start: first instant of packets and rows; None for the first one.
+            end: end of the instants, exclusive; None for the last one.
+
+        Raises:
+            AbsentExtraError: DuckDB is not installed.
+            SqlError: the text is not one statement that reads, or names what is not there.
+            LakeError: the lake cannot be read.
+        """
+        from lowwater.replay.lake_views import LakeSource  # they import much that other rows do not need
+        from lowwater.replay.sql import Statement
+
+        source, replay = LakeSource(self._lake, _range(start, end)), load_config(self._lake.root).replay
+
+        def ask() -> Statement:
+            return Statement(source, text, replay.bytes, replay.threads)
+
+        with ask() as asked:
+            instants = [each for each in asked.schema.names if pa.types.is_timestamp(asked.schema.field(each).type)]
+            fields = [each.with_type(INSTANT) if each.name in instants else each for each in asked.schema]
+            schema, notes = pa.schema(fields), tuple(asked.notes())
+
+        def read() -> Iterator[pa.RecordBatch]:
+            with ask() as asked:
+                for batch in asked.batches():
+                    yield batch.cast(schema)
+
+        return Rows("sql", schema, None, notes, read)
 
     def drops(self, link: str) -> pa.Table:
         """Returns the records that the captures of a link say were lost: between which instants, how many, and who

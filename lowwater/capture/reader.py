@@ -596,11 +596,12 @@ def index(
     chunk_bytes: int = CAPTURE_CHUNK_BYTES,
     sha256: str | None = None,
     content: ContentOptions = NOTHING,
+    identified: bool = True,
 ) -> CaptureIndex:
     """Indexes a capture file, in one call, in the order of its captures by time. Arguments as of `indexing`."""
 
     def once(order: ReadingOrder, known: str | None) -> CaptureIndex:
-        steps = indexing(path, max_jump, chunk_bytes, known or sha256, content, order)
+        steps = indexing(path, max_jump, chunk_bytes, known or sha256, content, order, identified)
         while True:
             try:
                 next(steps)
@@ -618,6 +619,7 @@ def indexing(
     sha256: str | None = None,
     content: ContentOptions = NOTHING,
     order: ReadingOrder = IN_FILE,
+    identified: bool = True,
 ) -> Generator[CaptureChunk, None, CaptureIndex]:
     """Indexes a capture file, and yields each chunk as soon as it is complete. Returns the whole index.
 
@@ -628,13 +630,14 @@ def indexing(
         sha256: as for `read`.
         content: as for `read`; of it, only the times matter here.
         order: as for `read`.
+        identified: whether the summary has the identity of the capture, which takes a digest of each record.
 
     Raises:
         CaptureError: as `read`.
     """
     times = ContentOptions(untimed=content.untimed, resolution=content.resolution)
     size = min(chunk_bytes, CAPTURE_CHUNK_BYTES)
-    reader = CaptureReader(path, max_jump, size, sha256, times, None, True, order)
+    reader = CaptureReader(path, max_jump, size, sha256, times, None, identified, order)
     builder, yielded = _ChunkBuilder(path, reader, chunk_bytes), 0
     for span in reader.spans():
         for part in divided(span, order.borders, reader.scanner):
@@ -710,10 +713,12 @@ def read_chunk(
     content: ContentOptions = NOTHING,
     memory: Memory | None = None,
     undecoded: dict[int, Undecoded] | None = None,
+    columns: Sequence[str] | None = None,
 ) -> Iterator[tuple[Interface, pa.RecordBatch]]:
     """Decodes the sane records of a chunk.
 
     Args:
+        columns: as for `read`.
         memory: buffers to decode into, for one reader at a time; the next batch then overwrites the last one.
         undecoded: counts what has no IP header, by number of the interface.
 
@@ -723,7 +728,7 @@ def read_chunk(
     Raises:
         CaptureError: if the file cannot be read, or has changed since it was indexed.
     """
-    memory, builder = memory or Memory(again=False), ContentBuilder(content)
+    memory, builder = memory or Memory(again=False), ContentBuilder(content, columns)
     buffer, scanner = _load(chunk, memory), chunk.scanner.at(chunk.begin)
     # Batches of equal size: whoever makes pages of a small batch has to copy it.
     records = memory.records(-(-chunk.records // -(-chunk.records // BATCH_ROWS)))
@@ -741,8 +746,9 @@ def read_chunk(
             clock = clocks.get(number, chunk.clocks[number])
             counted = None if undecoded is None else undecoded.setdefault(interface.index, Undecoded())
             batch = decode_span(span, chosen, clock, interface, builder, own, counted)
-            clocks[number] = batch.column("arrival")[-1].as_py()
-            yield interface, batch
+            if "arrival" in batch.schema.names:
+                clocks[number] = batch.column("arrival")[-1].as_py()
+            yield interface, builder.select(batch)
         position += count
     if at != len(buffer):
         raise _changed(chunk)

@@ -116,6 +116,7 @@ def cli() -> None:
     \b
     A question about a capture, without a lake:
       lowwater inspect capture.pcap
+      lowwater sql "SELECT srcIP, sum(len) FROM main1 GROUP BY ALL" --capture capture.pcap
       lowwater cookbook
       lowwater cookbook talkers > talkers.gsql
       lowwater run talkers.gsql --capture main1=capture.pcap --out results
@@ -146,8 +147,10 @@ def main(arguments: Sequence[str] | None = None, stopped: Callable[[], bool] = l
             code = _guarded(lambda: cli.main(args=list(given), prog_name="lowwater", standalone_mode=False))
         if alone:
             signal.signal(signal.SIGINT, signal.SIG_DFL)  # what an end leaves, the next process removes
-            # Else Python looks for garbage among all objects once more: half a second after Great Expectations.
-            gc.freeze()
+            # Else Python looks for garbage among all objects once more: half a second after Great Expectations. DuckDB
+            # takes frozen objects for leaks, and says so in forty lines.
+            if "duckdb" not in sys.modules:
+                gc.freeze()
     except KeyboardInterrupt:
         if alone:
             _leave(given)

@@ -293,6 +293,13 @@ MEASURES = {
     "skew": "a row for each link and hour of an interval: records later than the skew, and what another one would do",
 }
 """Tables of measures, by which the suites of the audit judge: those of the newest audit of every interval."""
+
+LEDGERS = (
+    *("captures", "malformed", "skew_violations", "heartbeats", "replays", "quality", "quarantine"),
+    *("metrics", "lateness"),
+    *(f"measures/{name}" for name in MEASURES),
+)
+"""Ledgers that people read, by their folders."""
 _MEASURED = pa.schema(
     [
         _required("query_set", _TEXT),

@@ -17,7 +17,7 @@ FAMILIES = {
     "captures": ("export", "ingest", "init", "inspect", "set-aside"),
     "intervals": ("accept", "backfill", "log", "plan", "replay", "status", "try", "watch"),
     "operation": ("doctor", "maintain", "metrics", "serve", "traces"),
-    "results": ("diff", "history", "rollback", "rows", "streams", "tail"),
+    "results": ("diff", "history", "rollback", "rows", "sql", "streams", "tail"),
     "texts": ("check", "cookbook", "explain", "run"),
 }
 """Modules of this folder and their commands."""

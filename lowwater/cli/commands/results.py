@@ -1,4 +1,4 @@
-"""Commands over what is published: rows, tail, streams, diff, history, rollback."""
+"""Commands over what is published: rows, tail, streams, diff, history, rollback; and sql, over captures too."""
 
 from __future__ import annotations
 
@@ -87,6 +87,95 @@ def rows(
         say(f"note: {note}", err=True)
     if len(notes) > NOTES:
         say(f"note: and {len(notes) - NOTES:,} times more: lowwater status", err=True)
+
+
+@click.command()
+@click.argument("statement")
+@click.option(
+    "--capture",
+    "--link",
+    "captures",
+    multiple=True,
+    metavar="[LINK=]FILE",
+    help="A capture, of the link main1 unless another one is named; repeats.",
+)
+@click.option("--lake", type=options.LAKE, help="The lake: its folder, or s3://BUCKET/PREFIX.")
+@click.option("--from", "start", type=options.INSTANT, help="First instant of packets and rows, ISO 8601.")
+@click.option("--to", "end", type=options.INSTANT, help="Their end, ISO 8601, exclusive.")
+@click.option(
+    "--limit", type=click.IntRange(1), metavar="N", help=f"At most so many rows; default {SHOWN} in a table, else all."
+)
+@options.form("table", "csv", "json", help="json: a line a row.")
+@options.SPREADSHEET
+def sql(
+    statement: str,
+    captures: tuple[str, ...],
+    lake: PurePath | None,
+    start: int | None,
+    end: int | None,
+    limit: int | None,
+    form: str,
+    spreadsheet: bool,
+) -> None:
+    """Answers one SELECT over capture files, or over a lake, by DuckDB. For a look; GSQL is for what is kept.
+
+    \b
+    Names are those of GSQL: main1 has the packets of a link, main1.TCP those of a protocol, TCP those of all links,
+    with the columns that * gives there; further ones, such as dns_query, file or position, are there once the text
+    names them. malformed and captures tell of the files. A lake has its tables (flows, tables.flows) and its ledgers
+    (ledgers.quality) beside its links. SHOW TABLES lists the views, DESCRIBE main1.TCP the columns.
+    A statement only reads. It reaches no file and no network. Notes on standard error say what is damaged.
+    Examples:
+      lowwater sql "SELECT srcIP, sum(len) AS bytes FROM main1 GROUP BY ALL ORDER BY bytes DESC" --capture x.pcap
+      lowwater sql "SELECT count(*) FROM a.TCP ANTI JOIN b.TCP USING (srcIP)" --capture a=x.pcap --capture b=y.pcap
+      lowwater sql "SELECT max(bytes) FROM flows" --lake var/lake --format json
+    """
+    from lowwater.cli.looks import open_source, printable
+    from lowwater.config import load_config
+    from lowwater.replay.row_files import spreadsheet_rows
+    from lowwater.replay.sql import Statement
+
+    options.require_range(start, end)
+    options.require_csv(spreadsheet, form)
+    source = open_source(captures, lake, start, end)
+    replay = load_config(lake).replay if lake is not None else None
+    bounds = (replay.bytes, replay.threads) if replay else (0, 0)
+    if limit is None and form == "table":
+        limit = SHOWN
+    with Statement(source, statement, *bounds) as asked:
+        columns, told = tuple(asked.schema.names), Cut(limit)
+        batches = map(printable, told.rows(asked.batches()))
+        if spreadsheet:
+            columns, batches = tuple(map(str, map(spreadsheet_cell, columns))), map(spreadsheet_rows, batches)
+        _FORMATS[form](columns, batches)
+        if told.is_cut:
+            say(f"the first {limit:,} rows; --limit gives more", err=True)
+        notes = asked.notes()
+        for note in notes[:NOTES]:
+            say(f"note: {note}", err=True)
+        if len(notes) > NOTES:
+            say(f"note: and {len(notes) - NOTES:,} notes more", err=True)
+
+
+class Cut:
+    """Ends rows after `most`, None for all; `is_cut` says whether there were more."""
+
+    def __init__(self, most: int | None) -> None:
+        self.most, self.is_cut = most, False
+
+    def rows(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yields the first rows; reads no further than one behind them."""
+        left = self.most
+        for batch in batches:
+            if left is None:
+                yield batch
+                continue
+            if left:
+                yield batch.slice(0, left)
+            self.is_cut = batch.num_rows > left
+            left -= min(left, batch.num_rows)
+            if self.is_cut:
+                return
 
 
 def _table(columns: tuple[str, ...], batches: Iterator[pa.RecordBatch]) -> None:
