@@ -7,6 +7,7 @@ page are relative, and the templates escape all values.
 from __future__ import annotations
 
 import re
+import shlex
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -321,11 +322,12 @@ def _start(label: str) -> int | None:
 def _about(
     snapshot: Snapshot, part: Part, interval: Interval, beside: tuple[Interval | None, Interval | None]
 ) -> dict[str, Any]:
-    job = snapshot.jobs.get(interval.query_set)
+    job, lake = snapshot.jobs.get(interval.query_set), str(snapshot.lake.root)
     lags = [] if job is None else interval_lags(job, interval.start, interval.end)
     named = [(f"{lag.name} on {lag.on}" if lag.on else lag.name, lag) for lag in lags]
     return {
         "interval": interval,
+        "why": shlex.join(["lowwater", "why", interval.query_set, format_instant(interval.start), "--lake", lake]),
         "before": beside[0],
         "after": beside[1],
         "label": interval_label,

@@ -14,6 +14,7 @@ from rich.table import Table
 
 from lowwater import errors, terminal
 from lowwater.cli.options import require_range
+from lowwater.cli.why import asks_why
 from lowwater.instants import HOUR, format_instant
 from lowwater.lake import keys
 from lowwater.lake.ingestion import arrivals, replacement
@@ -54,6 +55,8 @@ def show_plan(selection: IntervalSelection, form: str) -> None:
         terminal.say(nothing_due(selection.lake, jobs))
     else:
         _show_table(work, counted_word(jobs))
+        if selection.changes is None:
+            terminal.say(asks_why(selection.lake))
     lost = missing.drop_lines(jobs[0].lake)
     for line in (*missing.outside_lines(jobs[0].lake, jobs[0].config), *lost, *unread):
         terminal.say(line)

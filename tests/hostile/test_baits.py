@@ -188,6 +188,7 @@ def every_command(folder: Path, tmp_path: Path) -> list[Sequence[object]]:
         ["accept", "n", "--interval", "2026-01-01T00:00Z", "--cause", "late", "--why", "a test", *of_lake],
         ["set-aside", captures / capture, "--reason", "a test", *of_lake],
         ["log", *of_lake],
+        ["why", "n", "2026-01-01T00:00Z", *of_lake],
         ["replay", "n", *hour, *of_lake],
         ["try", "wider", "--skew", "main1=5s", *of_lake],
         ["watch", "--once", *of_lake],

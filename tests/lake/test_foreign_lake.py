@@ -172,6 +172,7 @@ def commands(lake: Path) -> list[list[object]]:
         ["rollback", "flows", "--lake", lake, "--at", HOUR, "--to", "0", "--because", "x", "--dry-run", *queries],
         ["history", "flows", "--lake", lake],
         ["log", "--lake", lake, *queries],
+        ["why", "q", HOUR, "--lake", lake, *queries],
         ["try", "no-trial", "--lake", lake, "--drop", *queries],
         ["backfill", "--lake", lake, *before, *queries],
         ["replay", "q", "--lake", lake, *span, "--stage", "low", *queries],

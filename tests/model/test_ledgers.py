@@ -18,7 +18,8 @@ from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.captures import read_captures
 from lowwater.lake.model import records as rec
 from lowwater.lake.model.facts import Commit, Damage, Query
-from lowwater.lake.model.states import CANNOT_START, WAITING, States
+from lowwater.lake.model.states import States
+from lowwater.lake.words import BLOCKED, WAITING
 from lowwater.replay.schedule.due import statuses
 from tests.breadth import examples
 from tests.lake.support import at, capture
@@ -97,7 +98,7 @@ def test_the_model_says_what_the_ledgers_say(make: Callable[[Path], Lake], tmp_p
             for each in view.captures
             for record in each.records
         )
-        word = "blocked" if now[span] in (CANNOT_START, WAITING) else published.state(span).word
+        word = "blocked" if now[span] in (BLOCKED, WAITING) else published.state(span).word
         found[(span[0] - at(0)) // (HOUR * 10**9)] = word, count
     assert found == states(root)
 

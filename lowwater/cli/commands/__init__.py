@@ -15,7 +15,7 @@ import click
 FAMILIES = {
     "audits": ("expect", "gx", "report", "skew"),
     "captures": ("export", "ingest", "init", "inspect", "set-aside"),
-    "intervals": ("accept", "backfill", "log", "plan", "replay", "status", "try", "watch"),
+    "intervals": ("accept", "backfill", "log", "plan", "replay", "status", "try", "watch", "why"),
     "operation": ("doctor", "maintain", "metrics", "serve", "traces"),
     "results": ("diff", "history", "rollback", "rows", "sql", "streams", "tail"),
     "texts": ("check", "cookbook", "explain", "run"),

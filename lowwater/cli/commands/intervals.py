@@ -163,6 +163,7 @@ def status(lake: PurePath, queries: Path) -> None:
 
     Intervals one after another in which nothing is recorded are one line, with their number.
     """
+    from lowwater.cli.why import asks_why
     from lowwater.config import load_config
     from lowwater.lake.layout import lake_to_read
     from lowwater.lake.ledgers import captures, files, missing, runs
@@ -174,12 +175,16 @@ def status(lake: PurePath, queries: Path) -> None:
 
     table = Table("interval", "query set", "query", "state", "reason", box=None)
     unplanned: list[str] = []
+    asks = False
     for row in statuses(lake, queries, lambda name, error: unplanned.append(f"query set {name}: {error}")):
         state = terminal.styled(row.shown, "bold red" if row.shown in (BLOCKED, DAMAGED, runs.FAILED) else "")
         table.add_row(range_words(row.start, row.end, row.intervals), row.query_set, row.query, state, row.why)
+        asks = asks or row.shown != runs.DONE
     none = f"no interval: {lake} has no captures, or no query set in {queries} (--queries) reads them"
     if table.row_count or not unplanned:
         terminal.open_console().print(table if table.row_count else none)
+    if asks:
+        terminal.say(asks_why(lake))
     opened, config = lake_to_read(lake), load_config(lake)
     lines = (
         missing.outside_lines(opened, config),
@@ -244,6 +249,28 @@ def accept(
     for reason in dict.fromkeys(each.reason for each in found):
         terminal.say(f"{'not accepted any more' if undo else 'accepted'}: {reason}")
     terminal.say("`lowwater plan` says which intervals are due now")
+
+
+@click.command()
+@click.argument("query_set")
+@click.argument("at", type=options.INSTANT, metavar="HOUR")
+@options.OF_LAKE
+@click.option("--json", "as_json", is_flag=True, help="As JSON, instants in ns.")
+@options.QUERIES
+def why(query_set: str, at: int, lake: PurePath, as_json: bool, queries: Path) -> None:
+    """Says why an interval is what it is, and what would make it done.
+
+    \b
+    HOUR is an instant in it, ISO 8601. The answer has the word of `lowwater status` and its reasons; of each query the
+    inputs of today and those of its rows, and in what they differ; the files that are read, by link; what is missing,
+    with who accepted it; what people said; the error of the last run; in a chain, the interval before that is the
+    cause; and the commands that make it done, in order. Nothing runs.
+    Example:
+      lowwater why flows 2026-01-01T01:00Z --lake var/lake
+    """
+    from lowwater.cli.why import show_why
+
+    show_why(lake, query_set, queries, at, as_json)
 
 
 @click.command()

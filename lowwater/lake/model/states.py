@@ -1,7 +1,6 @@
 """`states`: what each interval of a set is, from what is wanted, what its tables have, and what people said.
 
-One table has the words (`WORDS`); every page, command and metric can render its value (SEMANTICS T6, S1, S2, S4, S7,
-S9).
+The words are those of `lake.words` (SEMANTICS T6, S1, S2, S4, S7, S9).
 """
 
 from __future__ import annotations
@@ -13,30 +12,20 @@ from functools import cached_property
 from lowwater.lake.model.claims import GAP, OF_INTERVAL, OPEN, Claims, Defect, LinkView, claims
 from lowwater.lake.model.facts import Approve, Facts, Key, Lift, RollBack, Settings, Span
 from lowwater.lake.model.keys import Have, Row, Wanted, differences, digest, have
-
-DONE, PROVISIONAL, INCOMPLETE = "done", "provisional", "incomplete"
-MISSING, HALF, DAMAGED, STALE = "missing", "half published", "damaged", "stale"
-FAILED, HELD, ROLLED_BACK = "failed", "held", "rolled back"
-CANNOT_START, WAITING = "cannot start", "waiting"
-
-WORDS = {
-    DONE: "the tables have what is wanted, and nothing is known to be missing",
-    PROVISIONAL: "the tables have what is wanted; records may still be late",
-    INCOMPLETE: "the tables have what is wanted; something is known to be missing, and is let pass",
-    MISSING: "nothing is published",
-    HALF: "a table has what is wanted, or has rows, and another one does not",
-    DAMAGED: "the rows are not those that were published, or are gone",
-    STALE: "the rows are of other inputs than those of today",
-    FAILED: "the run of what is wanted ended with an error",
-    HELD: "the audit of what is wanted waits for a person",
-    ROLLED_BACK: "a person chose earlier rows for the inputs of today",
-    CANNOT_START: "it should run, and something is missing for which nothing is in sight",
-    WAITING: "it should run, and waits for what may still come",
-}
-"""Words of an interval, the one table of them."""
-
-RUNS = {MISSING, HALF, DAMAGED, STALE}
-"""Words of what a look would run."""
+from lowwater.lake.words import (
+    BLOCKED,
+    DAMAGED,
+    DONE,
+    FAILED,
+    HALF,
+    HELD,
+    INCOMPLETE,
+    MISSING,
+    PROVISIONAL,
+    ROLLED_BACK,
+    STALE,
+    WAITING,
+)
 
 
 @dataclass(frozen=True)
@@ -117,7 +106,7 @@ class States:
             causes = frozenset(each.cause for each in haves.values() if each.cause)
             return State(DAMAGED, causes) if causes else State(ROLLED_BACK)
         if self._other_roll_back(span):
-            return State(CANNOT_START, frozenset({"roll back"}))
+            return State(BLOCKED, frozenset({"roll back"}))
         if all(_has(each, wants[name]) for name, each in haves.items()):
             if found := {defect.kind for defect in self.passing(span)}:
                 return State(INCOMPLETE, frozenset(found))
@@ -135,7 +124,7 @@ class States:
         stops, waits = self._stops(span, wants)
         if stops or waits:
             under = {would} - {MISSING}
-            return State(CANNOT_START if stops else WAITING, frozenset(stops or waits) | reasons | under)
+            return State(BLOCKED if stops else WAITING, frozenset(stops or waits) | reasons | under)
         return State(would, frozenset(reasons), due=True)
 
     def _run(self, wants: dict[str, Key], haves: dict[str, Have]) -> tuple[str, set[str]]:
@@ -198,7 +187,7 @@ class States:
             before = (2 * span[0] - span[1], span[0])
             if query.chained and wants[query.name].before and before in self._found:
                 state = self._found[before]
-                if state.word in (CANNOT_START, WAITING, HELD) or (state.word == FAILED and not state.due):
+                if state.word in (BLOCKED, WAITING, HELD) or (state.word == FAILED and not state.due):
                     stops.add("before")
         return stops, waits
 

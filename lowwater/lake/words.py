@@ -1,0 +1,71 @@
+"""The words of what an interval of a query set is, and of how far it can be trusted: the one table of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+# Every command, page, metric and note has its words from here (SEMANTICS T6, S1, S2, S4, S7, S9).
+
+DONE, PROVISIONAL, INCOMPLETE = "done", "provisional", "incomplete"
+MISSING, HALF, DAMAGED, STALE = "missing", "half published", "damaged", "stale"
+FAILED, HELD, ROLLED_BACK = "failed", "held", "rolled back"
+BLOCKED, WAITING, RUNNING = "cannot start", "waiting", "running"
+WARNED = "warned"
+
+TRUSTED, DOUBTFUL, PARTIAL, REFUSED, ABSENT = "trusted", "doubtful", "partial", "refused", "absent"
+TRUST = (TRUSTED, DOUBTFUL, PARTIAL, REFUSED, ABSENT)
+"""What an interval is worth: sound; published with a warning, or its inputs have changed; published without traffic
+that is missing; held back by its audit; not published."""
+
+
+@dataclass(frozen=True)
+class Word:
+    """What a word says of an interval."""
+
+    means: str
+    sign: str  # of a cell on a calendar, for readers who cannot tell the colours apart
+    worth: str  # one of `TRUST`
+    visible: bool = False  # whether the rows of the present inputs are published
+    runs: bool = False  # whether a run is due; of what is visible only where it would be done by one
+    urgent: bool = False  # whether it is told in red
+
+
+WORDS = {
+    RUNNING: Word("a process is at work on it now", "▸", ABSENT),
+    FAILED: Word("its last run ended with an error", "\N{MULTIPLICATION SIGN}", REFUSED, runs=True, urgent=True),
+    BLOCKED: Word("it should run, and something is missing that a run needs", "⊘", ABSENT, urgent=True),
+    WAITING: Word("it should run, and waits for what may still come", "⊘", ABSENT),
+    DAMAGED: Word("the table does not have the rows that were published", "!", DOUBTFUL, runs=True, urgent=True),
+    STALE: Word("the rows are of other inputs than those of today", "~", DOUBTFUL, runs=True),
+    HALF: Word("some of its tables have the rows of today's inputs, and others do not", "½", ABSENT, runs=True),
+    MISSING: Word("nothing is published", "○", ABSENT, runs=True),
+    HELD: Word("it was audited, and is not published", "‖", ABSENT, runs=True),
+    ROLLED_BACK: Word("a person chose earlier rows for the inputs of today", "↶", DOUBTFUL, visible=True),
+    INCOMPLETE: Word(
+        "the rows are of today's inputs, and something is known to be missing", "◐", PARTIAL, visible=True, runs=True
+    ),
+    PROVISIONAL: Word("the rows are of today's inputs, and records may still be late", "…", PARTIAL, True, True),
+    WARNED: Word("as done, and its audit warned", "!", DOUBTFUL, visible=True),
+    DONE: Word("the rows are of today's inputs, and nothing is known to be missing", "·", TRUSTED, visible=True),
+}
+"""All words, the gravest first: rows that are visible and wrong are graver than rows that are not there. Of the queries
+of an interval, and of the intervals of a range, the gravest one speaks."""
+
+GRAVITY = {word: at for at, word in enumerate(WORDS)}
+VISIBLE = tuple(word for word, each in WORDS.items() if each.visible)
+TO_CONFIRM = tuple(word for word, each in WORDS.items() if each.visible and each.runs)
+"""Words of a publication that a run turns into `done` where nothing is open or missing any more."""
+DUE = tuple(word for word, each in WORDS.items() if each.runs)
+"""Words of a query that make its interval due."""
+URGENT = tuple(word for word, each in WORDS.items() if each.urgent)
+
+
+def gravest(words: Iterable[str]) -> str:
+    """Returns the word that speaks for several.
+
+    Example:
+        >>> gravest(["done", "incomplete", "stale"])
+        'stale'
+    """
+    return min(words, key=GRAVITY.__getitem__)
