@@ -88,9 +88,12 @@ CAPTURES = pa.schema(
         # {"wire": bytes of all packets, "types": {what is in place of an IP header: [packets, bytes]}}, JSON; or NULL
         pa.field("undecoded_types", pa.string()),
         pa.field("parts", pa.string()),  # the captures in the file, as they were read (`ReadingOrder`), JSON; or NULL
+        pa.field("beginnings", pa.string()),  # other files that are its beginning, as `copies`
+        pa.field("aside", pa.bool_()),  # a person set it aside: it is not read
     ]
 )
-"""A row for every capture and link (T5, T7). A capture without rows here is not ingested, whatever files exist.
+"""A row for every capture and link (T5, T7). A capture without rows here is not ingested, whatever files exist; of two
+that overlap by more than the skew one is read (`ledgers.overlaps`).
 
 A capture of several interfaces has a row for each, with the same attempt and the same coverage. Columns that older
 lakes lack are nullable here.

@@ -351,6 +351,43 @@ def stored_records(link: str, row: Mapping[str, Any], names: Sequence[str] = _TI
     return table
 
 
+def begin_alike(whole: Sequence[PurePath], part: Sequence[PurePath]) -> bool:
+    """Whether the first records of a capture are all those of another one, given the packet files of each for a link,
+    by all of their columns but the identity. A few rows are in memory. Raises OSError if a file cannot be read."""
+    theirs, rest = _in_order(whole), pa.table({})
+    for mine in _in_order(part):
+        while mine.num_rows:
+            if not rest.num_rows and not (rest := next(theirs, rest)).num_rows:
+                return False
+            size = min(mine.num_rows, rest.num_rows)
+            if not _equal(mine.slice(0, size), rest.slice(0, size)):
+                return False
+            mine, rest = mine.slice(size), rest.slice(size)
+    return True
+
+
+def _in_order(files: Sequence[PurePath]) -> Iterator[pa.Table]:
+    for path in sorted(files, key=place_of):
+        with pq.ParquetFile(paths.local(path)) as stored:
+            for batch in stored.iter_batches(use_threads=False):
+                yield pa.Table.from_batches([batch])
+
+
+def _equal(one: pa.Table, other: pa.Table) -> bool:
+    for name in {*one.column_names, *other.column_names} - {"capture"}:
+        columns = [table.column(name) for table in (one, other) if name in table.column_names]
+        plain = [
+            pc.cast(column, column.type.value_type) if pa.types.is_dictionary(column.type) else column
+            for column in columns
+        ]
+        if len(plain) == 1:  # columns without a value are not in a file
+            if plain[0].null_count < len(plain[0]):
+                return False
+        elif not plain[0].equals(plain[1]):
+            return False
+    return True
+
+
 @contextmanager
 def readable(link: str, path: PurePath) -> Iterator[None]:
     """Turns the error of an unreadable packet file into a LakeError that says what may have happened."""

@@ -241,7 +241,7 @@ class Job:
         return suites, repr((config.thresholds, config.history, config.suites, [config.link(x) for x in links]))
 
     def captures(self) -> dict[str, Captures]:
-        return read_captures(self.lake, self.plan.links)
+        return read_captures(self.lake, self.plan.links, self.config)
 
     def known_missing(self, captures: Mapping[str, Sequence[Capture]]) -> KnownMissing:
         """What the ledgers know to be missing now, given the captures of the links."""

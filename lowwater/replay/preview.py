@@ -106,7 +106,7 @@ def preview_text(request: PreviewRequest, most: int = MOST_PACKETS) -> Preview:
     plan = plan_texts([(FILE, request.text)], context.links, None, context)
     checks.require_lowered(plan, "reference")
     checks.require_affordable(plan, config.replay.copies)
-    captures = read_captures(lake, plan.links)
+    captures = read_captures(lake, plan.links, config)
     end, count = _bounded(lake, config, plan, captures, request, most)
     # The range is the life of the links, so every group comes out; captures after it need not be opened.
     alone = _living(config, plan.links, request.start, end)

@@ -257,7 +257,7 @@ def _ingest(request: RunRequest, lake: Lake, progress: Progress) -> tuple[dict[s
             results = ingest(lake, link, files, config, records=tables[link], tell=tell)
             _refuse_same_content(link, results)
             notes += [f"{result.path}: {result.doubt}" for result in results if result.doubt]
-    return read_captures(lake, ingested_links(lake)), notes
+    return read_captures(lake, ingested_links(lake), config), notes
 
 
 def _refuse_same_content(link: str, ingested: Sequence[batch.IngestResult]) -> None:

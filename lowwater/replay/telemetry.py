@@ -27,13 +27,14 @@ from numpy.typing import NDArray
 import lowwater
 from lowwater import documents, hosts, terminal
 from lowwater.catalog.schemas import PUNCTUATION
+from lowwater.config import load_config
 from lowwater.errors import LakeError, LowwaterError
 from lowwater.instants import SECOND, format_instant
 from lowwater.lake.layout import OUTCOMES, Lake, lake_to_read
 from lowwater.lake.ledgers import intervals, runs
 from lowwater.lake.ledgers.captures import ingested_links, read_captures
 from lowwater.lake.ledgers.drops import counted
-from lowwater.lake.ledgers.files import told_files
+from lowwater.lake.ledgers.files import overlapping_files, told_files
 from lowwater.lake.ledgers.missing import lost_of_link
 from lowwater.lake.results import published, streams
 from lowwater.limits import PUSH_SECONDS, SCRAPE_CONNECTIONS, SCRAPE_SECONDS
@@ -327,7 +328,8 @@ class LakeCollector:
 
 
 def _links(lake: Lake) -> Iterator[Sample]:
-    unread = Counter(link for row in told_files(lake).values() if row.unread for link in row.links)
+    rows = (*told_files(lake).values(), *overlapping_files(lake, load_config(lake.root)))
+    unread = Counter(link for row in rows if row.unread for link in row.links)
     for link in {*ingested_links(lake), *unread}:
         yield "lowwater_link_unread_files", (link,), unread[link]
     for link, captures in read_captures(lake, ingested_links(lake)).items():

@@ -87,7 +87,7 @@ def packet_rows(
     lake: Lake, link: str = "a", config: Config = CONFIG, columns: Sequence[str] = ()
 ) -> list[dict[str, Any]]:
     """What readers see of a link: capture, position, arrival and timestamp of every packet, and some columns."""
-    captures = read_captures(lake, [link])[link]
+    captures = read_captures(lake, [link], config)[link]
     batches = read_packets(lake, link, captures, config.link(link), 0, 0, 1 << 62, columns)
     return [row for batch in batches for row in batch.to_pylist()]
 

@@ -84,7 +84,7 @@ def test_a_cut_capture_covers_to_its_clock_until_the_whole_one_comes(lake: Lake,
 
 
 @pytest.mark.slow
-def test_overlap_proposes_two_links_and_leaves_nothing(lake: Lake, tmp_path: Path) -> None:
+def test_overlap_proposes_two_links_and_reads_the_first(lake: Lake, tmp_path: Path) -> None:
     ingest(lake, "a", [capture(tmp_path / "1.pcap", [0, 10])], CONFIG)
     ingest(lake, "a", [capture(tmp_path / "2.pcap", [9.5, 20])], CONFIG)
     before = contents(lake)

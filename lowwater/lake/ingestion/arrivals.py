@@ -153,8 +153,10 @@ class _Known:
         self._ledger = replacement.LedgerFiles(lake, link, settings)
         self._copies: dict[str, replacement.LedgerFile] = {}
         for file in self._ledger.all:
-            if file.copies and self._ledger.where(file) is not None:
-                for key, copy in file.row.copied_to.items():
+            others = file.row.copied_to if file.copies and self._ledger.where(file) is not None else {}
+            parts = {} if file.row.aside else file.row.begun_in
+            if others or parts:
+                for key, copy in {**others, **parts}.items():
                     rows = (replace(row, bytes=copy.bytes, ingested_at=copy.seen_at) for row in file.rows)
                     self._copies.setdefault(ledger.location(lake, key), replacement.LedgerFile(tuple(rows)))
 

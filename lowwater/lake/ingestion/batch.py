@@ -6,7 +6,7 @@ import json
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, field, replace
 from pathlib import Path, PurePath
 
@@ -36,12 +36,12 @@ from lowwater.lake.ingestion.tasks import (
     send,
     survey,
 )
-from lowwater.lake.ledgers.captures import Capture, Captures, malformed_rows, undecoded_share
+from lowwater.lake.ledgers.captures import Capture, Captures, CopiedFile, malformed_rows, undecoded_share
 from lowwater.lake.ledgers.coverage import damage_note
 from lowwater.lake.ledgers.edges import edges_of
 from lowwater.lake.ledgers.files import key_of
 from lowwater.lake.ledgers.missing import absent_words, attempt_paths, strays
-from lowwater.lake.packets import PacketFiles, place_of
+from lowwater.lake.packets import PacketFiles, begin_alike, place_of
 from lowwater.lake.tables import DataFile, append_rows, swap_files
 from lowwater.limits import COMMIT_BYTES, COMMIT_CAPTURES, FILE_ROWS, INGEST_CHUNK_BYTES
 from lowwater.storage.paths import exists, locals_of
@@ -392,11 +392,41 @@ class Batch:
             packets = PacketFiles.of_table(self._table)
             new = replacement.LedgerFile(tuple(_counted(row, attempt_paths(packets, row)) for row in new.rows))
         try:
-            self._ledger.put(new, self._settings, 0)
+            self._ledger.put(new, self._settings)
         except errors.LowwaterError as error:
             self._refuse(number, error)
             return
         self._portion.results[number] = replace(result, captures=new.rows)
+
+    def _begins_with(
+        self, whole: replacement.LedgerFile, part: replacement.LedgerFile, new: Mapping[str, Sequence[PurePath]]
+    ) -> bool:
+        """Whether the records of one file are the first ones of another, of which one is in the ledger. Of a file that
+        is gone, or is compressed, they tell what its bytes would. `new`: packet files of the other one by link."""
+
+        def files(of: replacement.LedgerFile) -> Mapping[str, Sequence[PurePath]]:
+            if of.row.attempt not in self._ledger.attempts:
+                return new
+            packets = PacketFiles.of_table(self._table)
+            found = {row.link: attempt_paths(packets, row) for row in of.rows}
+            for file in self._portion.files.get(of.row.attempt, ()):
+                found[str(file.partition["link"])].append(self._table / file.path)
+            return found
+
+        theirs, ours = files(whole), files(part)
+        return all(begin_alike(theirs[row.link], ours[row.link]) for row in part.rows)
+
+    def _begun(self, number: int, survey: Survey, part: replacement.LedgerFile, whole: replacement.LedgerFile) -> None:
+        """Keeps that a file is the beginning of one that the lake has: nobody reads it. What was packed is removed with
+        the next cleaning."""
+        copy = CopiedFile(survey.sha256, survey.bytes, time.time_ns())
+        new = whole.with_beginning(key_of(self._ledger.lake, survey.path), copy)
+        self._ledger.put(new, self._settings)
+        counted = "records" if part.row.format in RECORD_KINDS else "packets"
+        note = (
+            f"its {part.packets:,} {counted} are the first of the {whole.packets:,} of {whole.row.path}, which is read"
+        )
+        self._portion.results[number] = IngestResult(survey.path, new.rows, "known", note)
 
     def _add(self, number: int, work: _Work, survey: Survey) -> None:
         failed = next((result for result in work.done if isinstance(result, FailedTask)), None)
@@ -456,7 +486,12 @@ class Batch:
         if by_hand is not None:  # the user need not repeat it for a file that grew or was read again
             file, note_kept = bare.covering(by_hand, work.growing, True), _coverage_kept(by_hand)
         file = replacement.LedgerFile(tuple(_counted(row, paths[row.link]) for row in file.rows))
-        replaced, note = self._ledger.put(file, self._settings, facts.unpacked)
+        for whole in self._ledger.perhaps_whole(file):
+            if self._begins_with(whole, file, paths):
+                self._begun(number, survey, file, whole)
+                return
+        parts = [part for part in self._ledger.perhaps_parts(file) if self._begins_with(file, part, paths)]
+        replaced, note = self._ledger.put(file, self._settings, facts.unpacked, parts)
         note = "read again: packets of it were missing" if damaged else note
         beyond = pc.sum(pc.equal(damage.column("reason"), "sub-second")).as_py() or 0
         doubt = inspect.subsecond_words(beyond, file.packets + sum(row.malformed for row in file.rows))

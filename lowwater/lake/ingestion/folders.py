@@ -25,7 +25,7 @@ from lowwater.capture.tables.drop_logs import drops_of_log, kind_of
 from lowwater.capture.tables.options import TableOptions
 from lowwater.capture.tables.reader import first_timestamp, inspect_records
 from lowwater.catalog.protocols import LOG_KINDS
-from lowwater.config import Config
+from lowwater.config import Config, Link
 from lowwater.errors import CaptureError, ConfigError, LowwaterError
 from lowwater.lake.files.patterns import (
     date_shape,
@@ -35,12 +35,13 @@ from lowwater.lake.files.patterns import (
     leads_out,
     wildcard,
 )
-from lowwater.lake.ingestion import batch, record_options
+from lowwater.lake.ingestion import batch, record_options, replacement
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers import files as ledger, statements
-from lowwater.lake.ledgers.captures import Captures, CopiedFile, ingested_links, read_captures
-from lowwater.lake.tables import grouped
-from lowwater.limits import LISTED_FOLDERS, LOOK_READ_BYTES, UNCLAIMED_FILES
+from lowwater.lake.ledgers.captures import Captures, CopiedFile, ingested_links, put_captures, read_captures
+from lowwater.lake.locks import hold
+from lowwater.lake.tables import fence_off, grouped
+from lowwater.limits import INGEST_WAIT, LISTED_FOLDERS, LOOK_READ_BYTES, UNCLAIMED_FILES
 from lowwater.link_names import family_of
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.storage.captures import StoredCapture, capture_path, is_address, objects_beside
@@ -425,8 +426,9 @@ class _Look:
         self._digests: dict[str, dict[str, str]] = {}  # link -> digest -> path
         # link, first record -> packets, bytes without compression, whether it is compressed, places
         self._begun: dict[tuple[str, int], list[tuple[int, int, bool, Collection[str]]]] = {}
-        for link, captures in read_captures(lake, ingested_links(lake)).items():
+        for link, captures in read_captures(lake, ingested_links(lake), config).items():
             self._take(link, captures)
+            self._take(link, Captures(each.capture for each in captures.unread))
         self._identities = {
             file.identity: file.name
             for path in claimed
@@ -467,14 +469,14 @@ class _Look:
 
     def _take(self, link: str, captures: Captures) -> None:
         family = family_of(link)
-        names = ("path", "place", "bytes", "ingested_at", "capture", "sha256", "copies", "growing")
+        names = ("path", "place", "bytes", "ingested_at", "capture", "sha256", "copies", "beginnings", "growing")
         facts = ("smallest", "packets", "compression", "unpacked")
-        for path, stored, size, at, capture, sha256, copies, growing, first, packets, packed, unpacked in zip(
+        for path, stored, size, at, capture, sha256, copies, parts, growing, first, packets, packed, unpacked in zip(
             *(captures.values(name) for name in (*names, *facts)), strict=True
         ):
             own = CopiedFile(sha256 or capture, size, at)
             places = dict.fromkeys(ledger.places_of(self._lake, path, stored), own)
-            others = documents.stored_object(copies or "{}").items()
+            others = [*documents.stored_object(copies or "{}").items(), *documents.stored_object(parts or "{}").items()]
             places |= {ledger.location(self._lake, other): CopiedFile(*copy) for other, copy in others}
             for place, copy in places.items():
                 taken = _Taken(family, copy.bytes, copy.seen_at, capture, bool(growing))
@@ -806,18 +808,19 @@ SHOWN = 5
 
 def set_aside(lake: Lake, config: Config, names: Sequence[str], reason: str, person: str) -> list[ledger.SeenFile]:
     """Sets files aside, by their paths, by names of files that are not read, or by patterns of either, also of files
-    that are gone: no ingest takes them by a pattern, and no interval lacks them any more.
-    Raises ConfigError if a name fits no file, or only files that are in the lake."""
-
-    def fits(row: ledger.SeenFile) -> bool:
-        return row.state not in (ledger.READ, ledger.GROWING) or row.unread
-
+    that are gone: no ingest takes them by a pattern, and no interval lacks them any more. One that is in the lake is
+    set aside by its name or path, no pattern, and its records are read no more.
+    Raises ConfigError if a name fits no file, or a pattern only files that are in the lake."""
     look(lake, config)
+    named = [file for name in names for file in _ingested(lake, config, name)]
     with ledger.changing(lake) as held:
-        chosen = _chosen(lake, names, fits, "is in the lake, and read")
-        statements.state(lake, _said(statements.ASIDE, chosen, reason, person))
-        rows = [replace(row, state=ledger.ASIDE, reason=reason, person=person, unread=False) for row in chosen]
+        known = ledger.read_seen(lake)
+        rows = [known.get(file.path, file) for file in named]
+        rows += _chosen(lake, [name for name in names if not _ingested(lake, config, name)], _is_unread, _READ)
+        statements.state(lake, _said(statements.ASIDE, rows, reason, person))
+        rows = [replace(row, state=ledger.ASIDE, reason=reason, person=person, unread=False) for row in rows]
         ledger.put_seen(held, rows)
+    _mark(lake, config, names, True)
     return rows
 
 
@@ -838,6 +841,7 @@ def undo(lake: Lake, config: Config, names: Sequence[str], person: str) -> list[
         statements.state(lake, _said(statements.COUNT, rows, "", person))
         # Gone, unless the look finds it: a file that is there is judged as one that was never seen.
         ledger.put_seen(held, (replace(row, state=ledger.GONE, person=None, unread=True) for row in rows))
+    _mark(lake, config, [ledger.location(lake, row.path) for row in rows], False)
     look(lake, config)
     with ledger.changing(lake) as held:  # those in no folder of a link, which no look finds
         after = ledger.read_seen(lake)
@@ -846,6 +850,55 @@ def undo(lake: Lake, config: Config, names: Sequence[str], person: str) -> list[
         again = (replace(row, state=ledger.REFUSED, reason=f"it was set aside: {row.reason}") for row in left)
         ledger.put_seen(held, again)
     return rows
+
+
+_READ = "is in the lake, and read: name it without a pattern"
+
+
+def _is_unread(row: ledger.SeenFile) -> bool:
+    return row.state not in (ledger.READ, ledger.GROWING) or row.unread
+
+
+def _of_name(lake: Lake, name: str, file: replacement.LedgerFile) -> bool:
+    """Whether a path, or a name without a folder, is that of a file in the ledger of captures."""
+    places = ledger.places_of(lake, file.row.path, file.row.place)
+    if "/" in name:
+        return os.path.abspath(name) in places or name in places
+    return any(place.rpartition("/")[2] == name for place in places)
+
+
+def _ingested(lake: Lake, config: Config, name: str) -> list[ledger.SeenFile]:
+    """Returns the files of this path or name whose records are in the lake, as a look would see them."""
+    found = []
+    for family in sorted({*map(family_of, ingested_links(lake))}) if not glob.has_magic(name) else ():
+        for file in replacement.LedgerFiles(lake, family, _settings(config, family)).all:
+            if _of_name(lake, name, file):
+                key, size = file.row.place or ledger.key_of(lake, file.row.path), file.row.bytes
+                path = capture_path(file.row.path)
+                found.append(ledger.SeenFile(key, ledger.READ, "", False, (family,), size, _looks(path)[1]))
+    return found
+
+
+def _settings(config: Config, link: str) -> Link:
+    """The settings of a link; those of one that the settings do not name any more are the default ones."""
+    return config.links.get(link, Link())
+
+
+def _mark(lake: Lake, config: Config, names: Sequence[str], aside: bool) -> None:
+    """Notes at captures of these paths or names whether they are set aside."""
+
+    def chosen(of: Lake) -> list[replacement.LedgerFile]:
+        files = replacement.LedgerFiles(of, family, _settings(config, family)).all
+        plain = [name for name in names if not glob.has_magic(name)]
+        return [file for file in files if any(_of_name(lake, name, file) for name in plain)]
+
+    for family in sorted({*map(family_of, ingested_links(lake))}):
+        if any(bool(file.row.aside) != aside for file in chosen(lake)):
+            with hold(lake, f"ingest of {family}", INGEST_WAIT) as fence:
+                fence_off([lake.captures], fence)
+                held = replace(lake, fence=fence)
+                rows = [row for file in chosen(held) for row in file.rows]
+                put_captures(held, [replace(row, aside=aside) for row in rows], rows)
 
 
 def _chosen(

@@ -125,8 +125,8 @@ def ingest(
     Returns a result for every file, in order; not for those in `refusals`.
     Raises ConfigError if other links are configured and this one is not, `covers` is empty or given for several files,
     or the settings do not name the protocol of records that are no packets; CaptureError if files are no captures, and
-    OverlapError if one overlaps another by more than the skew of the link (T1): the others are ingested nevertheless;
-    LakeError if the lake cannot be written."""
+    OverlapError if one overlaps another by more than the skew of the link (T1), and that one is read: the others are
+    ingested nevertheless, and it is in the lake, too; LakeError if the lake cannot be written."""
     if not link_names.is_link_name(link):
         raise ConfigError(f"{link!r} is not a valid name of a link", f"write {link_names.FORM}")
     paths = [capture_path(path) for path in files]
@@ -170,7 +170,7 @@ def ingest(
     record(lake, config, link, batch.results.values(), refused)
     upkeep.tidy_ledgers(lake.root, (lake.captures, lake.malformed, lake.files))
     _tell_shared(lake, batch.results)
-    errors = batch.errors
+    errors = [*batch.errors, *_not_read(ledger, batch, config, refused, paths)]
     if refusals is not None:
         refusals.update(refused)
         errors = [error for error in errors if isinstance(error, LakeError)]
@@ -178,7 +178,38 @@ def ingest(
         _raise(errors, len(paths))
     taken = (batch.results[index] for index in range(len(paths)) if index in batch.results)
     results = [_with_interfaces(result, ledger, before) for result in taken]
-    return _in_force(lake, results)
+    return _in_force(lake, results, config)
+
+
+def _not_read(
+    ledger: replacement.LedgerFiles,
+    batch: Batch,
+    config: Config,
+    refused: dict[Path, LowwaterError],
+    paths: Sequence[Path],
+) -> list[OverlapError]:
+    """Takes files that are in the lake and overlap others, which are read (T1), out of the results of an ingest, and
+    adds their errors to those `refused`; returns them. The notes of others say which files they keep from being read.
+    """
+    numbers = {result.capture.attempt: number for number, result in batch.results.items()}
+    captures = read_captures(ledger.lake, {row.link for file in ledger.all for row in file.rows}, config)
+    unread = {each.overlap.attempt: each.overlap for of_link in captures.values() for each in of_link.unread}
+    errors = []
+    for attempt, overlap in unread.items():
+        error = replacement.overlap_error(
+            ledger.of(attempt), ledger.of(overlap.other), overlap, config.link(ledger.link)
+        )
+        if (number := numbers.get(attempt)) is not None:
+            del batch.results[number]
+            refused[paths[number]] = error
+            errors.append(error)
+        elif (number := numbers.get(overlap.other)) is not None and batch.results[number].state != "known":
+            result = batch.results[number]
+            note = "; ".join(filter(None, (result.note, error.message)))
+            batch.results[number] = replace(
+                result, note=note, doubt="; ".join(filter(None, (result.doubt, error.message)))
+            )
+    return errors
 
 
 def _with_interfaces(result: IngestResult, ledger: replacement.LedgerFiles, before: Collection[str]) -> IngestResult:
@@ -194,12 +225,13 @@ def _with_interfaces(result: IngestResult, ledger: replacement.LedgerFiles, befo
     return replace(result, note="; ".join(note for note in (result.note, *notes) if note))
 
 
-def _in_force(lake: layout.Lake, results: Sequence[IngestResult]) -> list[IngestResult]:
+def _in_force(lake: layout.Lake, results: Sequence[IngestResult], config: Config) -> list[IngestResult]:
     """Returns results with the records and the coverage that their files have beside the others of their link (T3,
     T5)."""
     names = "covers_from", "covers_to", "packets", "malformed"
     found: dict[tuple[str, str], dict[str, int]] = {}
-    for link, captures in read_captures(lake, {row.link for result in results for row in result.captures}).items():
+    links = {row.link for result in results for row in result.captures}
+    for link, captures in read_captures(lake, links, config).items():
         columns = [captures.numbers(name).tolist() for name in names]
         for attempt, *facts in zip(captures.values("attempt"), *columns, strict=True):
             found[link, attempt] = dict(zip(names, facts, strict=True))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shlex
-from bisect import bisect_left, bisect_right, insort
 from collections import defaultdict
 from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
@@ -19,11 +18,11 @@ from lowwater.capture.formats.sources import starts_with
 from lowwater.capture.records.facts import CaptureSummary
 from lowwater.capture.tables.options import READER_VERSION, TableOptions
 from lowwater.instants import SECOND, format_duration, format_instant, spoken_duration
-from lowwater.lake.files.patterns import covers_key, last_unit
+from lowwater.lake.files.patterns import covers_key
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.captures import Capture, CopiedFile, family_captures, put_captures, source_of
-from lowwater.lake.ledgers.edges import Edges
 from lowwater.lake.ledgers.files import FolderNames, is_there, key_of, places_of, spellings
+from lowwater.lake.ledgers.overlaps import Overlap, first_and_largest
 from lowwater.lake.tables import grouped
 from lowwater.link_names import below, family_of
 from lowwater.plan.temporal import END_OF_TIME
@@ -56,35 +55,6 @@ class Places(Generic[T]):
         for key in keys:
             found.update(self._by_key.get(key, {}))
         return list(found.values())
-
-
-class Spans(Generic[T]):
-    """Ranges of time with a thing each, and those of them that meet a range. Ranges of about one length lie in one
-    list, in order, so that a long range among short ones does not make the short ones be looked through."""
-
-    def __init__(self) -> None:
-        self._by_size: dict[int, list[tuple[int, int, str]]] = defaultdict(list)
-        self._things: dict[str, T] = {}
-
-    def add(self, name: str, thing: T, begin: int, end: int) -> None:
-        """Adds a thing by its name; an empty range meets nothing."""
-        if begin < end:
-            insort(self._by_size[(end - begin).bit_length()], (begin, end, name))
-            self._things[name] = thing
-
-    def remove(self, name: str, begin: int, end: int) -> None:
-        if begin < end:
-            ranges = self._by_size[(end - begin).bit_length()]
-            del ranges[bisect_left(ranges, (begin, end, name))]
-            del self._things[name]
-
-    def meeting(self, begin: int, end: int) -> Iterator[T]:
-        """Yields the things whose ranges share an instant with [begin, end)."""
-        for size, ranges in self._by_size.items():
-            first = bisect_right(ranges, (begin - (1 << size),))
-            for start, stop, name in ranges[first : bisect_left(ranges, (end,))]:
-                if start < end and stop > begin:
-                    yield self._things[name]
 
 
 # Under the lock of an ingest. A file is the rows of one attempt: one row, or a row for every interface.
@@ -157,6 +127,10 @@ class LedgerFile:
         copies = json.dumps({**self.row.copied_to, place: CopiedFile(sha256, size, seen_at)})
         return self._with(copies=copies)
 
+    def with_beginning(self, place: str, copy: CopiedFile) -> LedgerFile:
+        """Returns the file with another file that is its beginning and lies beside it."""
+        return self._with(beginnings=json.dumps({**self.row.begun_in, place: copy}))
+
     def declaring(self, declared: Coverage | None) -> Coverage | None:
         """Returns the declared coverage, given what the settings declare for its path. A declaration by `--covers`
         holds; one by the settings ends when they no longer make it. An older ledger does not tell the two apart: its
@@ -212,7 +186,6 @@ class LedgerFiles:
         self._files: dict[str, LedgerFile] = {}
         self._places: Places[LedgerFile] = Places()
         self._keyed: dict[str, list[Hashable]] = {}
-        self._spans: dict[str, Spans[LedgerFile]] = defaultdict(Spans)
         rows = grouped((row.attempt, row) for row in family_captures(lake, family_of(link))).values()
         files = [LedgerFile(tuple(sorted(file_rows, key=lambda row: row.link))) for file_rows in rows]
         self._taken = {place for file in files for place in self._own(file)}
@@ -225,6 +198,10 @@ class LedgerFiles:
     def all(self) -> list[LedgerFile]:
         """The files, in no order."""
         return list(self._files.values())
+
+    def of(self, attempt: str) -> LedgerFile:
+        """Returns the file of an attempt."""
+        return self._files[attempt]
 
     @property
     def attempts(self) -> Set[str]:
@@ -304,26 +281,48 @@ class LedgerFiles:
                 return file.row.declared
         return None
 
-    def put(self, new: LedgerFile, settings: config.Link, unpacked: int) -> tuple[bool, str]:
-        """Puts a file in the place of the files that it replaces; `commit` writes it. Raises OverlapError if it
-        overlaps another file by more than the skew. `unpacked`: decompressed size, bytes."""
+    def put(
+        self, new: LedgerFile, settings: config.Link, unpacked: int = 0, parts: Iterable[LedgerFile] = ()
+    ) -> tuple[bool, str]:
+        """Puts a file in the place of the files that it replaces; `commit` writes it.
+
+        Args:
+            unpacked: decompressed size, bytes.
+            parts: files whose records are the first ones of the new file.
+        """
         alike = [(file, self._replaces(new, file, settings, unpacked)) for file in self._alike(new)]
-        replaced = {file.row.attempt: note for file, note in alike if note is not None}
+        replaced = {
+            file.row.attempt: f"it begins with all records of {file.row.path}, which it replaces" for file in parts
+        }
+        replaced |= {file.row.attempt: note for file, note in alike if note is not None}
+        for file in (self._files[attempt] for attempt in replaced):
+            lies = None if self.is_of(capture_path(new.row.path), file) else self.where(file)
+            if lies is not None and file.packets < new.packets:
+                copy = CopiedFile(file.row.file_digest, file.row.bytes, file.row.ingested_at)
+                new = new.with_beginning(key_of(self.lake, lies), copy)
         if new.row.attempt in self._files:  # only its coverage is another one
             replaced.setdefault(new.row.attempt, "")
-        near = {
-            file.row.attempt: file
-            for name in _covered(new)
-            for file in self._spans[name].meeting(*_hull(new))
-            if file.row.attempt not in replaced
-        }
-        _refuse_overlap(new, near.values(), settings)
         for attempt in replaced:
             self._leave_out(attempt)
         self._include(new)
         self._changed |= {new.row.attempt, *replaced}
         notes = dict.fromkeys(note for note in replaced.values() if note)
         return bool(replaced), "; ".join(notes)
+
+    def perhaps_whole(self, part: LedgerFile) -> Iterator[LedgerFile]:
+        """Yields files of other names that may begin with all records of a new file, of which it has some."""
+        path = capture_path(part.row.path)
+        for file in self._alike(part) if part.packets else ():
+            if not file.row.aside and not self.is_of(path, file) and _may_begin_with(file, part):
+                yield file
+
+    def perhaps_parts(self, whole: LedgerFile) -> Iterator[LedgerFile]:
+        """Yields files of other names whose records may be the first ones of a new file, and whose bytes, which are
+        compressed, do not tell."""
+        path = capture_path(whole.row.path)
+        for file in self._alike(whole):
+            if file.packets and file.row.compression and not self.is_of(path, file) and _may_begin_with(whole, file):
+                yield file
 
     def commit(self) -> None:
         """Writes the files that were put since, in the place of those that they replace, in one commit.
@@ -347,14 +346,10 @@ class LedgerFiles:
         self._files[file.row.attempt] = file
         keys = self._keyed[file.row.attempt] = self._keys(file)
         self._places.add(file.row.attempt, file, keys)
-        for name in _covered(file):
-            self._spans[name].add(file.row.attempt, file, *_hull(file))
 
     def _leave_out(self, attempt: str) -> None:
-        file = self._files.pop(attempt)
+        del self._files[attempt]
         self._places.remove(attempt, self._keyed.pop(attempt))
-        for name in _covered(file):
-            self._spans[name].remove(attempt, *_hull(file))
 
     def _alike(self, new: LedgerFile) -> Iterator[LedgerFile]:
         """Yields the files that a new one may replace: they have its bytes, its name, or its beginning."""
@@ -396,6 +391,12 @@ class LedgerFiles:
         return all(row.first in firsts for row in old.rows if row.first is not None)
 
 
+def _may_begin_with(whole: LedgerFile, part: LedgerFile) -> bool:
+    """Whether a file has more records than another one, and no fewer of any link."""
+    counts = {row.link: row.packets for row in whole.rows}
+    return whole.packets > part.packets and all(counts.get(row.link, -1) >= row.packets for row in part.rows)
+
+
 def _absolute(path: Path) -> str:
     return str(capture_path(path).absolute())
 
@@ -413,37 +414,30 @@ def _overlap(row: Capture, other: Capture) -> int:
     return min(row.covers_to, other.covers_to) - max(row.covers_from, other.covers_from)
 
 
-def _covered(file: LedgerFile) -> set[str]:
-    """The links that a file covers: that which it was ingested for, with all interfaces, and those of its rows (T5)."""
-    return {file.source, *(row.link for row in file.rows)}
+def overlap_error(file: LedgerFile, other: LedgerFile, overlap: Overlap, settings: config.Link) -> errors.OverlapError:
+    """Makes the error of a file that is not read, since it overlaps another one by more than the skew (T1), whatever
+    interfaces they declare. An end that a rotation made up overlaps nothing."""
+    if not overlap.declared:
+        return _same_time(file, other, overlap.length, settings)
+    key = _shared_key(file.row, other.row, settings)
+    section = config.section_of(family_of(file.source), "covers")
+    why = "" if key is None else f": both have their coverage from the line {key!r} of {section}"
+    hint = f"say what each covers, by --covers FROM/TO or a line of {section}"
+    if key is not None:
+        hint = "write a line for each file; where a name fits several, the first counts"
+    first, second = (f"{capture.path} ({span(capture)})" for capture in (file.row, other.row))
+    return errors.OverlapError(
+        f"link {file.source!r}: {first} and {second} are declared to overlap by {format_duration(overlap.length)}, "
+        f"more than the link's skew of {format_duration(settings.longest_skew)}{why}; {_which_is_read(file, other)}",
+        hint,
+        file.source,
+        first,
+        second,
+    )
 
 
-def _refuse_overlap(new: LedgerFile, others: Iterable[LedgerFile], settings: config.Link) -> None:
-    """Raises an error if two files of a link overlap by more than the skew (T1), whatever interfaces they declare: by
-    their records, or by what people declared of both. An end that a rotation made up overlaps nothing."""
-    skew = settings.longest_skew
-    # A recorder that is started again within the last second of a file names both files by it.
-    shared = max(skew, last_unit(settings.captures or ()))
-    for other in others:
-        (begin, last), (other_begin, other_last) = _extent(new), _extent(other)
-        if (overlap := min(last, other_last) - max(begin, other_begin)) > skew:
-            raise _same_time(new, other, overlap, settings)
-        if new.row.is_declared and other.row.is_declared and (overlap := _overlap(new.row, other.row)) > shared:
-            key = _shared_key(new.row, other.row, settings)
-            section = config.section_of(family_of(new.source), "covers")
-            why = "" if key is None else f": both have their coverage from the line {key!r} of {section}"
-            hint = f"say what each covers, by --covers FROM/TO or a line of {section}"
-            if key is not None:
-                hint = "write a line for each file; where a name fits several, the first counts"
-            first, second = (f"{capture.path} ({span(capture)})" for capture in (new.row, other.row))
-            raise errors.OverlapError(
-                f"link {new.source!r}: {first} and {second} are declared to overlap by {format_duration(overlap)}, "
-                f"more than the link's skew of {format_duration(skew)}{why}",
-                hint,
-                new.source,
-                first,
-                second,
-            )
+def _which_is_read(file: LedgerFile, other: LedgerFile) -> str:
+    return f"{Path(other.row.path).name} is read, and {Path(file.row.path).name} is not"
 
 
 UNSORTED = (
@@ -490,13 +484,7 @@ def _records_of(row: Capture) -> Coverage | None:
     not judge (T3); None without a record."""
     if row.first is None or row.largest is None:
         return None
-    if row.edges is None:
-        return row.first, row.largest
-    edges = Edges.parse(row.edges)
-    # Of a few records that are minutes apart most lead the first one: an end has at most as many as lie before it.
-    ends = [level.largest for level in edges.levels if level.kept and 2 * level.kept >= row.packets]
-    largest = min(ends, default=row.largest)
-    return max(row.first, edges.begin), largest
+    return first_and_largest(row.first, row.largest, row.packets, row.edges, 0)
 
 
 def _are_of_one_time(new: LedgerFile, old: LedgerFile, skew: int) -> bool:
@@ -519,13 +507,6 @@ def _is_another_part(new: LedgerFile, old: LedgerFile, skew: int) -> bool:
         return False
     same_records = (new.packets, new.row.record_bytes) == (old.packets, old.row.record_bytes)
     return not same_records and not _are_of_one_time(new, old, skew)
-
-
-def _hull(file: LedgerFile) -> Coverage:
-    """Returns a range, ns, that holds the records and the coverage of a file, so that files apart do not overlap."""
-    begin, end = _extent(file)
-    covers = [file.covers, *([file.row.declared] if file.row.declared else [])]
-    return min(begin, *(low for low, _ in covers)), max(end + 1, *(high for _, high in covers))
 
 
 def _same_time(new: LedgerFile, other: LedgerFile, overlap: int, settings: config.Link) -> errors.OverlapError:
@@ -552,7 +533,7 @@ def _same_time(new: LedgerFile, other: LedgerFile, overlap: int, settings: confi
     return errors.OverlapError(
         f"link {new.source!r}: {after.row.path} begins at {format_instant(begin)}, {spoken_duration(end - begin)} "
         f"before {before.row.path} ends, and goes on to {format_instant(last)}; the skew of the link is "
-        f"{format_duration(settings.longest_skew)}: {why}",
+        f"{format_duration(settings.longest_skew)}: {why}; {_which_is_read(new, other)}",
         hint,
         new.source,
         first,

@@ -21,8 +21,11 @@ from lowwater.capture.records.drops import NO_DROPS, DeclaredDrops
 from lowwater.capture.records.facts import Hole
 from lowwater.catalog.protocols import RECORD_KINDS
 from lowwater.catalog.time import joined_coverage
+from lowwater.config import Config, Link, load_config
 from lowwater.lake import open_tables, tables
+from lowwater.lake.files.patterns import last_unit
 from lowwater.lake.layout import CAPTURES, MALFORMED, Lake
+from lowwater.lake.ledgers import overlaps
 from lowwater.lake.ledgers.drops import Lost, lost_of
 from lowwater.lake.ledgers.edges import Edges, judged, of_one_file
 from lowwater.lake.upkeep import MEND
@@ -31,8 +34,6 @@ from lowwater.revisions import Seen, Versions, versions_of
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
-
-    from lowwater.config import Link
 
 
 _KEY = ("link", "attempt")
@@ -145,6 +146,8 @@ class Capture:
     edges: str | None = None  # in force: the end of it that leads what follows; else as the ledger keeps them
     undecoded_types: str | None = None
     parts: str | None = None
+    beginnings: str | None = None
+    aside: bool | None = None
 
     @property
     def damage(self) -> list[Hole]:
@@ -179,7 +182,12 @@ class Capture:
     @property
     def copied_to(self) -> dict[str, CopiedFile]:
         """Other files with the same records that lay beside it, by the paths of `places.key_of`."""
-        return {path: CopiedFile(*facts) for path, facts in documents.stored_object(self.copies or "{}").items()}
+        return _copied(self.copies)
+
+    @property
+    def begun_in(self) -> dict[str, CopiedFile]:
+        """Other files that are its beginning, in the same form."""
+        return _copied(self.beginnings)
 
     @property
     def left_out_counts(self) -> dict[str, int]:
@@ -245,6 +253,26 @@ class Capture:
         return ahead <= link.jump and (self.smallest_jump is None or link.jump < self.smallest_jump)
 
 
+def _copied(stored: str | None) -> dict[str, CopiedFile]:
+    return {path: CopiedFile(*facts) for path, facts in documents.stored_object(stored or "{}").items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """A capture that the ledger has and nobody reads, since it overlaps one that is read (T1)."""
+
+    capture: Capture
+    other: Capture
+    overlap: overlaps.Overlap
+
+    @property
+    def words(self) -> str:
+        """Says why it is not read."""
+        by = "what is declared of it overlaps that" if self.overlap.declared else "its records overlap those"
+        other, length = self.other.path.rpartition("/")[2], instants.spoken_duration(self.overlap.length)
+        return f"{by} of {in_line(other)} by {length}, more than the skew of the link"
+
+
 NAMES = tuple(field.name for field in fields(Capture))
 
 
@@ -258,6 +286,7 @@ class Captures(Sequence[Capture]):
     # the other files of the link, which do not declare this interface of it: they cover it too (T5). A row of another
     # interface stands for each
     beside: Sequence[Capture] = ()
+    unread: Sequence[Unread] = ()  # those of its time that overlap others, and are not read
 
     def __init__(self, rows: Iterable[Capture] = ()) -> None:
         self._rows: tuple[Capture, ...] | None = tuple(rows)
@@ -269,11 +298,12 @@ class Captures(Sequence[Capture]):
         self._charged: dict[int, NDArray[np.int64]] = {}
 
     @staticmethod
-    def of_ledger(rows: pa.Table) -> Captures:
-        """Takes the rows of a link as the ledger has them, in any order, with what is in force of them (T3, T5)."""
+    def of_ledger(rows: pa.Table, jump: int) -> Captures:
+        """Takes the rows of a link as the ledger has them, in any order, with what is in force of them (T3, T5).
+        `jump`: max_jump of the link, ns."""
         captures = Captures()
         captures._rows, captures._size = None, rows.num_rows
-        captures._columns = _packed(in_force(judged(_ordered(rows))))
+        captures._columns = _packed(in_force(judged(_ordered(rows), jump)))
         return captures
 
     @staticmethod
@@ -581,18 +611,19 @@ def short(digest: str) -> str:
     return digest[:16]
 
 
-def read_captures(lake: Lake, links: Iterable[str]) -> dict[str, Captures]:
+def read_captures(lake: Lake, links: Iterable[str], config: Config | None = None) -> dict[str, Captures]:
     """Reads the captures of some links, by link, in the order of T1; empty for a link without captures. A link is read
-    again only if files of it have come or gone."""
+    again only if files of it have come or gone. `config`: settings by which captures overlap; None for the lake's."""
     with tables.lake_errors(f"{lake.captures}: the table cannot be read"):
         asked, known = sorted(set(links)), open_tables.cached_value(lake.captures, "capture files", files_by_link)
         families = tables.grouped(
             (link_names.family_of(link), (link, name)) for link, files in known.items() for name in files
         )
         read = {
-            name: _family_captures(lake, name, families.get(name, [])) for name in set(map(link_names.family_of, asked))
+            name: _family_captures(lake, name, families.get(name, []), config)
+            for name in set(map(link_names.family_of, asked))
         }
-        return {link: read[link_names.family_of(link)].get(link) or Captures() for link in asked}
+        return {link: read[link_names.family_of(link)].get(link, Captures()) for link in asked}
 
 
 def files_by_link(table: DeltaTable | None) -> dict[str, tuple[str, ...]]:
@@ -606,32 +637,81 @@ def files_by_link(table: DeltaTable | None) -> dict[str, tuple[str, ...]]:
     return {link: tuple(sorted(own)) for link, own in tables.grouped(zip(links, names, strict=True)).items()}
 
 
-_READ = open_tables.ValuesByState(512)
-"""Captures of links of all lakes of the process."""
+_ROWS, _READ = open_tables.ValuesByState(512), open_tables.ValuesByState(512)
+"""Rows, and captures, of links of all lakes of the process."""
 
 
-def _family_captures(lake: Lake, family: str, files: Sequence[tuple[str, str]]) -> dict[str, Captures]:
+def _family_captures(
+    lake: Lake, family: str, files: Sequence[tuple[str, str]], config: Config | None
+) -> dict[str, Captures]:
     """Reads the captures of a link and its interfaces, by link; `files` are (link, file of the ledger)."""
 
-    def read() -> dict[str, Captures]:
+    def read() -> pa.Table | dict[str, Captures]:
         parts = [(name, pc.field("link") == link) for link, name in files]
         rows = tables.files_dataset(lake.captures, parts, CAPTURES).to_table()
         entries = pc.binary_join_element_wise(rows.column("link"), rows.column("attempt"), "\n")
         if twice := rows.num_rows - len(pc.unique(entries)):
             raise errors.LakeError(f"{lake.captures}: {twice:,} captures of link {family!r} are there twice", MEND)
-        return by_interface(rows)
+        rows = _without_parts(rows.filter(pc.invert(pc.fill_null(rows.column("aside"), False))))
+        plain = rows.column("edges").null_count == rows.num_rows and not overlaps.may_overlap(rows)
+        return by_interface(rows, 0) if plain else rows
 
-    return _READ.get((lake.captures, family), tuple(name for _, name in files), read)  # names of files are unique
+    key, state = (lake.captures, family), tuple(name for _, name in files)  # names of files are unique
+    found: pa.Table | dict[str, Captures] = _ROWS.get(key, state, read)
+    if isinstance(found, dict):
+        return found
+    rules = _rules(config or load_config(lake.root), family)
+    return _READ.get(key, (state, rules), lambda: _without_overlaps(found, rules))
 
 
-def by_interface(rows: pa.Table) -> dict[str, Captures]:
-    """Divides the rows of a link and its interfaces by link, each with the files beside it (T5)."""
+def _without_parts(rows: pa.Table) -> pa.Table:
+    """Leaves out the captures that are the beginning of another one (T1)."""
+    told = rows.column("beginnings").drop_null().unique().to_pylist()
+    parts = {copy.sha256 for text in told for copy in _copied(text).values()}
+    if not parts:
+        return rows
+    digests = pc.coalesce(rows.column("sha256"), rows.column("capture"))
+    return rows.filter(pc.invert(pc.is_in(digests, pa.array(sorted(parts), pa.string()))))
+
+
+def _rules(config: Config, family: str) -> overlaps.Rules:
+    """Returns the rules of a link; by default settings where it has none any more."""
+    settings = config.link(family) if family in config.links or not config.links else Link()
+    skew = settings.longest_skew
+    return overlaps.Rules(skew, max(skew, last_unit(settings.captures or ())), settings.jump)
+
+
+def _without_overlaps(rows: pa.Table, rules: overlaps.Rules) -> dict[str, Captures]:
+    """Divides the rows of a link and its interfaces by link; of those that overlap one is read, the others are
+    `unread`."""
+    found = {each.attempt: each for each in overlaps.overlapping(rows, rules)}
+    if not found:
+        return by_interface(rows, rules.jump)
+    left = pc.is_in(rows.column("attempt"), pa.array(list(found), pa.string()))
+    captures = by_interface(rows.filter(pc.invert(left)), rules.jump)
+    named = {attempt for overlap in found.values() for attempt in (overlap.attempt, overlap.other)}
+    both = rows.filter(pc.is_in(rows.column("attempt"), pa.array(list(named), pa.string()))).to_pylist()
+    by_attempt = tables.grouped((row["attempt"], Capture(**row)) for row in both)
+    for overlap in found.values():
+        other = by_attempt[overlap.other][0]
+        for capture in by_attempt[overlap.attempt]:
+            own = captures.setdefault(capture.link, Captures())
+            own.unread = [*own.unread, Unread(capture, other, overlap)]
+    return captures
+
+
+def by_interface(rows: pa.Table, jump: int) -> dict[str, Captures]:
+    """Divides the rows of a link and its interfaces by link, each with the files beside it (T5).
+
+    Args:
+        jump: max_jump of the link, ns.
+    """
     names = pc.unique(rows.column("link")).to_pylist()
     if len(names) > 1 and "edges" in rows.column_names and rows.column("edges").null_count < rows.num_rows:
-        parts = [judged(_ordered(rows.filter(pc.equal(rows.column("link"), name)))) for name in names]
+        parts = [judged(_ordered(rows.filter(pc.equal(rows.column("link"), name))), jump) for name in names]
         rows = of_one_file(pa.concat_tables(parts))  # an end that is out of force covers no interface
     links = rows.column("link")
-    captures = {name: Captures.of_ledger(rows.filter(pc.equal(links, name))) for name in names}
+    captures = {name: Captures.of_ledger(rows.filter(pc.equal(links, name)), jump) for name in names}
     if len(captures) < 2:
         return captures
     sources, attempts = rows.column("source").to_pylist(), rows.column("attempt").to_pylist()
@@ -649,7 +729,7 @@ def by_interface(rows: pa.Table) -> dict[str, Captures]:
             if attempt not in declaring
         ]
         if beside:
-            own.beside = Captures.of_ledger(rows.take(pa.array(beside)))
+            own.beside = Captures.of_ledger(rows.take(pa.array(beside)), jump)
     return captures
 
 

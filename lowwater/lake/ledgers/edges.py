@@ -51,6 +51,11 @@ class Edges(NamedTuple):
         levels = tuple(Level(*level) for level in facts["levels"])
         return Edges(facts["jump"], levels, tuple((at, stamp) for at, stamp in facts["records"]), facts["begin"])
 
+    def now(self, jump: int, first: int) -> Edges:
+        """Returns what is doubtful by the present max_jump, ns, of a capture whose first timestamp is given, ns."""
+        longest = max(jump, self.jump)
+        return self._replace(jump=longest, begin=self.begin if self.begin - first > longest else -1)
+
     def __str__(self) -> str:
         return json.dumps(self._asdict())
 
@@ -108,9 +113,10 @@ def _pause(clocks: NDArray[np.int64]) -> int:
 # What is in force: computed from all captures of a link.
 
 
-def judged(rows: pa.Table) -> pa.Table:
+def judged(rows: pa.Table, jump: int) -> pa.Table:
     """Returns the captures of a link, in the order of T1, without the records at their ends that lead what follows; of
-    these `edges` is the one level, else NULL."""
+    these `edges` is the one level, else NULL. `jump`: max_jump of the link, ns, where it is longer than that by which
+    a capture was ingested."""
     if "edges" not in rows.column_names or rows.column("edges").null_count == rows.num_rows:
         return rows
     numbers = {name: pc.fill_null(rows.column(name), -1).to_numpy().copy() for name in _CHANGED}
@@ -119,13 +125,14 @@ def judged(rows: pa.Table) -> pa.Table:
     first = numbers["first"].copy()
     for at, text in enumerate(texts):
         if text is not None and _IN_ORDER not in text:
-            first[at] = Edges.parse(text).begin
+            first[at] = max(Edges.parse(text).now(jump, int(first[at])).begin, int(first[at]))
     link = _Link(first, numbers["largest"].copy(), numbers["packets"].copy())
     declared = pc.fill_null(rows.column("declared_to"), -1).to_numpy()
     for at in np.flatnonzero(pc.is_valid(rows.column("edges"))).tolist():
         if not link.may_lead(at, int(declared[at])) and _IN_ORDER in texts[at]:
             continue
-        edges, clock = Edges.parse(texts[at]), max(int(numbers["largest"][:at].max(initial=-1)), -1)
+        clock = max(int(numbers["largest"][:at].max(initial=-1)), -1)
+        edges = Edges.parse(texts[at]).now(jump, int(numbers["first"][at]))
         level, followed = link.judge(at, edges, clock, int(declared[at]))
         whole = int(numbers["file_largest"][at])
         covers = [int(numbers[name][at]) for name in ("covers_from", "covers_to")]

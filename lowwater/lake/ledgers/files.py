@@ -21,12 +21,13 @@ from lowwater import documents
 from lowwater.capture.records.drops import DeclaredDrops, Drops
 from lowwater.config import Config, Link
 from lowwater.documents import FILE_NAME
-from lowwater.instants import SECOND, format_instant
+from lowwater.instants import HOUR, SECOND, format_instant
 from lowwater.lake import layout, locks, tables
 from lowwater.lake.files.patterns import dated_parts, divided, regex_of
-from lowwater.lake.ledgers.captures import Capture, few, in_line
+from lowwater.lake.ledgers.captures import Capture, few, in_line, ingested_links, read_captures
 from lowwater.lake.ledgers.drops import Lost, lost_of
 from lowwater.lake.open_tables import cached_value
+from lowwater.lake.packets import PacketFiles
 from lowwater.link_names import family_of
 from lowwater.storage.captures import capture_path, is_address
 from lowwater.storage.object_paths import ObjectPath
@@ -181,11 +182,13 @@ NEW = "not ingested"
 UNCLAIMED = "unclaimed"
 OTHER = "no traffic"
 ASIDE = "set aside"
+OVERLAPS = "overlaps"
+"""Of a capture that the ledger `captures` has and nobody reads (T1); no row of the ledger `files` has it."""
 GONE = "gone"
 FOLDER = "folder"
 """A folder that could not be looked into, or not wholly."""
 
-STATES = (REFUSED, UNCLAIMED, NEW, GROWING, EMPTY, GONE, FOLDER, ASIDE, OTHER, READ)
+STATES = (REFUSED, OVERLAPS, UNCLAIMED, NEW, GROWING, EMPTY, GONE, FOLDER, ASIDE, OTHER, READ)
 """All states; those of which people must know come first."""
 
 ARCHIVE = ", whose files are not read: "
@@ -276,6 +279,32 @@ def told_files(lake: layout.Lake) -> Mapping[str, SeenFile]:
     """Reads the rows about files of which people are told: those that are unread or set aside, of a year of others."""
     with tables.lake_errors(f"{lake.files}: the table cannot be read"):
         return cached_value(lake.files, "told files", lambda table: {} if table is None else _newest(lake, told=True))
+
+
+def overlapping_files(lake: layout.Lake, config: Config) -> list[SeenFile]:
+    """Returns the captures that are not read since they overlap others (T1), as files that are not read."""
+    files, found = PacketFiles.of(lake), list[SeenFile]()
+    for link, captures in read_captures(lake, ingested_links(lake), config).items():
+        for each in captures.unread:
+            row = each.capture
+            span = None if row.first is None or row.largest is None else (row.first, row.largest)
+            begin, end = span or row.declared or (None, None)
+            declared = (None, None) if span else (row.declared_from, row.declared_to)
+            times = sorted((part["min.timestamp"], part["max.timestamp"]) for part in files.in_force(row))
+            about = each.words, True, (link,), row.bytes, 0, begin, end, row.packets, *declared, row.capture
+            path = row.place or key_of(lake, row.path)
+            found.append(replace(SeenFile(path, OVERLAPS, *about), silences=_silences(times)))
+    return found
+
+
+def _silences(parts: Sequence[tuple[int, int]]) -> tuple[int, ...]:
+    """Returns the silences of an hour and more between parts of a file, in order: each as begin and end, ns."""
+    found, reached = list[int](), parts[0][1] if parts else 0
+    for begin, end in parts:
+        if begin - reached >= HOUR:
+            found += [reached, begin]
+        reached = max(reached, end)
+    return tuple(found)
 
 
 def drops_beside(lake: layout.Lake) -> Mapping[str, Sequence[Lost]]:
@@ -392,6 +421,7 @@ def file_words(row: SeenFile) -> str:
         EMPTY: "it has 0 bytes",
         GONE: f"gone before it was read ({row.reason})",
         FOLDER: row.reason,
+        OVERLAPS: row.reason,
     }
     return words[row.state]
 
@@ -416,6 +446,7 @@ def _of(links: Sequence[str]) -> str:
 
 _LINES = {
     REFUSED: ("file was refused", "files were refused"),
+    OVERLAPS: ("file is of the time of another one", "files are of the time of others"),
     UNCLAIMED: (
         "file lies in the folder and no pattern claims it",
         "files lie in the folder and no pattern claims them",
@@ -464,7 +495,7 @@ def unread_lines(
     wanted = None if links is None else {name for link in links for name in seen_links(link)}
     rows = [
         row
-        for row in told_files(lake).values()
+        for row in (*told_files(lake).values(), *overlapping_files(lake, config))
         if row.state not in but
         and not (row.state == FOLDER and location(lake, row.path) in said)
         and (wanted is None or wanted & set(row.links))
@@ -481,7 +512,7 @@ def unread_lines(
             lines.append(f"{_of(of)}: {many} set aside{by}, {count_words(members)}: {_named(members)}: {row.reason}")
         else:
             words = _LINES[state][len(members) > 1]
-            told = next((row.reason for row in members if row.reason and state in (REFUSED, UNCLAIMED)), "")
+            told = next((row.reason for row in members if row.reason and state in (REFUSED, OVERLAPS, UNCLAIMED)), "")
             why = f": {told[:LONGEST]}" if told else ""
             lines.append(
                 f"not read: {_of(of)}: {len(members):,} {words}, {count_words(members)}: {_named(members)}{why}"
@@ -493,6 +524,8 @@ def unread_lines(
             advice.append(f"`lowwater ingest --lake {folder}` reads those that are not ingested, once they are whole")
         if states & {REFUSED, EMPTY, GONE}:
             advice.append("put a whole file in the place of each that was refused, is empty or is gone")
+        if states & {OVERLAPS}:
+            advice.append("of files of one time, write a longer skew, make links of them, or set one aside")
         if states & {UNCLAIMED}:
             advice.append("let a pattern of captures claim what none claims, ingest it by name")
         advice.append(f"or set them aside: lowwater set-aside --lake {folder} FILE --reason WHY")

@@ -41,6 +41,7 @@ from lowwater.lake.ledgers.files import (
     absent_folders,
     drops_beside,
     file_words,
+    overlapping_files,
     seen_links,
     told_files,
 )
@@ -484,12 +485,15 @@ def unread_rows(lake: layout.Lake, config: Config) -> Callable[[str, int, int], 
     """Reads the ledger once; returns what yields the files in the folders of a link that are not read, and may hold
     records of [start, end), ns, within the life of the link."""
     spans = open_tables.cached_value(lake.files, "unread files", lambda table: {} if table is None else _unread(lake))
+    by_link = grouped((row.links[0], row) for row in overlapping_files(lake, config))
+    overlapping = {link: _Spans(rows) for link, rows in by_link.items()}
 
     def rows(link: str, start: int, end: int) -> Iterator[SeenFile]:
         since, until = life_of(config.link(link))
         for name in dict.fromkeys(seen_links(link)):
-            if name in spans:
-                yield from spans[name].meeting(max(start, since), min(end, until))
+            for found in (spans, overlapping):
+                if name in found:
+                    yield from found[name].meeting(max(start, since), min(end, until))
 
     return rows
 
