@@ -157,12 +157,12 @@ class CaptureError(LowwaterError):
 
 
 class OverlapError(LowwaterError):
-    """Two captures of one link overlap by more than its skew (SEMANTICS T1).
+    """Two captures of one link overlap by more than its skew, and one of them is read (SEMANTICS T1).
 
     Args:
         link: the link of both captures.
-        path: the refused file and its coverage, as text.
-        other: the file in the lake and its coverage, as text.
+        path: the file that is not read and its coverage, as text.
+        other: the file that is read and its coverage, as text.
         beside: whether they overlap for at least half of the shorter one, so were taken at the same time.
     """
 

@@ -373,7 +373,8 @@ def set_aside(files: tuple[str, ...], lake: PurePath, reason: str | None, by: st
     \b
     FILE is the path or the name of a file that `lowwater status` names, or a quoted pattern for many; it may be gone.
     Ingest by patterns leaves such a file alone, and it keeps no interval from being done. The reason stays visible. A
-    file that gets another size later counts again: it is another one.
+    file that is in the lake is named without a pattern: its records are read no more. A file that gets another size
+    later counts again: it is another one.
     Example:
       lowwater set-aside --lake var/lake 'captures/main1/*.pcap.bak' --reason "copies of the old disk"
     """

@@ -259,7 +259,8 @@ def _raise(errors: list[LowwaterError], files: int) -> None:
     note = "; the others are in the lake" if files > len(errors) else ""
     count = len(errors)
     *earlier, last = dict.fromkeys(_together(errors))  # a commit that failed is the error of each of its files
-    lines = [f"not ingested: {count} of {files} files{note}", *(str(error) for error in earlier), last.message]
+    what = "not read" if any(isinstance(error, OverlapError) for error in errors) else "not ingested"
+    lines = [f"{what}: {count} of {files} files{note}", *(str(error) for error in earlier), last.message]
     raise type(last)("\n".join(lines), last.hint) from errors[0]
 
 
