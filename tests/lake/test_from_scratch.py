@@ -47,13 +47,8 @@ class History:
         name = "a_%Y%m%d%H_*.pcap*" if self.dated else "a_*.pcap*"
         rotation = 'rotation = "1h"\n' if self.dated else ""
         skew = self.chance.choice(["1s", "5min"])
-        links = f'[links.a]
-captures = "{self.folder}/{name}"
-{rotation}skew = "{skew}"
-'
-        self.text = f'[query_sets.n]
-files = ["n.gsql"]
-{links}'
+        links = f'[links.a]\ncaptures = "{self.folder}/{name}"\n{rotation}skew = "{skew}"\n'
+        self.text = f'[query_sets.n]\nfiles = ["n.gsql"]\n{links}'
         self.lake = self.new_lake("lake")
 
     def new_lake(self, name: str) -> Lake:
