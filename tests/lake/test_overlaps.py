@@ -131,11 +131,11 @@ def test_what_is_not_read_is_told_and_keeps_its_hours_from_being_done(tmp_path: 
         set_aside(lake, config, [str(tmp_path / "in" / "a_*.pcap")], "no", "me")
     set_aside(lake, config, ["b.pcap", "c.pcap"], "the other recorder", "me")
     assert words(lake) == {"08:00": "done", "09:00": "done"} and view(lake)[1] == []
-    undo(lake, config, ["b.pcap"])
+    undo(lake, config, ["b.pcap"], "me")
     assert words(lake) == {"08:00": "incomplete", "09:00": "done"}
     set_aside(lake, config, ["a_1.pcap"], "the other recorder", "me")
     assert [name for name, *_ in view(lake)[0]] == ["b.pcap", "a_2.pcap"] and take(lake) == {}
-    undo(lake, config, ["a_1.pcap"])
+    undo(lake, config, ["a_1.pcap"], "me")
     assert words(lake) == {"08:00": "incomplete", "09:00": "done"} and take(lake) == {}
 
 
@@ -153,7 +153,7 @@ def test_a_part_of_a_capture_is_no_capture_of_its_own(tmp_path: Path, whole_firs
     assert {row.state for row in read_seen(lake).values()} == {READ} and not unread_lines(lake, load_config(lake.root))
     set_aside(lake, load_config(lake.root), [whole.name], "cut off by us", "me")
     assert set(take(lake)) == {part.name} and view(lake)[0] == [(part.name, at(0), at(1790))]
-    undo(lake, load_config(lake.root), [whole.name])
+    undo(lake, load_config(lake.root), [whole.name], "me")
     assert take(lake) == {} and view(lake)[0] == [(whole.name, at(0), at(3590))] and not view(lake)[1]
 
 

@@ -140,7 +140,8 @@ def test_acts_of_a_lake_that_kept_no_statements_of_them_are_told_from_where_they
 
 
 def test_an_act_that_did_not_end_never_took_effect(folder: Path) -> None:
-    lost = odd(folder, "lost.pcap", 4, 700)  # it overlaps what was declared before
+    lost = odd(folder, "lost.pcap", 4, 700)
+    lost.write_bytes(b"no capture at all")
     covers = f"{format_instant(at(4))}/{format_instant(at(6))}"
     said = lowwater("ingest", "--lake", folder / "lake", "--link", "p", lost, "--covers", covers, "--by", "hal")
     assert said.code == 1, said
