@@ -490,8 +490,8 @@ class Batch:
             if self._begins_with(whole, file, paths):
                 self._begun(number, survey, file, whole)
                 return
-        parts = [part for part in self._ledger.perhaps_parts(file) if self._begins_with(file, part, paths)]
-        replaced, note = self._ledger.put(file, self._settings, facts.unpacked, parts)
+        begun = [part for part in self._ledger.perhaps_parts(file) if self._begins_with(file, part, paths)]
+        replaced, note = self._ledger.put(file, self._settings, facts.unpacked, begun)
         note = "read again: packets of it were missing" if damaged else note
         beyond = pc.sum(pc.equal(damage.column("reason"), "sub-second")).as_py() or 0
         doubt = inspect.subsecond_words(beyond, file.packets + sum(row.malformed for row in file.rows))
