@@ -125,7 +125,7 @@ class DividedWriter:
     def __init__(
         self, path: Path, schema: pa.Schema, choices: Choices, most: int, fewest: int = FEWEST, **options: Any
     ) -> None:
-        self._writer = pq.ParquetWriter(path, schema, **options)
+        self._writer = pq.ParquetWriter(path, schema, write_page_checksum=True, **options)
         self._choices, self._most, self._fewest = choices, most, fewest
         self._keys: tuple[ex.Expr, ...] = ()
         self._groups: list[Bounds] = []

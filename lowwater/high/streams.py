@@ -163,7 +163,7 @@ class StreamFiles:
         values = [*temporal_columns, *instants, lasts, [PUNCTUATION] * len(promises), ticks, untils, periods]
         columns = [pa.array(value, column.type) for value, column in zip(values, schema, strict=True)]
         file = self.folder / "punctuation.parquet"
-        pq.write_table(pa.Table.from_arrays(columns, schema=schema), paths.draft(file))
+        pq.write_table(pa.Table.from_arrays(columns, schema=schema), paths.draft(file), write_page_checksum=True)
         paths.put(file)
         self.files.append(str(file))
         self.punctuation = len(promises)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import accumulate
@@ -27,7 +27,7 @@ from lowwater.lake.ledgers.captures import Capture, Captures, life_of
 from lowwater.lake.tables import grouped, lake_errors, live_files
 from lowwater.limits import COMPARED_RECORDS
 from lowwater.plan.temporal import END_OF_TIME
-from lowwater.storage import paths, untrusted
+from lowwater.storage import digests, paths, untrusted
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -445,6 +445,11 @@ class PacketFiles:
         path: PurePath = row["folder"] / row["path"]
         return path
 
+    @staticmethod
+    def are_there(rows: Iterable[Mapping[str, Any]]) -> bool:
+        """Whether all files lie in the lake with the sizes that their table says."""
+        return all(paths.has_size(PacketFiles.path(row), row["size_bytes"]) for row in rows)
+
     def rows(self, link: str, attempt: str, packets: int | None = None, largest: int = 0) -> list[dict[str, Any]]:
         """Returns the files of an attempt and link, in no order; of a capture with so many packets, up to a timestamp
         (ns), without those at its end that lead what follows (T3). Of a file with both, the first `num_records` count.
@@ -485,7 +490,7 @@ def _place(row: Mapping[str, Any]) -> tuple[int, str]:
 
 def _by_attempt(table: DeltaTable | None, folder: PurePath) -> dict[str, list[dict[str, Any]]]:
     rows = [] if table is None else live_files(table)
-    attempts = (row["path"].rpartition("-")[2].removesuffix(".parquet") for row in rows)
+    attempts = (digests.bare(row["path"]).rpartition("-")[2] for row in rows)
     return grouped(zip(attempts, ({**row, "folder": folder} for row in rows), strict=True))
 
 

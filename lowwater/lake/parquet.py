@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, cast
+from zlib import crc32
 
 import numpy as np
 import pyarrow as pa
@@ -357,26 +358,39 @@ def _struct(*fields: _Field) -> bytes:
     return bytes(data) + b"\0"
 
 
-def data_header(rows: int, encoding: int, size: int) -> bytes:
-    """Makes the header of an uncompressed data page (version 1)."""
+def data_header(rows: int, encoding: int, content: bytes) -> bytes:
+    """Makes the header of an uncompressed data page (version 1), with its checksum."""
     before, between, behind = _around(rows, encoding)
-    number = varint(size << 1)
-    return before + number + between + number + behind
+    number = varint(len(content) << 1)
+    return before + number + between + number + between + _checksum(content) + behind
+
+
+def _checksum(content: bytes) -> bytes:
+    """Encodes the CRC of a page, a signed number of 32 bits."""
+    value = crc32(content)
+    return _number(4, value - (1 << 32) if value >> 31 else value)[2]
 
 
 @lru_cache(64)
 def _around(rows: int, encoding: int) -> tuple[bytes, bytes, bytes]:
-    """Returns the bytes before, between and behind the two sizes in the header of a data page."""
+    """Returns the bytes before the first size in the header of a data page, before the next two numbers, and behind
+    them."""
     page = _struct(_number(1, rows), _number(2, encoding), _number(3, RLE), _number(4, RLE))
-    header = _struct(_number(1, _DATA_PAGE), _number(2, 0), _number(3, 0), (5, _STRUCT, page))
     kind, field = _struct(_number(1, _DATA_PAGE))[:-1], bytes([1 << 4 | _I32])
-    return kind + field, field, header[len(kind) + 4 :]
+    return kind + field, field, bytes([1 << 4 | _STRUCT]) + page + b"\0"
 
 
-def dictionary_header(entries: int, size: int) -> bytes:
-    """Makes the header of an uncompressed dictionary page."""
+def dictionary_header(entries: int, content: bytes) -> bytes:
+    """Makes the header of an uncompressed dictionary page, with its checksum."""
     page = _struct(_number(1, entries), _number(2, PLAIN))
-    return _struct(_number(1, _DICTIONARY_PAGE), _number(2, size), _number(3, size), (7, _STRUCT, page))
+    size = len(content)
+    return _struct(
+        _number(1, _DICTIONARY_PAGE),
+        _number(2, size),
+        _number(3, size),
+        (4, _I32, _checksum(content)),
+        (7, _STRUCT, page),
+    )
 
 
 def footer(chunks: Sequence[ColumnChunk], rows: int) -> bytes:
@@ -497,7 +511,8 @@ class NumberColumn:
             self._size = entries
         kind = DELTA if entries < 0 else DICTIONARY
         self._uses.add(kind)
-        self._pages += data_header(len(values), kind, size), scratch.out[:size].tobytes()
+        content = scratch.out[:size].tobytes()
+        self._pages += data_header(len(values), kind, content), content
 
     def add_pages(self, array: pa.Array, pages: bytes, uses: Collection[int]) -> None:
         """Adds an array that is pages already, with their headers and not compressed, of differences or plain."""
@@ -516,7 +531,7 @@ class NumberColumn:
         pages, data, uses = self._pages, 0, [RLE, *sorted(self._uses - {RLE})]
         if DICTIONARY in self._uses:
             entries = self._entries[: self._size].astype(np.int32 if self._narrow else np.int64).tobytes()
-            first = dictionary_header(self._size, len(entries)), entries
+            first = dictionary_header(self._size, entries), entries
             pages, data, uses = [*first, *pages], sum(map(len, first)), sorted({PLAIN, *uses})
         size = sum(map(len, pages))
         return ColumnChunk(self._column, size, uses, data, size, bounds=self.bounds), pages
@@ -543,8 +558,8 @@ class UnfinishedFile:
 def _constant(name: str, value: str, rows: int) -> tuple[ColumnChunk, list[bytes]]:
     text = value.encode()
     entry, numbers = len(text).to_bytes(4, "little") + text, b"\1" + varint(rows << 1) + b"\0"
-    first = [dictionary_header(1, len(entry)), entry]
-    pages = [*first, data_header(rows, DICTIONARY, len(numbers)), numbers]
+    first = [dictionary_header(1, entry), entry]
+    pages = [*first, data_header(rows, DICTIONARY, numbers), numbers]
     size = sum(map(len, pages))
     column = Column(name, TEXT, nullable=False, text=True)
     return ColumnChunk(column, size, [PLAIN, RLE, DICTIONARY], sum(map(len, first)), size), pages
@@ -630,7 +645,9 @@ def by_arrow(columns: Mapping[pa.Field, Sequence[pa.Array]]) -> dict[str, tuple[
 def _written(table: pa.Table, **options: Any) -> tuple[pa.Buffer, pq.RowGroupMetaData]:
     """Returns a file of one row group that Arrow writes of a table, and what its footer says of the group."""
     sink = pa.BufferOutputStream()
-    pq.write_table(table, sink, table.num_rows, write_statistics=False, store_schema=False, **options)
+    pq.write_table(
+        table, sink, table.num_rows, write_statistics=False, store_schema=False, write_page_checksum=True, **options
+    )
     written = sink.getvalue()
     return written, pq.read_metadata(pa.BufferReader(written)).row_group(0)
 

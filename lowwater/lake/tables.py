@@ -40,7 +40,7 @@ from lowwater.storage.untrusted import require_names
 
 if TYPE_CHECKING:
     import pyarrow.dataset as pads
-    from deltalake import CommitProperties, DeltaTable, WriterProperties
+    from deltalake import CommitProperties, DeltaTable
 
 
 # `deltalake` has threads of its own, so it is imported inside functions: a process that forks must not have used it
@@ -55,6 +55,8 @@ GONE_HINT = (
     "a file that its log names is gone: `lowwater maintain`, then `lowwater backfill` make rows of a published table "
     "again; restore other tables"
 )
+DAMAGED_HINT = "`lowwater verify --data` says which files are damaged, and how they are made again"
+_PAGE = re.compile("CRC checksum verification failed|Could not open Parquet|[Cc]orrupt|deserialize thrift")
 LOG_HINT = "the log of the table is damaged, or another program wrote it: restore the table, or make it again"
 _LOG = re.compile("[Kk]ernel error|Arrow error|Invalid (JSON|Checkpoint)|log file|schema")
 _FRAMES = re.compile(r" (stack backtrace: )?0: (<unknown>|[\w:<>]+( at \S+)?) 1: .*")
@@ -140,6 +142,8 @@ def _told(what: str, error: BaseException) -> LakeError | None:
     if not isinstance(error, (OSError, DeltaError, pa.ArrowException)):
         return None
     said, hint = _one_line(error), LOG_HINT
+    if _PAGE.search(said):
+        return LakeError(f"{what}: {said}", DAMAGED_HINT)
     if isinstance(error, OSError):
         said = error.strerror or said
         hint = GONE_HINT if isinstance(error, FileNotFoundError) else ROOM_HINT
@@ -204,6 +208,8 @@ def create(
                 # Delta would create it once more, behind the first commits of the process that was faster.
                 commit_properties=CommitProperties(max_commit_retries=0),
             ) or open_tables.existing(path)
+            _flush_log(path, 0)
+            paths.flush(path / "_delta_log", path)
     if table.metadata().partition_columns != list(partition):
         raise _foreign(path)
     if owner is None:
@@ -346,8 +352,9 @@ def _commit(
         try:
             if doubts and _in_log(path, first, token):
                 return  # it came late: what is computed now would be on top of it
-            made = _options(path, table, token, fence)
+            made, version = _options(path, table, token, fence), table.version() + 1
             open_tables.change(path, table, partial(change, table, made))
+            _flush_log(path, version)
             break
         except (DeltaError, OSError) as error:
             conflict = isinstance(error, CommitFailedError) and _CONFLICT.search(str(error))
@@ -366,6 +373,14 @@ def _commit(
             time.sleep(random.uniform(0, min(0.01 * 2**attempt, 1.0)))
     with suppress(OSError):  # it is committed; the next one opens it again
         open_tables.keep(path, table)
+
+
+def _flush_log(path: PurePath, version: int) -> None:
+    """Lets the disk write a commit, if it was made, and the checkpoint of it, before anybody is told of it."""
+    if isinstance(path, Path):
+        checkpoint = [path / "_delta_log" / name for name in (f"{version:020d}.checkpoint.parquet", "_last_checkpoint")]
+        files = [Path(open_tables.commit_file(path, version)), *(checkpoint if checkpoint[0].exists() else [])]
+        paths.flush(*(file for file in files if file.exists()))
 
 
 def _options(path: PurePath, table: DeltaTable, token: str, fence: Fence | None) -> Options:
@@ -457,27 +472,80 @@ def claim(path: PurePath, fence: Fence) -> None:
         commit(path, fenced, fence)
 
 
-def replace_rows(path: PurePath, rows: pa.Table, predicate: str | None, fence: Fence | None = None) -> None:
-    """Replaces the rows that satisfy an SQL predicate, or all rows without one, by rows that satisfy it, in one commit.
-    Partition columns in the predicate keep parallel writers apart."""
-    from deltalake import write_deltalake
+def replace_rows(path: PurePath, rows: pa.Table, replaced: pads.Expression | None, fence: Fence | None = None) -> None:
+    """Replaces the rows of a ledger that an expression selects, or all rows without one, in one commit."""
+    kept: dict[str, pa.Table] = {}  # file -> the rows that stay of it
 
-    def overwrite(table: DeltaTable, options: Options) -> None:
-        write_deltalake(table, rows, mode="overwrite", predicate=predicate, writer_properties=_groups(), **options)
+    def meeting(table: DeltaTable) -> list[dict[str, Any]]:
+        kept.clear()
+        if replaced is None:
+            return live_files(table)
+        schema = pa.schema(table.schema().to_arrow())
+        for row in (rows := live_files(table)):
+            if (staying := _rest_of(path, schema, row, replaced)) is not None:
+                kept[row["path"]] = staying
+        return [row for row in rows if row["path"] in kept]
 
-    commit(path, overwrite, fence)
+    def rest(_: list[dict[str, Any]]) -> list[DataFile]:
+        return [file for staying in kept.values() if len(staying) for file in _write_rows(path, staying)]
+
+    with lake_errors(f"{path}: cannot be written"):
+        added = _write_rows(path, rows)
+    swap_files(path, added, meeting, rest, fence)
+
+
+def _rest_of(path: PurePath, schema: pa.Schema, row: Mapping[str, Any], replaced: pads.Expression) -> pa.Table | None:
+    """Returns the rows of a file that an expression does not select; None if it selects none."""
+    dataset = files_dataset(path, [(row["path"], _partition_filter(row))], schema)
+    if not any(dataset.get_fragments(replaced)) or not chosen_rows(dataset, schema.names[:1], replaced).num_rows:
+        return None
+    paths.local(path / unquote(row["path"]))  # what is damaged gets no new digest
+    return chosen_rows(dataset, schema.names, ~replaced | replaced.is_null())
 
 
 def append_rows(
     path: PurePath, rows: pa.Table, fence: Fence | None = None, grouped: int = limits.LEDGER_GROUP_ROWS
 ) -> None:
     """Appends rows in one commit. `grouped`: most rows of a row group, which readers decode as a whole."""
-    from deltalake import write_deltalake
+    with lake_errors(f"{path}: cannot be written"):
+        added = _write_rows(path, rows, grouped)
+    swap_files(path, added, lambda _: [], fence=fence)
 
-    def append(table: DeltaTable, options: Options) -> None:
-        write_deltalake(table, rows, mode="append", writer_properties=_groups(grouped), **options)
 
-    commit(path, append, fence)
+def _partition_filter(row: Mapping[str, Any]) -> pads.Expression | None:
+    """Returns what holds of all rows of a file, by the columns that divide its table."""
+    prefix = "partition."
+    return all_of(
+        pc.field(name.removeprefix(prefix)) == value for name, value in row.items() if name.startswith(prefix)
+    )
+
+
+def _write_rows(path: PurePath, rows: pa.Table, grouped: int = limits.LEDGER_GROUP_ROWS) -> list[DataFile]:
+    """Writes rows of a table, with any of its columns, into a new file for each partition, and describes the files."""
+    if not rows.num_rows:
+        return []
+    table = open_tables.existing(path)
+    require_room(path, rows.nbytes)
+    names = table.metadata().partition_columns
+    schema = pa.schema([(column.name, plain_type(column.type)) for column in pa.schema(table.schema().to_arrow())])
+    if more := sorted({*rows.column_names} - {*schema.names}):
+        raise LakeError(f"{path}: the table has no column {', '.join(more)}", LOG_HINT)
+    empty = {column.name: pa.nulls(rows.num_rows, column.type) for column in schema}
+    whole = pa.table({**empty, **dict(zip(rows.column_names, rows.columns, strict=True))}).cast(schema)
+    files = []
+    for values in whole.select(names).group_by(names).aggregate([]).to_pylist() if names else [{}]:
+        part = whole.filter(all_of(pc.field(name) == value for name, value in values.items())) if values else whole
+        place = PurePath(*(f"{name}={safe_name(str(value))}" for name, value in values.items()))
+        target = path / place / f"part-{uuid.uuid4().hex[:12]}.parquet"
+        pq.write_table(
+            part.drop_columns(names),
+            paths.draft(target),
+            row_group_size=grouped,
+            compression="snappy",
+            write_page_checksum=True,
+        )
+        files.append(describe(path, paths.seal(target), {name: str(value) for name, value in values.items()}))
+    return files
 
 
 def swap_files(
@@ -511,6 +579,8 @@ def swap_files(
     def change(table: DeltaTable, options: Options) -> None:
         old_files = old(table)
         files = [*new_files, *rest(old_files)]
+        written = [path / file.path for file in files]
+        paths.flush(*written, *{file.parent for file in written})
         added = [
             AddAction(file.path, file.size, dict(file.partition), now, rows_change, _statistics(file)) for file in files
         ]
@@ -621,13 +691,6 @@ def _require_counts(folder: str, files: pa.Table) -> None:
             )
 
 
-def _groups(most: int = limits.LEDGER_GROUP_ROWS) -> WriterProperties:
-    """Returns how ledgers are written: Arrow decodes whole row groups, also where one row of a year is wanted."""
-    from deltalake import WriterProperties
-
-    return WriterProperties(compression="SNAPPY", max_row_group_size=most)
-
-
 def partition_of(row: Mapping[str, Any]) -> dict[str, str | None]:
     """Returns the values of the partition columns of a row of `live_files`, none of which is NULL."""
     prefix = "partition."
@@ -644,9 +707,11 @@ def table_dataset(path: PurePath, table: DeltaTable) -> pads.Dataset:
     which Arrow's threads may still hold when the interpreter is gone: the process would abort."""
     files = files_of(table)  # none lies elsewhere
     if isinstance(path, ObjectPath):  # `fetch_rows` looks at the bounds of files, of which each takes a millisecond
-        return table.to_pyarrow_dataset(
+        dataset = table.to_pyarrow_dataset(
             filesystem=fs.SubTreeFileSystem(str(paths.local_table(path, [])), fs.LocalFileSystem())
         )
+        dataset.format.default_fragment_scan_options = _checked()
+        return dataset
     keys = [name for name in files.column_names if name.startswith("partition.")]
     columns = [(pc.field(key.removeprefix("partition.")), files.column(key).to_pylist()) for key in keys]
     names = enumerate(files.column("path").to_pylist())
@@ -661,9 +726,16 @@ def files_dataset(path: PurePath, files: Iterable[tuple[str, Any]], schema: pa.S
 
     parts = [(unquote(name), partition) for name, partition in files]  # the log writes paths as URLs
     folder = fs.SubTreeFileSystem(str(paths.local_table(path, [name for name, _ in parts])), fs.LocalFileSystem())
-    form = pads.ParquetFileFormat()
+    form = pads.ParquetFileFormat(default_fragment_scan_options=_checked())
     fragments = [form.make_fragment(name, folder, partition) for name, partition in parts]
     return pads.FileSystemDataset(fragments, schema, form, folder)
+
+
+def _checked() -> pads.ParquetFragmentScanOptions:
+    """Returns how pages are read: those that have a checksum are compared with it."""
+    import pyarrow.dataset as pads
+
+    return pads.ParquetFragmentScanOptions(page_checksum_verification=True)
 
 
 def with_fields(dataset: pads.Dataset, schema: pa.Schema) -> pads.Dataset:

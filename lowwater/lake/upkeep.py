@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from lowwater import documents, errors, instants, limits
 from lowwater.lake import layout, open_tables, tables
-from lowwater.storage import paths, untrusted
+from lowwater.storage import digests, paths, untrusted
 from lowwater.storage.object_paths import ObjectPath
 
 if TYPE_CHECKING:
@@ -144,13 +144,12 @@ def write_joined(path: PurePath, schema: pa.Schema, rows: Sequence[dict[str, Any
     target = path / place / f"joined-{uuid.uuid4().hex[:12]}.parquet"
     for row in rows:
         if isinstance(path, Path):
-            untrusted.require_modest(path / row["path"], path / unquote(row["path"]))
+            paths.local(path / unquote(row["path"]))  # what is damaged gets no new digest
     dataset = tables.files_dataset(path, [(row["path"], None) for row in rows], columns)
-    with pq.ParquetWriter(paths.draft(target), columns, compression="snappy") as writer:
+    with pq.ParquetWriter(paths.draft(target), columns, compression="snappy", write_page_checksum=True) as writer:
         for rows_together in _gathered(dataset.to_batches(batch_readahead=2, fragment_readahead=1), columns):
             writer.write_table(rows_together, row_group_size=grouped)
-    paths.put(target)
-    return tables.describe(path, target, partition)
+    return tables.describe(path, paths.seal(target), partition)
 
 
 def _gathered(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.Table]:
@@ -313,8 +312,9 @@ def mend(lake: layout.Lake, path: PurePath, found: Doubled) -> None:
 
 def _again(path: PurePath, name: str, action: dict[str, Any]) -> tables.DataFile:
     """Copies a file that the table no longer names: its own name may be on a list of files to remove."""
-    target = path / PurePath(name).parent / f"mended-{uuid.uuid4().hex[:12]}.parquet"
     try:
+        digest = digests.said(name) or digests.compute(paths.local(path / name))
+        target = digests.named(path / PurePath(name).parent / f"mended-{uuid.uuid4().hex[:12]}.parquet", digest)
         paths.copy(path / name, target)
     except FileNotFoundError:
         hint = f"remove {path}, and make its rows again with `lowwater backfill`"

@@ -18,7 +18,7 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, NamedTuple
 
 from lowwater.limits import STORE_PIECE_BYTES, STORE_READS
-from lowwater.storage import failures, objects, untrusted
+from lowwater.storage import digests, failures, objects, untrusted
 from lowwater.storage.object_paths import ObjectPath, parse
 
 if TYPE_CHECKING:
@@ -91,8 +91,15 @@ def require_writable(folder: PurePath) -> None:
 
 
 def local(path: PurePath) -> Path:
-    """Returns a file of this machine with the content of a file of the lake.
-    Raises OSError if there is no such file, or it cannot be read."""
+    """Returns a file of this machine with the content of a file of the lake, which has the digest of its name.
+    Raises DamagedError if it has another one, and OSError if there is no such file, or it cannot be read."""
+    found = _modest(path)
+    if digest := digests.said(path.name):
+        digests.require_sound(path, found, digest)
+    return found
+
+
+def _modest(path: PurePath) -> Path:
     untrusted.require_inside(path)
     found = objects.file_cache().fetch(path) if isinstance(path, ObjectPath) else Path(path)
     if path.suffix == ".parquet":
@@ -106,15 +113,16 @@ def locals_of(paths: Iterable[PurePath]) -> list[Path]:
 
 
 def local_table(folder: PurePath, names: Iterable[str]) -> Path:
-    """Returns a folder of this machine with files of a table under their names.
+    """Returns a folder of this machine with files of a table under their names. They are not compared with their
+    digests: who reads a few columns of them compares the checksums of pages.
     Raises OSError if one cannot be read."""
     for name in names:
-        local(folder / name)
+        _modest(folder / name)
     return objects.file_cache().file_of(folder) if isinstance(folder, ObjectPath) else Path(folder)
 
 
 def draft(path: PurePath) -> Path:
-    """Returns where on this machine a new file of the lake is to be written; `place` puts it into the lake.
+    """Returns where on this machine a new file of the lake is to be written; `put` or `seal` puts it into the lake.
 
     The folder of the draft exists. The name of a new file is used once, so that no reader sees a part of it.
     """
@@ -128,6 +136,28 @@ def put(path: PurePath) -> None:
     """Puts a whole draft into the lake. Raises OSError if it cannot be written."""
     if isinstance(path, ObjectPath):
         take(objects.file_cache().file_of(path), path)
+
+
+def seal(path: PurePath) -> PurePath:
+    """Puts a whole draft of a data file into the lake, under a name with its digest, and returns its path.
+    Raises OSError if it cannot be read or written."""
+    waiting = draft(path)
+    target = digests.named(path, digests.compute(waiting))
+    place = draft(target)
+    os.replace(waiting, place)
+    put(target)
+    digests.note_sound(place)
+    return target
+
+
+def take_sealed(source: PurePath, target: PurePath) -> PurePath:
+    """Moves a temporary file of rows, as `take`, to a name with its digest, and returns its path.
+    Raises OSError if it cannot be read or written."""
+    target = digests.named(target, digests.compute(local(source)))
+    take(source, target)
+    if not isinstance(target, ObjectPath):
+        digests.note_sound(Path(target))
+    return target
 
 
 def take(source: PurePath, target: PurePath) -> None:
@@ -144,6 +174,28 @@ def take(source: PurePath, target: PurePath) -> None:
         objects.file_cache().keep(target, source)
         return
     os.replace(source, draft(target))
+
+
+def flush(*files: PurePath) -> None:
+    """Lets the disk write files, and the names of them in their folders, before this returns. A store has done so when
+    it answers.
+    Raises OSError if the disk cannot."""
+    on_disk = [Path(file) for file in files if not isinstance(file, ObjectPath)]
+    for file in on_disk:
+        _flush(file, os.O_RDONLY)
+    for folder in dict.fromkeys(file.parent for file in on_disk):
+        _flush(folder, os.O_RDONLY | os.O_DIRECTORY)
+
+
+def _flush(path: Path, flags: int) -> None:
+    handle = os.open(path, flags | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # of a file system that keeps nothing in memory, or cannot say
+            raise
+    finally:
+        os.close(handle)
 
 
 def send(source: Path, begin: int, end: int | None, target: PurePath) -> None:
@@ -210,6 +262,18 @@ def has_file(path: PurePath) -> bool:
     return objects.head(path) is not None if isinstance(path, ObjectPath) else Path(path).is_file()
 
 
+def has_size(path: PurePath, size: int) -> bool:
+    """Whether the lake has a file of so many bytes: a power cut, or a full disk, leaves the name of one that has lost
+    its content."""
+    if isinstance(path, ObjectPath):
+        entry = objects.head(path)
+        return entry is not None and int(entry["size"]) == size
+    try:
+        return Path(path).stat().st_size == size
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+
+
 def exists(path: PurePath) -> bool:
     """Whether the lake has a file of this name, or on a disk a folder."""
     return has_file(path) if isinstance(path, ObjectPath) else Path(path).exists()
@@ -254,6 +318,8 @@ def write(
     folder.mkdir(parents=True, exist_ok=True)
     waiting = folder / f"{path.name}.{os.getpid()}"
     waiting.write_bytes(data)
+    if data:  # else a power cut may leave the new name with no content
+        _flush(waiting, os.O_RDONLY)
     os.replace(waiting, target)
 
 

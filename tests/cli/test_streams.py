@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from lowwater import processes
@@ -49,7 +50,8 @@ class Setup:
         self.root, self.queries = make(folder, HOURS, frozenset({4}))
         self.lake, self.published = open_lake(self.root), 0
         (self.query,) = Job.open(self.root, "q", self.queries).plan.queries
-        replace_rows(self.lake.replays, REPLAYS.empty_table(), "stage = 'publish'")  # this setup publishes itself
+        # This setup publishes itself.
+        replace_rows(self.lake.replays, REPLAYS.empty_table(), pc.field("stage") == "publish")
         shutil.rmtree(str(self.lake.table("flows")))
 
         last = START + (HOURS - 1) * HOUR

@@ -123,7 +123,7 @@ def keyed_rows(seed: int) -> pa.Table:
 def test_rows_added_gone_and_changed_are_those_of_duckdb(lake: Lake, seed: int) -> None:
     old, new = keyed_rows(seed), keyed_rows(seed + 100)
     fill(lake, old)
-    replace_rows(lake.table("flows"), new, "_hour >= 0")
+    replace_rows(lake.table("flows"), new, None)
     before, after = result_table(lake, "flows", 1), result_table(lake, "flows", 2)
     start, end = HOUR // 2, 3 * HOUR
     found = compare(before, after, ["tb"], start, end, 1_000)

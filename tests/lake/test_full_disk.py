@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow.compute as pc
 import pytest
 from deltalake.exceptions import DeltaError
 
@@ -42,7 +43,7 @@ def test_nothing_is_committed_without_room(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(os, "statvfs", lambda path: _Full)
     changes: list[Callable[[], object]] = [
         lambda: tables.append_rows(lake.captures, rows),
-        lambda: tables.replace_rows(lake.captures, rows, "link = 'a'"),
+        lambda: tables.replace_rows(lake.captures, rows, pc.field("link") == "a"),
         lambda: tables.swap_files(lake.captures, [], lambda table: [], note=lambda table: {"a": "b"}),
         lambda: tables.create(lake.root / "tables" / "new", rows.schema),
     ]

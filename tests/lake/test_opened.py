@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from deltalake import DeltaTable
 
@@ -28,7 +29,7 @@ def some_change(path: Path, draw: random.Random) -> None:
     if kind == "append":
         append_rows(path, rows(part, draw.randrange(100)))
     elif kind == "replace":
-        replace_rows(path, rows(part, *(draw.randrange(100) for _ in range(3))), f"part = '{part}'")
+        replace_rows(path, rows(part, *(draw.randrange(100) for _ in range(3))), pc.field("part") == part)
     elif kind == "compact":
         commit(path, lambda table, _: table.optimize.compact())
     else:

@@ -133,7 +133,7 @@ def _restore_old_rows(lake: Lake) -> None:
         pytest.param(_update, "UPDATE by delta-rs", marks=pytest.mark.nightly),
         (_append, "WRITE by delta-rs"),
         pytest.param(_append_to_another_hour, "WRITE by delta-rs", marks=pytest.mark.nightly),
-        (_remove_file, "is not there: _hour="),
+        (_remove_file, "is gone or cut: _hour="),
         (_restore_old_rows, "RESTORE by delta-rs"),
     ],
 )
@@ -206,7 +206,7 @@ def test_a_lost_file_of_several_intervals_is_mended_one_by_one(tmp_path: Path) -
     for file in opened(lake).file_uris():
         Path(file.removeprefix("file://")).unlink()
     lost = damages(lake, "q", read_replays(lake, "set"))
-    assert len(lost) == 2 and all("is not there" in why for why in lost.values())
+    assert len(lost) == 2 and all("is gone or cut" in why for why in lost.values())
     put_half(0)
     assert list(damages(lake, "q", read_replays(lake, "set"))) == [(BASE + half, BASE + HOUR)]
     put_half(1)

@@ -242,28 +242,6 @@ def _action(action: Any) -> tuple[str, dict[str, Any]]:
     return "remove", {"path": name, "dataChange": action.data_change}
 
 
-def write_rows(
-    tables: Tables, name: str, table: SimTable, rows: list[Row], mode: str, predicate: Any, options: Any
-) -> None:
-    """`write_deltalake` with rows of the world; a predicate is a function of a row."""
-    path, actions = table.table_uri, []
-    kept: list[Row] = []
-    if mode == "overwrite":
-        for old, action in table.current.files.items():
-            held = tables.rows[f"{_key(path)}/{old}"]
-            if predicate is None or any(predicate(row) for row in held):
-                kept += [row for row in held.elements() if predicate is not None and not predicate(row)]
-                actions.append(("remove", {"path": old, "dataChange": True}))
-                assert action
-    written = [*rows, *kept]
-    if written:
-        tables.put(path, name, written)
-        stats = json.dumps({"numRecords": len(written)})
-        add = {"path": name, "partitionValues": {}, "size": 1, "dataChange": True, "stats": stats}
-        actions.append(("add", add))
-    table.write(actions, options["commit_properties"])
-
-
 def data_file(name: str, rows: int, partition: Mapping[str, str], first: int = 0, last: int = 0) -> DataFile:
     """Describes a data file of the world."""
     return DataFile(name, 1, rows, partition, {"_last": first}, {"_last": last})

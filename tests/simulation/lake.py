@@ -42,7 +42,7 @@ from lowwater.limits import OPEN_TABLES
 from lowwater.storage import failures, locks, objects, paths
 from lowwater.storage.locks import Holder
 from lowwater.storage.object_paths import ObjectPath
-from tests.simulation.delta import Files, SimTable, Tables, data_file, write_rows
+from tests.simulation.delta import Files, SimTable, Tables, data_file
 from tests.simulation.world import (
     Faults,
     Process,
@@ -457,8 +457,16 @@ class Sim:
         def table(path: str, version: int | None = None, storage_options: Any = None) -> SimTable:
             return SimTable(tabled, path, version, self.old.retries)
 
-        def written(table: SimTable, rows: Any, mode: str, predicate: Any = None, **options: Any) -> None:
-            write_rows(tabled, f"part-{world.name()[-12:]}.parquet", table, rows, mode, predicate, options)
+        def written(path: PurePath, rows: Any, grouped: int = 0) -> list[DataFile]:
+            return [self._written(path, "part-", {}, rows)] if rows else []
+
+        def rest_of(path: PurePath, schema: Any, row: dict[str, Any], replaced: Any) -> list[Any] | None:
+            held = list(tabled.rows[f"{path.key}/{row['path']}"].elements())  # type: ignore[attr-defined]
+            return [each for each in held if not replaced(each)] if any(map(replaced, held)) else None
+
+        def sealed(source: PurePath, target: PurePath) -> PurePath:
+            paths.take(source, target)
+            return target
 
         def joined(path: PurePath, schema: Any, rows: list[dict[str, Any]], grouped: int) -> DataFile:
             held = [row for each in rows for row in self._rows(path, each)]
@@ -496,7 +504,9 @@ class Sim:
             (open_tables, "require_modest_commits", lambda *_: None),
             (open_tables, "require_plain_table", lambda *_: None),
             (deltalake, "DeltaTable", table),
-            (deltalake, "write_deltalake", written),
+            (tables, "_write_rows", written),
+            (tables, "_rest_of", rest_of),
+            (paths, "take_sealed", sealed),
             (upkeep, "write_joined", joined),
             (streams, "describe", described),
             (streams, "create", lambda *_: None),

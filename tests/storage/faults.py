@@ -19,6 +19,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from deltalake import write_deltalake
 
 from lowwater.lake import open_tables
@@ -87,7 +88,7 @@ def try_seed(root: ObjectPath, proxy: Proxy, seed: int, server: int | str, steps
                 expected.update([*values, *foreign])
             elif kind == "replace":
                 part, value = values[0]
-                replace_rows(path, _rows(part, value), f"part = '{part}'")
+                replace_rows(path, _rows(part, value), pc.field("part") == part)
                 expected = Counter({each: n for each, n in expected.items() if each[0] != part})
                 expected[part, value] += 1
             elif kind == "compact":

@@ -44,7 +44,7 @@ from lowwater.lake.ledgers.missing import absent_words, attempt_paths, strays
 from lowwater.lake.packets import PacketFiles, begin_alike, place_of
 from lowwater.lake.tables import DataFile, append_rows, swap_files
 from lowwater.limits import COMMIT_BYTES, COMMIT_CAPTURES, FILE_ROWS, INGEST_CHUNK_BYTES
-from lowwater.storage.paths import exists, locals_of
+from lowwater.storage.paths import locals_of
 
 TASK_ROWS = FILE_ROWS // 2
 """Approximate number of records of a task."""
@@ -194,7 +194,7 @@ class Batch:
             return False
         packets = PacketFiles.of_table(self._table)
         found = (packets.of_capture(row, row.link) for row in file.rows)
-        return any(rows is None or not all(exists(packets.path(row)) for row in rows) for rows in found)
+        return any(rows is None or not packets.are_there(rows) for rows in found)
 
     def _links_of(self, path: Path, facts: CaptureSummary) -> list[str]:
         """Returns the link of each interface of a capture."""

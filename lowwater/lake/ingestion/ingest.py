@@ -25,9 +25,9 @@ from lowwater.lake.ingestion.folders import record
 from lowwater.lake.ingestion.tasks import pack
 from lowwater.lake.ledgers.captures import Capture, few, of_family, read_captures, shared_notes
 from lowwater.lake.locks import folder_of, handed_over, hold
-from lowwater.lake.tables import commit, fence_off, live_files, quote, read_rows, safe_name, swap_files
+from lowwater.lake.tables import fence_off, live_files, read_rows, replace_rows, safe_name, swap_files
 from lowwater.limits import INGEST_WAIT
-from lowwater.storage import paths
+from lowwater.storage import digests, paths
 from lowwater.storage.captures import capture_path
 from lowwater.storage.object_paths import ObjectPath
 from lowwater.storage.paths import write
@@ -62,7 +62,7 @@ def _clean_table(lake: layout.Lake, table: PurePath, name: str, attempts: Collec
     own = f"link={name}"
     folders = [path for path in paths.folders(table) if path.name == own or path.name.startswith(f"{own}@")]
     stored = (path for folder in folders for path in paths.matching(folder, "hour=*/*.parquet"))
-    named = ((path, path.stem.rpartition("-")[2]) for path in stored)
+    named = ((path, digests.bare(path.name).rpartition("-")[2]) for path in stored)
     on_disk = [path for path, attempt in named if _OWN.fullmatch(attempt) and attempt not in attempts]
     if on_disk:  # a file stays on disk until its commit is undone, so no commit is missed
         dead = {path.relative_to(table).as_posix() for path in on_disk}
@@ -76,11 +76,9 @@ def _clean_table(lake: layout.Lake, table: PurePath, name: str, attempts: Collec
 
 def _clean_malformed(lake: layout.Lake, link: str, attempts: Collection[str]) -> None:
     attempt_names = pa.array(sorted(attempts), pa.string())
-    stray = read_rows(lake.malformed, layout.MALFORMED, of_family(link) & ~pc.field("attempt").isin(attempt_names))
-    if stray.num_rows:
-        links, dead = (", ".join(map(quote, pc.unique(stray.column(name)).to_pylist())) for name in ("link", "attempt"))
-        where = f"link IN ({links}) AND attempt IN ({dead})"
-        commit(lake.malformed, lambda table, options: table.delete(where, **options), lake.fence)
+    dead = of_family(link) & ~pc.field("attempt").isin(attempt_names)
+    if read_rows(lake.malformed, layout.MALFORMED, dead).num_rows:
+        replace_rows(lake.malformed, layout.MALFORMED.empty_table(), dead, lake.fence)
 
 
 # Files become visible in portions: their packets and malformed rows are committed under the names of their attempts.

@@ -333,9 +333,9 @@ class PackedFile:
         """Adds the identity of the capture, and puts the file into the table.
         Raises OSError if it cannot be written."""
         size = self.file.finish({"capture": identity})
-        paths.put(table / self.path)
+        path = paths.seal(table / self.path).relative_to(table).as_posix()
         smallest, largest = ({name: ends[side] for name, ends in self.bounds.items()} for side in (0, 1))
-        return DataFile(self.path, size, self.file.rows, {"hour": str(self.hour)}, smallest, largest)
+        return DataFile(path, size, self.file.rows, {"hour": str(self.hour)}, smallest, largest)
 
 
 def packed_file(writer: FileWriter, table: PurePath, path: str, hour: int) -> PackedFile:

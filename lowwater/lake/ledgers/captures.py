@@ -789,11 +789,8 @@ def put_captures(lake: Lake, rows: Sequence[Capture], replaced: Sequence[Capture
         tables.append_rows(lake.captures, table, lake.fence)
         return
     both = [*rows, *replaced]
-    links, attempts = (
-        ", ".join(tables.quote(text) for text in sorted({getattr(row, name) for row in both})) for name in _KEY
-    )
-    # The rows satisfy the predicate by their own attempt, as Delta demands.
-    tables.replace_rows(lake.captures, table, f"link IN ({links}) AND attempt IN ({attempts})", lake.fence)
+    of_keys = (pc.field(name).isin(sorted({getattr(row, name) for row in both})) for name in _KEY)
+    tables.replace_rows(lake.captures, table, tables.all_of(of_keys), lake.fence)
 
 
 def malformed_rows(damage: pa.Table, links: Sequence[str], identity: str, attempt: str) -> pa.Table:

@@ -39,8 +39,8 @@ def record_violations(lake: layout.Lake, link: str, skew: int, start: int, end: 
     if not rows.num_rows and not read_violations(lake, link, skew, start, end).num_rows:
         return
     table = with_constants(rows, layout.VIOLATIONS, {"link": link, "skew": skew})
-    predicate = f"link = {tables.quote(link)} AND skew = {skew} AND arrival >= {start} AND arrival < {end}"
-    tables.replace_rows(lake.violations, table, predicate, lake.fence)
+    of_link = (pc.field("link") == link) & (pc.field("skew") == skew)
+    tables.replace_rows(lake.violations, table, of_link & tables.within("arrival", start, end), lake.fence)
 
 
 def read_violations(lake: layout.Lake, link: str, skew: int, start: int, end: int) -> pa.Table:
@@ -61,8 +61,8 @@ def record_heartbeats(lake: layout.Lake, query_set: str, start: int, end: int, r
     `query_set`, one for every LFTA, link and minute. A minute that a bound of the interval cuts counts only its part in
     the interval, so that runs of any length add up."""
     table = with_constants(rows, layout.HEARTBEATS, {"query_set": query_set})
-    predicate = f'query_set = {tables.quote(query_set)} AND "start" >= {start} AND "start" < {end}'
-    tables.replace_rows(lake.heartbeats, table, predicate, lake.fence)
+    replaced = (pc.field("query_set") == query_set) & tables.within("start", start, end)
+    tables.replace_rows(lake.heartbeats, table, replaced, lake.fence)
 
 
 def read_heartbeats(lake: layout.Lake, query_set: str, start: int, end: int) -> pa.Table:
@@ -247,17 +247,16 @@ def record_quality(
 ) -> None:
     """Replaces the audit results of [start, end), ns, of a query set: QUALITY, a row for every expectation, and
     QUARANTINE, both without the columns of the interval. `again`: False if the interval was never audited."""
-    constants, predicate = _interval(query_set, start, end)
+    constants, replaced = _interval(query_set, start, end), _of_interval(query_set, start, end)
     failed = with_constants(quarantine, layout.QUARANTINE, constants)
     if failed.num_rows or (again and read_quarantine(lake, query_set, start, end).num_rows):
-        tables.replace_rows(lake.quarantine, failed, predicate, lake.fence)
-    tables.replace_rows(lake.quality, with_constants(rows, layout.QUALITY, constants), predicate, lake.fence)
+        tables.replace_rows(lake.quarantine, failed, replaced, lake.fence)
+    tables.replace_rows(lake.quality, with_constants(rows, layout.QUALITY, constants), replaced, lake.fence)
 
 
-def _interval(query_set: str, start: int, end: int) -> tuple[dict[str, str | int], str]:
-    """The columns of the rows of an interval, and the predicate by which they are replaced."""
-    constants: dict[str, str | int] = {"query_set": query_set, "interval_start": start, "interval_end": end}
-    return constants, f"query_set = {tables.quote(query_set)} AND interval_start = {start} AND interval_end = {end}"
+def _interval(query_set: str, start: int, end: int) -> dict[str, str | int]:
+    """The columns of the rows of an interval."""
+    return {"query_set": query_set, "interval_start": start, "interval_end": end}
 
 
 def read_quality(lake: layout.Lake, query_set: str | None = None, start: int = 0, end: int = 0) -> pa.Table:
@@ -307,13 +306,13 @@ class LinkLateness:
 def record_metrics(lake: layout.Lake, query_set: str, start: int, end: int, rows: pa.Table, again: bool) -> None:
     """Replaces the measures of [start, end), ns, of a query set: METRICS without the columns of the interval. `again`:
     False if the ledger has none of the interval."""
-    constants, predicate = _interval(query_set, start, end)
-    _write(lake.metrics, with_constants(rows, layout.METRICS, constants), predicate, again, lake.fence)
+    table = with_constants(rows, layout.METRICS, _interval(query_set, start, end))
+    _write(lake.metrics, table, _of_interval(query_set, start, end), again, lake.fence)
 
 
-def _write(path: PurePath, rows: pa.Table, predicate: str, again: bool, fence: Fence | None) -> None:
+def _write(path: PurePath, rows: pa.Table, replaced: pc.Expression, again: bool, fence: Fence | None) -> None:
     if again:
-        tables.replace_rows(path, rows, predicate, fence)
+        tables.replace_rows(path, rows, replaced, fence)
     else:
         tables.append_rows(path, rows, fence)  # touches no file, however large the compacted ones are
 
@@ -323,13 +322,13 @@ def record_measures(
 ) -> None:
     """Replaces the measures of [start, end), ns, of a query set, in the tables of `layout.MEASURES`. `again`: False if
     `metrics`, which an audit writes before them, has none of the interval."""
-    constants, predicate = _interval(query_set, start, end)
+    constants, replaced = _interval(query_set, start, end), _of_interval(query_set, start, end)
     for name, table in measured.items():
         path, schema = lake.measures(name), layout.measures_schema(table.schema)
         if table.num_rows or (again and tables.open_table(path) is not None):
             tables.create(path, schema, ["query_set"], about=layout.MEASURES[name])
             rows = with_constants(table, schema, {**constants, "measured_at": now})
-            _write(path, rows, predicate, again, lake.fence)
+            _write(path, rows, replaced, again, lake.fence)
 
 
 def read_metrics(

@@ -113,7 +113,7 @@ def _drop(path: PurePath, gone: Iterable[str]) -> None:
         ]
         kept = pa.Table.from_batches(batches)
         kept = kept.add_column(0, SUMS.field("column"), [[column] * kept.num_rows])
-        tables.replace_rows(path, kept, f"column = '{column}'")
+        tables.replace_rows(path, kept, pc.field("column") == column)
 
 
 def _sums_of(table: PurePath, columns: Sequence[pa.Field], row: dict[str, Any]) -> Iterator[dict[str, Any]]:

@@ -24,8 +24,9 @@ from lowwater.lake.ledgers import intervals, runs
 from lowwater.lake.results import exploring, published, streams
 from lowwater.plan.operators import Field
 from lowwater.plan.properties import INSTANT, InstantColumn, instant_columns, result_schema
-from lowwater.storage import paths
+from lowwater.storage import digests, paths
 from lowwater.storage.locks import Fence
+from lowwater.storage.untrusted import UnreadableError
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -153,12 +154,13 @@ def _filled(path: PurePath, row: Mapping[str, Any], name: str, columns: Sequence
                 at = table.schema.get_field_index(column.name)
                 field = pa.field(column.name, INSTANT)
                 table = table.append_column(field, values) if at < 0 else table.set_column(at, field, values)
-            writer = writer or pq.ParquetWriter(paths.draft(target), table.schema, compression="lz4")
+            writer = writer or pq.ParquetWriter(
+                paths.draft(target), table.schema, compression="lz4", write_page_checksum=True
+            )
             writer.write_table(table)
         if writer is not None:
             writer.close()
-    paths.put(target)
-    return tables.describe(path, target, partition)
+    return tables.describe(path, paths.seal(target), partition)
 
 
 # A publication replaces exactly its range of `_last` (SEMANTICS S2) in one commit (S4). The audited files themselves
@@ -313,8 +315,8 @@ def _replace(
     with the schema of the table."""
 
     def rewrite(old_files: list[dict[str, Any]]) -> list[tables.DataFile]:
-        # Of a file that is gone the other intervals that had rows in it are damaged too.
-        cut = [file for row in old_files if not is_inside(row, start, end) and paths.exists(file := path / row["path"])]
+        # Of a file that is gone or damaged the other intervals that had rows in it are damaged too.
+        cut = [path / row["path"] for row in old_files if not is_inside(row, start, end) and _is_sound(path, row)]
         return parts_of(path, cut, schema(), rest_of(start, end)) if cut else []
 
     tables.swap_files(
@@ -326,6 +328,15 @@ def _replace(
         notes,
         predicate=f"_last >= {start} AND _last < {end}",
     )
+
+
+def _is_sound(path: PurePath, row: Mapping[str, Any]) -> bool:
+    """Whether a file of a table is there as it was written."""
+    file = path / row["path"]
+    try:
+        return paths.has_size(file, row["size_bytes"]) and bool(paths.local(file))
+    except UnreadableError:
+        return False
 
 
 def _row_files(
@@ -360,7 +371,8 @@ def _kinds(metadata: pq.FileMetaData, column: int) -> set[str | None]:
 def copy_file(table: PurePath, name: str, file: PurePath, as_stored: tables.DataFile) -> tables.DataFile:
     """Copies a file with rows of one hour into the folder of a table, and describes the copy."""
     hour = _hour(as_stored)
-    target = table / f"_hour={hour}" / name
+    digest = digests.said(file.name) or digests.compute(paths.local(file))
+    target = digests.named(table / f"_hour={hour}" / name, digest)
     paths.copy(file, target)
     return replace(as_stored, path=target.relative_to(table).as_posix(), partition={"_hour": hour})
 
@@ -409,9 +421,7 @@ def parts_of(
         for batch in rows.to_batches(filter=chosen, batch_size=BATCH, batch_readahead=2):
             if batch.num_rows:
                 out.write(pa.table(batch))
-    rest_files = [table / file.name for file in out.files]
-    for file in rest_files:
-        paths.put(file)
+    rest_files = [paths.seal(table / file.name) for file in out.files]
     plain = [tables.describe(table, file) for file in rest_files]
     return [replace(described, partition={"_hour": _hour(described)}) for described in plain]
 

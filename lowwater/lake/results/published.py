@@ -417,17 +417,20 @@ class TableState:
         )
 
     def lost(self) -> dict[int, str]:
-        """Hour -> a file of it that is not on the disk; an object store is not asked for each file."""
+        """Hour -> a file of it that is not on the disk as a whole; an object store is not asked for each file."""
         if not isinstance(self.path, Path):
             return {}
-        return _hours_of(name for name in self.names if not paths.exists(self.path / unquote(name)))
+        sizes = self.listed.column("size_bytes").to_pylist()
+        files = zip(self.names, sizes, strict=True)
+        return _hours_of(name for name, size in files if not paths.has_size(self.path / unquote(name), size))
 
     def lost_objects(self) -> dict[int, str]:
         """The same of a table in an object store, which lists all objects of the table."""
         if isinstance(self.path, Path):
             return {}
-        there = {file.relative_to(self.path).as_posix() for file in paths.files_below(self.path)}
-        return _hours_of(name for name in self.names if unquote(name) not in there)
+        there = {file.path.relative_to(self.path).as_posix(): file.size for file in paths.listed(self.path)}
+        files = zip(self.names, self.listed.column("size_bytes").to_pylist(), strict=True)
+        return _hours_of(name for name, size in files if there.get(unquote(name)) != size)
 
 
 def _hours_of(names: Iterable[str]) -> dict[int, str]:
@@ -436,8 +439,8 @@ def _hours_of(names: Iterable[str]) -> dict[int, str]:
 
 
 def lost_text(name: str) -> str:
-    """Says that a file of a table is gone."""
-    return f"a file of the table is not there: {name}"
+    """Says that a file of a table is gone, or is not as long as it was."""
+    return f"a file of the table is gone or cut: {name}"
 
 
 def table_state(path: PurePath) -> TableState | None:

@@ -49,8 +49,8 @@ def write_stream(
             [part_files] if isinstance(part_files, PurePath) else part_files for part_files in files
         ):
             for index, source in enumerate(sources):
-                targets.append(folder / f"{attempt}-{part:05d}-{index:05d}.parquet")
-                paths.take(source, targets[-1])
+                target = folder / f"{attempt}-{part:05d}-{index:05d}.parquet"
+                targets.append(paths.take_sealed(source, target))
         described = [describe(path, target, {"interval": label}) for target in targets]
         # The run has the lock of its interval: files of another attempt are of one that has ended. They are looked for
         # before the commit, which a run that lost its lease cannot make. In a store they are work for `maintain`, since
