@@ -109,3 +109,16 @@ class Terminal(Console):
 def open_console(stderr: bool = False) -> Terminal:
     """Opens the console for results, or with `stderr` for progress messages."""
     return Terminal(stderr, wide=True)
+
+
+def size_text(count: int) -> str:
+    """Formats a number of bytes with its unit.
+
+    Example:
+        >>> size_text(999), size_text(4_200_000), size_text(17_000_000_000)
+        ('1 kB', '4.2 MB', '17 GB')
+    """
+    for unit, size in (("GB", 10**9), ("MB", 10**6)):
+        if count >= size:
+            return f"{count / size:.2g} {unit}" if count < 100 * size else f"{count / size:,.0f} {unit}"
+    return f"{count / 1000:.0f} kB"

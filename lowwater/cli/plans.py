@@ -244,7 +244,7 @@ def total(work: Sequence[Due], counted: str) -> str:
     spent = f"about {duration_text(sum(durations))} one after another" if durations else "no earlier run tells how long"
     spent += f", {unknown} of them unknown" if durations and unknown else ""
     written = [interval.bytes for interval in startable if interval.bytes is not None]
-    spent += f", about {_bytes(sum(written))} between the stages" if sum(written) else ""
+    spent += f", about {terminal.size_text(sum(written))} between the stages" if sum(written) else ""
     runs = "" if number_of(startable) == len(startable) else f" in {len(startable):,} run{'s' * (len(startable) != 1)}"
     waiting = number_of(work) - number_of(startable)
     rest = f"; {waiting:,} cannot start" if waiting else ""
@@ -257,19 +257,6 @@ def total(work: Sequence[Due], counted: str) -> str:
 def number_of(work: Sequence[Due]) -> int:
     """The number of intervals in runs, some of which run several as one."""
     return sum(interval.intervals for interval in work)
-
-
-def _bytes(count: int) -> str:
-    """Formats a number of bytes with its unit.
-
-    Example:
-        >>> _bytes(999), _bytes(4_200_000), _bytes(17_000_000_000)
-        ('1 kB', '4.2 MB', '17 GB')
-    """
-    for unit, size in (("GB", 10**9), ("MB", 10**6)):
-        if count >= size:
-            return f"{count / size:.2g} {unit}" if count < 100 * size else f"{count / size:,.0f} {unit}"
-    return f"{count / 1000:.0f} kB"
 
 
 def _packets(count: int, exact: bool) -> str:

@@ -19,7 +19,7 @@ from urllib.parse import unquote
 from lowwater.config import Retention
 from lowwater.errors import AwayError, BusyError, LakeError, TakenOverError
 from lowwater.instants import HOUR, SECOND, format_duration
-from lowwater.lake import layout, open_tables, tables, upkeep
+from lowwater.lake import layout, open_tables, tables, upkeep, verification
 from lowwater.lake.ledgers.runs import DONE, FAILED, INCOMPLETE, PROVISIONAL, PUBLISH, ReplayRow, read_replays
 from lowwater.lake.locks import WRITABLE, hold, hold_range, hold_staging
 from lowwater.lake.results import exploring, published
@@ -130,6 +130,19 @@ def maintain(
         steps += apart.left.values()
         open_tables.pack_logs(lake.root)
         return steps
+
+
+def mend_lake(lake: layout.Lake) -> list[UpkeepStep]:
+    """Takes lost files of ledgers, and torn commits, out of the logs, without which no command can read them.
+    Raises BusyError if another process maintains the lake, and LakeError if a table cannot be written."""
+    kept = verification.last_verdicts(lake)
+    damaged = {str(each[0]) for name in ("data", "running") for each in kept.get(name, {}).get("damaged", ())}
+    with hold(lake, "maintenance") as fence:
+        held = replace(lake, fence=fence)
+        return [
+            UpkeepStep("mended", _relative(lake, path), files, 0, why)
+            for path, why, files in verification.mend_logs(held, damaged)
+        ]
 
 
 def _pinned_versions(lake: layout.Lake, dry_run: bool) -> dict[PurePath, dict[int, str]]:

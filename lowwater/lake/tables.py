@@ -53,7 +53,7 @@ CHECKPOINTS = 100
 ROOM_HINT = "check that the lake is writable and its disk has room"
 GONE_HINT = (
     "a file that its log names is gone: `lowwater maintain`, then `lowwater backfill` make rows of a published table "
-    "again; restore other tables"
+    "again; `lowwater verify` says it of other tables"
 )
 DAMAGED_HINT = "`lowwater verify --data` says which files are damaged, and how they are made again"
 _PAGE = re.compile("CRC checksum verification failed|Could not open Parquet|[Cc]orrupt|deserialize thrift")
@@ -115,6 +115,23 @@ def interval_label(start: int, end: int) -> str:
     """Makes the value of the partition column `interval` of the bounds (ns), such as
     `1970-01-01T000000Z_1970-01-01T010000Z`; its text order is the order of time."""
     return "_".join(instants.format_instant(bound).replace(":", "") for bound in (start, end))
+
+
+def label_bounds(label: str) -> tuple[int, int] | None:
+    """Returns the bounds (ns) of `interval_label`; None for another text.
+
+    Example:
+        >>> label_bounds("1970-01-01T000000Z_1970-01-01T010000Z")
+        (0, 3600000000000)
+    """
+    found = _LABEL.fullmatch(label)
+    if found is None:
+        return None
+    start, end = ("{}T{}:{}:{}".format(*found.groups()[at : at + 4]) for at in (0, 4))
+    return instants.parse_instant(start), instants.parse_instant(end)
+
+
+_LABEL = re.compile("_".join([r"([-+0-9]+)T([0-9]{2})([0-9]{2})([0-9.]+Z)"] * 2))
 
 
 def hours(start: int, end: int) -> tuple[int, int]:

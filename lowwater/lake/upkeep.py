@@ -199,12 +199,13 @@ def changes(path: PurePath, since: int = 0) -> list[Change]:
     Raises LakeError if the log cannot be read, or names a file outside of the table."""
     with tables.lake_errors(f"{path}: its log cannot be read"):
         recent = ((entry.path, entry.at) for entry in paths.listed(path / LOG) if entry.at >= since)
-        commits = sorted((file, at) for file, at in recent if _is_commit(file))
+        commits = sorted((file, at) for file, at in recent if is_commit(file))
         contents = paths.read_all([file for file, _ in commits])
     return [_change(file, at, data) for (file, at), data in zip(commits, contents, strict=True)]
 
 
-def _is_commit(file: PurePath) -> bool:
+def is_commit(file: PurePath) -> bool:
+    """Whether a file is an entry of a log with a commit."""
     return file.suffix == ".json" and file.stem.isdigit() and file.parent.name == LOG
 
 
@@ -344,7 +345,7 @@ def _keep_one_of_each(lake: layout.Lake, path: PurePath) -> None:
 
 
 # Bounds that the log says of a file. Commands choose files by them, so a bound that is wrong hides rows in silence.
-# No command of every day looks at each file; `maintain --verify` does.
+# No command of every day looks at each file; `verify --data` does.
 
 HOURS = {"_hour": "_last", "hour": "arrival"}
 """Partition -> the column whose hour it is."""
@@ -361,10 +362,11 @@ def wrong_claims(lake: layout.Lake) -> Iterator[str]:
             yield error.message
             continue
         for row in rows:
-            yield from _wrong(folder, row)
+            yield from wrong_of(folder, row)
 
 
-def _wrong(folder: PurePath, row: Mapping[str, Any]) -> Iterator[str]:
+def wrong_of(folder: PurePath, row: Mapping[str, Any]) -> Iterator[str]:
+    """Yields what the log of a table says wrongly of a file, a row of `live_files`."""
     place = folder / unquote(row["path"])
     try:
         metadata = pq.read_metadata(paths.local(place))

@@ -11,6 +11,7 @@ import errno
 import os
 import shutil
 import stat
+import tempfile
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -262,16 +263,41 @@ def has_file(path: PurePath) -> bool:
     return objects.head(path) is not None if isinstance(path, ObjectPath) else Path(path).is_file()
 
 
-def has_size(path: PurePath, size: int) -> bool:
+def has_size(path: PurePath, expected: int) -> bool:
     """Whether the lake has a file of so many bytes: a power cut, or a full disk, leaves the name of one that has lost
     its content."""
-    if isinstance(path, ObjectPath):
-        entry = objects.head(path)
-        return entry is not None and int(entry["size"]) == size
-    try:
-        return Path(path).stat().st_size == size
-    except (FileNotFoundError, NotADirectoryError):
-        return False
+    with suppress(FileNotFoundError, NotADirectoryError):
+        return size(path) == expected
+    return False
+
+
+@contextmanager
+def fresh(path: PurePath) -> Iterator[Path]:
+    """Gives a file of this machine with what a file of the lake has now, which a store is asked for again.
+    Raises OSError if it cannot be read."""
+    untrusted.require_inside(path)
+    if not isinstance(path, ObjectPath):
+        yield Path(path)
+        return
+    with tempfile.TemporaryDirectory(prefix="lowwater-") as folder:
+        objects.download(path, place := Path(folder) / "content")
+        yield place
+
+
+ASIDE = ".damaged"
+"""Ends the name of a file that was set aside since its bytes had changed."""
+
+
+def set_aside(path: PurePath) -> None:
+    """Gives a damaged file another name, by which nothing reads it. Raises OSError if it cannot be renamed."""
+    target = path.with_name(path.name + ASIDE)
+    if isinstance(path, ObjectPath) and isinstance(target, ObjectPath):
+        objects.copy(path, target)
+        objects.delete([path])
+        objects.file_cache().drop(path)
+    else:
+        untrusted.require_folder(path.parent)
+        os.replace(path, target)
 
 
 def exists(path: PurePath) -> bool:

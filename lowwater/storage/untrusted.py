@@ -164,7 +164,10 @@ def require_plain_folder(folder: PurePath) -> None:
 NEAR = 1 << 18
 """Bytes of a column above which the length of each text is looked at where it matters: that costs time."""
 
-HINT = "another program wrote this file: remove it and make it again, or do not use the lake"
+HINT = (
+    "it is damaged, or another program wrote it: `lowwater verify --data` says how it is made again; do not use a lake "
+    "of strangers"
+)
 
 
 class UnreadableError(errors.LakeError, OSError):

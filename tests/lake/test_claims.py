@@ -53,7 +53,7 @@ def test_a_log_that_lies_is_named(name: str, made: Path, tmp_path: Path) -> None
     assert said in claim and name_of_file in claim
     _OPEN.tables.clear()
     refused = clean("maintain", "--lake", root, "--verify", code=1)
-    assert said in refused.out and "something wrong 1 times" in refused.err
+    assert said in refused.out and "1 file is not as written" in refused.err
 
 
 def test_a_file_of_another_hour_and_one_that_is_gone_are_named(made: Path, tmp_path: Path) -> None:

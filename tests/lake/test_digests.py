@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,69 +13,22 @@ import pytest
 from deltalake import DeltaTable
 
 from lowwater.errors import LakeError
-from lowwater.lake import open_tables
 from lowwater.lake.layout import open_lake
 from lowwater.lake.tables import append_rows, create, live_files, open_table, read_rows, replace_rows
 from lowwater.storage import digests
 from lowwater.storage.paths import local
 from tests.cli.hostile import clean
-
-TO = "2026-01-01T03:00Z"
-QUERY = """DEFINE { query_name 'flows'; }
-SELECT tb, srcIP, destIP, count(*) AS cnt FROM DataProtocol GROUP BY time/600 AS tb, srcIP, destIP"""
-LINK = """[links.{0}]
-captures = "../captures/{0}/{0}_%Y%m%dT%H%M%SZ.pcap"
-rotation = "1h"
-skew = "2s"
-"""
+from tests.lake.damage import TO, change_skew, copied, data_files, flip, publish, rows_of
 
 
 @pytest.fixture(scope="module")
 def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A lake of two links, three hours and one query."""
-    folder = tmp_path_factory.mktemp("published")
-    made = "generate", "--out", folder / "captures", "--hours", "3", "--links", "main1,main2", "--rate", "0.05"
-    clean(*made, "--skew", "main1=1", "--skew", "main2=1", "--seed", "7")
-    (folder / "q").mkdir()
-    (folder / "q" / "flows.gsql").write_text(QUERY)
-    lake = folder / "lake"
-    lake.mkdir()
-    settings = LINK.format("main1") + LINK.format("main2")
-    (lake / "lowwater.toml").write_text(
-        f'[interval]\nlength = "1h"\n{settings}[query_sets.flows]\nfiles = ["../q/flows.gsql"]\n'
-    )
-    clean("ingest", "--lake", lake)
-    clean("backfill", "--lake", lake, "--to", TO)
-    return folder
+    return publish(tmp_path_factory.mktemp("published"))
 
 
 @pytest.fixture
 def folder(published: Path, tmp_path: Path) -> Path:
-    open_tables._OPEN.tables.clear()
-    return Path(shutil.copytree(published, tmp_path / "life"))
-
-
-def data_files(lake: Path, below: str = "") -> list[Path]:
-    return sorted(path for path in (lake / below).rglob("*.parquet") if "_delta_log" not in path.parts)
-
-
-def flip(path: Path, share: float = 0.3) -> Path:
-    """Changes one bit; length and last write stay."""
-    status, content = path.stat(), bytearray(path.read_bytes())
-    content[int(len(content) * share)] ^= 0x10
-    path.write_bytes(content)
-    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns + 1))  # a test of one process does not wait for the clock
-    return path
-
-
-def rows_of(lake: Path, query: str = "flows") -> list[tuple[object, ...]]:
-    table = DeltaTable(str(lake / "tables" / query)).to_pyarrow_table()
-    return sorted(tuple(row.values()) for row in table.to_pylist())
-
-
-def change_skew(lake: Path) -> None:
-    settings = lake / "lowwater.toml"
-    settings.write_text(settings.read_text().replace('skew = "2s"', 'skew = "1500ms"'))
+    return copied(published, tmp_path)
 
 
 def test_every_data_file_has_its_digest_in_its_name_and_checksums_of_its_pages(published: Path) -> None:

@@ -43,7 +43,7 @@ def test_damage_in_a_store_is_found_and_mended(root: ObjectPath) -> None:
     assert "`lowwater maintain`, then `lowwater backfill`" in unread.value.hint
     maintain(lake, Retention(versions="1h"))
     found = damaged(lake)
-    assert list(found) == [1] and "is not there" in found[1]
+    assert list(found) == [1] and "is gone or cut" in found[1]
     put(lake, 1, 1)
     whole = pinned(lake, "set", QUERIES)
     assert damaged(lake) == {} and whole is not None and not whole.unfinished

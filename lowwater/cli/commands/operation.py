@@ -1,9 +1,11 @@
-"""Commands of who operates a lake: doctor, maintain, metrics, traces, serve."""
+"""Commands of who operates a lake: doctor, maintain, verify, metrics, traces, serve."""
 
 from __future__ import annotations
 
 import os
 import sys
+import time
+from fractions import Fraction
 from math import inf
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
@@ -12,10 +14,11 @@ import click
 
 from lowwater import errors, extras, processes
 from lowwater.cli import options
-from lowwater.terminal import Terminal, open_console, say
+from lowwater.terminal import Terminal, open_console, say, size_text
 
 if TYPE_CHECKING:
     from lowwater.lake import layout
+    from lowwater.lake.verification import Asked, Verdict
 
 
 @click.command()
@@ -55,8 +58,8 @@ def doctor(prepare: bool, lake: PurePath | None) -> None:
 @click.command()
 @options.OF_LAKE
 @click.option("--dry-run", is_flag=True, help="Only say what would be done.")
-@click.option("--mend", is_flag=True, help="Take out rows that another program has doubled.")
-@click.option("--verify", is_flag=True, help="Only compare what the logs say of each file with the file.")
+@click.option("--mend", is_flag=True, help="Take out rows that another program has doubled, and lost files of ledgers.")
+@click.option("--verify", is_flag=True, help="Only compare all files with the logs, as verify --data does.")
 @options.QUERIES
 def maintain(lake: PurePath, dry_run: bool, mend: bool, verify: bool, queries: Path) -> None:
     """Joins small files and removes unused ones. Safe at any time, also while intervals run.
@@ -68,8 +71,8 @@ def maintain(lake: PurePath, dry_run: bool, mend: bool, verify: bool, queries: P
     made get the columns of instants, for which their queries must be there. A table whose files another program joined
     beside others has rows twice: it is left alone, until --mend takes them out as its log says.
 
-    --verify reads the footer of every file and changes nothing. Readers choose files by what the logs say: do it once
-    with a lake that somebody else gave you. It fails where a log is wrong.
+    --mend also takes out of the logs what is lost: files of ledgers, without which no command works, and a newest
+    commit that a power cut tore. Rows in them are lost; `ingest` and `backfill` make again what they can.
     Example:
       lowwater maintain --lake var/lake --dry-run
     """
@@ -77,14 +80,19 @@ def maintain(lake: PurePath, dry_run: bool, mend: bool, verify: bool, queries: P
 
     from lowwater.config import load_config
     from lowwater.lake import layout
-    from lowwater.lake.maintain import LEFT, clock_words, maintain as maintain_lake, require_sound
+    from lowwater.lake.maintain import LEFT, clock_words, maintain as maintain_lake, mend_lake, require_sound
+    from lowwater.lake.verification import Asked
     from lowwater.replay.versions import take_over
 
     if verify:
-        _verify(layout.lake_to_read(lake))
+        _verify(layout.lake_to_read(lake), Asked(data=True))
         return
+    mended = mend_lake(layout.lake_to_read(lake)) if mend and not dry_run else []
     opened, retention = layout.open_lake(lake, make=False), load_config(lake).retention
-    actions = take_over(lake, queries, dry_run, lambda name, error: say(f"query set {name}: {error}", err=True))
+    actions = [
+        *mended,
+        *take_over(lake, queries, dry_run, lambda name, error: say(f"query set {name}: {error}", err=True)),
+    ]
     actions += maintain_lake(opened, retention, dry_run, mend=mend)
     if words := clock_words(opened):
         say(words, err=True)
@@ -96,19 +104,105 @@ def maintain(lake: PurePath, dry_run: bool, mend: bool, verify: bool, queries: P
     require_sound(actions)
 
 
-def _verify(lake: layout.Lake) -> None:
-    from lowwater.lake import upkeep
+class _Share(click.ParamType[Fraction]):
+    """Parameter type of a part of the files."""
 
-    count = 0
-    for claim in upkeep.wrong_claims(lake):
-        count += 1
-        say(claim)
-    if count:
-        raise errors.LakeError(
-            f"{lake.root}: the logs say something wrong {count:,} times",
-            "damage or somebody else did this: do not use these tables; make them again from the captures",
-        )
-    say("the logs say what the files hold")
+    name = "share"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> Fraction:
+        try:
+            share = Fraction(str(value))
+        except (ValueError, ZeroDivisionError):
+            share = Fraction(0)
+        if not 0 < share <= 1:
+            self.fail(f"{value} is no part of the files: write for example 1/30", param, ctx)
+        return share
+
+
+@click.command()
+@options.OF_LAKE
+@click.option("--data", is_flag=True, help="Read all bytes, and compare them with their digests.")
+@click.option(
+    "--share", type=_Share(), metavar="1/N", help="With --data, only a part of the files, another one each day."
+)
+@click.option("--link", help="Only packets and captures of a link.")
+@click.option("--set", "--query-set", "query_set", help="Only what belongs to a query set.")
+@click.option("--from", "start", type=options.INSTANT, help="Only files with rows after this instant, ISO 8601.")
+@click.option("--to", "end", type=options.INSTANT, help="Only files with rows before it.")
+def verify(
+    lake: PurePath,
+    data: bool,
+    share: Fraction | None,
+    link: str | None,
+    query_set: str | None,
+    start: int | None,
+    end: int | None,
+) -> None:
+    """Compares the files of a lake with its logs, and says what is damaged, what that costs, and what makes it again.
+
+    \b
+    Existence and size of every file are compared; with --data also all bytes, with the digests in the names of files,
+    and what the logs say of their rows. --share 1/30 each night has read everything after 30 nights. A look that was
+    ended goes on where it was when the same is asked for again. It may run beside all other commands.
+
+    Intervals whose published rows are damaged become `damaged`, and `backfill` runs them again. Damaged packets are set
+    aside where their capture still lies there, and `ingest` reads it again. The verdict is kept in verified.json of the
+    lake. The exit code is 1 if something is damaged.
+    Example:
+      lowwater verify --lake var/lake --data --share 1/30
+    """
+    from lowwater.lake import layout
+    from lowwater.lake.verification import Asked
+
+    if share is not None and not data:
+        raise click.UsageError("--share goes with --data")
+    asked = Asked(data, share or Fraction(1), link, query_set, start, end)
+    _verify(layout.lake_to_read(lake), asked)
+
+
+PROGRESS = 5.0
+"""Seconds between two lines that say how far a look at all bytes has come."""
+
+
+def _verify(lake: layout.Lake, asked: Asked) -> None:
+    from lowwater.lake.verification import verify as verify_lake
+
+    last = time.monotonic()
+
+    def told(done: int, total: int) -> None:
+        nonlocal last
+        if time.monotonic() - last >= PROGRESS:
+            last = time.monotonic()
+            say(f"{size_text(done)} of {size_text(total)} compared", err=True)
+
+    verdict = verify_lake(lake, asked, told)
+    if verdict.resumed:
+        say("goes on where a look was ended", err=True)
+    for each in verdict.damaged:
+        say(f"{each.where}: {each.what}")
+        say(f"  lost: {each.cost}")
+        say(f"  again: {each.again or 'nothing makes it again; restore it from a backup'}")
+    say(
+        f"{verdict.files:,} file{'' if verdict.files == 1 else 's'}, {size_text(verdict.bytes)}: {_compared(asked, verdict)}"
+    )
+    if verdict.unkept:
+        say(f"the verdict is not kept: {verdict.unkept}", err=True)
+    if count := len(verdict.damaged):
+        files, are = ("file", "is") if count == 1 else ("files", "are")
+        lasting = len(verdict.lasting)
+        hint = "the lines `again` say what makes them again" if lasting < count else ""
+        if lasting:
+            hint += f"{'; ' if hint else ''}nothing makes {lasting:,} of them again: restore them from a backup"
+        raise errors.LakeError(f"{lake.root}: {count:,} {files} {are} not as written", hint)
+
+
+def _compared(asked: Asked, verdict: Verdict) -> str:
+    said = ["existence and sizes were compared"]
+    if asked.data:
+        said.append(f"the bytes of {verdict.compared:,} ({size_text(verdict.read)}) with their digests")
+    if verdict.bare:
+        said.append(f"{verdict.bare:,} have no digest, since an older version or another program wrote them")
+    return "; ".join(said)
 
 
 @click.command()

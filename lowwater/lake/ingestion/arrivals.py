@@ -18,8 +18,10 @@ from lowwater.lake.files.patterns import declared_coverage, files_of
 from lowwater.lake.ingestion import record_options, replacement
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers import files as ledger
+from lowwater.lake.packets import PacketFiles
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.storage.captures import is_address
+from lowwater.storage.object_paths import ObjectPath
 from lowwater.storage.paths import lake_path, names_in
 
 # Ingest would find the same by reading every file; here names, sizes and times decide.
@@ -149,7 +151,7 @@ class _Known:
     """The files of a link that the lake has."""
 
     def __init__(self, lake: Lake, link: str, settings: Link, options: ContentOptions | TableOptions) -> None:
-        self._lake, self._settings, self._options = lake, settings, options
+        self._lake, self._link, self._settings, self._options = lake, link, settings, options
         self._ledger = replacement.LedgerFiles(lake, link, settings)
         self._copies: dict[str, replacement.LedgerFile] = {}
         for file in self._ledger.all:
@@ -174,11 +176,23 @@ class _Known:
     def _is(self, path: Path, status: os.stat_result, file: replacement.LedgerFile) -> bool:
         return (
             not file.row.growing
+            and self._has_packets(file)
             and status.st_size == file.row.bytes
             and file.fits(self._settings, self._options)
             and file.declaring(declared_coverage(self._settings, path)) == file.row.declared
             and (self._is_older(path, status, file) or self._was_seen(path, status, file))
         )
+
+    def _has_packets(self, file: replacement.LedgerFile) -> bool:
+        """Whether no packets of a file are gone, cut or set aside as damaged; a store is not asked for each file."""
+        if isinstance(self._lake.packets, ObjectPath):
+            return True
+        found = [self._packets.of_capture(row, row.link) for row in file.rows]
+        return all(rows is not None and self._packets.are_there(rows) for rows in found)
+
+    @cached_property
+    def _packets(self) -> PacketFiles:
+        return PacketFiles.of_table(self._lake.table_of(self._link, isinstance(self._options, TableOptions)))
 
     def _is_older(self, path: Path, status: os.stat_result, file: replacement.LedgerFile) -> bool:
         """Whether nothing was written since the ingest to a file that has not been moved, and no other file was put in

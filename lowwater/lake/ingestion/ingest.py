@@ -23,7 +23,7 @@ from lowwater.lake.ingestion import record_options, replacement
 from lowwater.lake.ingestion.batch import Batch, IngestResult
 from lowwater.lake.ingestion.folders import record
 from lowwater.lake.ingestion.tasks import pack
-from lowwater.lake.ledgers.captures import Capture, few, of_family, read_captures, shared_notes
+from lowwater.lake.ledgers.captures import Capture, few, of_family, orphans, read_captures, shared_notes
 from lowwater.lake.locks import folder_of, handed_over, hold
 from lowwater.lake.tables import fence_off, live_files, read_rows, replace_rows, safe_name, swap_files
 from lowwater.limits import INGEST_WAIT
@@ -40,9 +40,10 @@ def clean(lake: layout.Lake, link: str, attempts: Collection[str]) -> None:
     """Removes what other attempts left of a link and its interfaces: committed files and rows, and files on disk.
     Raises LakeError if the lake cannot be written. `link`: the link, without an interface."""
     # A link that had other records before may have left files in both tables.
+    kept = {*attempts, *orphans(lake)}
     for table in (lake.packets, lake.records(link)):
-        _clean_table(lake, table, safe_name(link), attempts)
-    _clean_malformed(lake, link, attempts)
+        _clean_table(lake, table, safe_name(link), kept)
+    _clean_malformed(lake, link, kept)
 
 
 _TIDY, _AT_WORK = b"nothing is left", b"at work"
@@ -61,11 +62,12 @@ def _is_tidy(note: PurePath) -> bool:
 def _clean_table(lake: layout.Lake, table: PurePath, name: str, attempts: Collection[str]) -> None:
     own = f"link={name}"
     folders = [path for path in paths.folders(table) if path.name == own or path.name.startswith(f"{own}@")]
-    stored = (path for folder in folders for path in paths.matching(folder, "hour=*/*.parquet"))
-    named = ((path, digests.bare(path.name).rpartition("-")[2]) for path in stored)
+    forms = "hour=*/*.parquet", f"hour=*/*.parquet{paths.ASIDE}"
+    stored = (path for folder in folders for form in forms for path in paths.matching(folder, form))
+    named = ((path, digests.bare(path.name.removesuffix(paths.ASIDE)).rpartition("-")[2]) for path in stored)
     on_disk = [path for path, attempt in named if _OWN.fullmatch(attempt) and attempt not in attempts]
     if on_disk:  # a file stays on disk until its commit is undone, so no commit is missed
-        dead = {path.relative_to(table).as_posix() for path in on_disk}
+        dead = {path.relative_to(table).as_posix().removesuffix(paths.ASIDE) for path in on_disk}
         swap_files(table, [], lambda live: [row for row in live_files(live) if row["path"] in dead], fence=lake.fence)
     try:
         for path in on_disk:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -791,6 +792,30 @@ def put_captures(lake: Lake, rows: Sequence[Capture], replaced: Sequence[Capture
     both = [*rows, *replaced]
     of_keys = (pc.field(name).isin(sorted({getattr(row, name) for row in both})) for name in _KEY)
     tables.replace_rows(lake.captures, table, tables.all_of(of_keys), lake.fence)
+
+
+_ORPHANS = "lowwater.orphans"
+"""Property of the ledger: attempts whose packets are kept, though the rows that named them were lost."""
+
+
+def keep_orphans(lake: Lake, lost: Collection[str]) -> None:
+    """Notes the packets that only lost files of the ledger name: the next ingest would take them for what a dead one
+    left, and their captures may be gone."""
+    from lowwater.lake.packets import PacketFiles
+
+    table = tables.open_table(lake.captures)
+    assert table is not None
+    left = [(row["path"], None) for row in tables.live_files(table) if row["path"] not in lost]
+    rows = tables.files_dataset(lake.captures, left, CAPTURES).to_table(["attempt"])
+    attempts = {*PacketFiles.of(lake).attempts} - {*rows.column("attempt").to_pylist()} | orphans(lake)
+    tables.with_properties(lake.captures, table, {_ORPHANS: json.dumps(sorted(attempts))}, lake.fence)
+
+
+def orphans(lake: Lake) -> set[str]:
+    """Returns the attempts that `keep_orphans` noted."""
+    table = tables.open_table(lake.captures)
+    properties = {} if table is None else table.metadata().configuration
+    return set(documents.stored_texts(properties.get(_ORPHANS) or "[]"))
 
 
 def malformed_rows(damage: pa.Table, links: Sequence[str], identity: str, attempt: str) -> pa.Table:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import file_digest, sha256
@@ -12,10 +13,11 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 
+from lowwater import documents
 from lowwater.errors import LakeError
 from lowwater.lake import layout, tables
 from lowwater.lake.tables import create, describe
-from lowwater.storage import locks, paths
+from lowwater.storage import digests, locks, paths
 from lowwater.storage.object_paths import ObjectPath
 from lowwater.storage.untrusted import open_regular
 
@@ -102,6 +104,8 @@ def fingerprint(files: Sequence[PurePath]) -> str:
 # A folder for every query, interval and inputs. Written by the high stage, read by the high stage of the next
 # interval; the publication decides which state counts.
 
+_DIGESTS = "digests.json"
+"""File of a state with the sha256 of each other one. States of older versions have none."""
 FORM = 3
 """Version of the files in a state folder, part of its name and of digests. Other versions are never read; version 1
 held pickles."""
@@ -120,6 +124,8 @@ def keep_state(files: Mapping[str, bytes], staged: Path, folder: PurePath) -> No
         staged.mkdir(parents=True, exist_ok=True)
         for name, content in files.items():
             (staged / name).write_bytes(content)
+        (staged / _DIGESTS).write_text(json.dumps({name: sha256(data).hexdigest() for name, data in files.items()}))
+        paths.flush(*(staged / name for name in (*files, _DIGESTS)))
         paths.take_folder(staged, folder)
     except OSError as error:
         raise LakeError(
@@ -128,9 +134,24 @@ def keep_state(files: Mapping[str, bytes], staged: Path, folder: PurePath) -> No
 
 
 def kept_state(folder: PurePath) -> dict[str, bytes]:
-    """Returns the files of a state; none if it is not there."""
+    """Returns the files of a state; none if it is not there.
+    Raises LakeError if they are not as they were written."""
     local = paths.local_folder(folder)
-    return {file.name: file.read_bytes() for file in local.iterdir() if file.is_file()} if local.is_dir() else {}
+    files = {file.name: file.read_bytes() for file in local.iterdir() if file.is_file()} if local.is_dir() else {}
+    written = documents.json_value(files.pop(_DIGESTS, b"{}").decode())
+    for name, digest in written.items():
+        if sha256(files.get(name, b"")).hexdigest() != digest:
+            raise LakeError(f"{folder / name}: its bytes are not those that were written", tables.DAMAGED_HINT)
+    return files
+
+
+def state_digests(folder: PurePath) -> dict[str, str]:
+    """Returns the digest of each file of a state, as `storage.digests` makes them; none of an older version."""
+    try:
+        written = documents.json_value(paths.read(folder / _DIGESTS).decode())
+        return {str(name): str(digest)[: digests.DIGITS] for name, digest in written.items()}
+    except (OSError, ValueError, AttributeError):
+        return {}
 
 
 def other_states(folder: PurePath) -> list[PurePath]:
