@@ -433,6 +433,10 @@ READ_AHEAD_BYTES = 4 << 20
 FILE_CACHE_BYTES = 16 << 30
 """Bytes of copies of objects on the disk, above which those are removed that nobody asked for lately."""
 
+COMPARED_BYTES = 8 << 20
+"""Bytes of a file of a table up to which its readers compare all of it with its digest, in 4 ms; of a larger one they
+read few columns, and compare the checksums of pages."""
+
 STORE_PIECE_BYTES = 8 << 20
 """Bytes of an object that are read or sent at a time."""
 

@@ -55,7 +55,7 @@ GONE_HINT = (
     "a file that its log names is gone: `lowwater maintain`, then `lowwater backfill` make rows of a published table "
     "again; `lowwater verify` says it of other tables"
 )
-DAMAGED_HINT = "`lowwater verify --data` says which files are damaged, and how they are made again"
+DAMAGED_HINT = "`lowwater verify` with --data says which files are damaged, and how they are made again"
 _PAGE = re.compile("CRC checksum verification failed|Could not open Parquet|[Cc]orrupt|deserialize thrift")
 LOG_HINT = "the log of the table is damaged, or another program wrote it: restore the table, or make it again"
 _LOG = re.compile("[Kk]ernel error|Arrow error|Invalid (JSON|Checkpoint)|log file|schema")

@@ -302,7 +302,8 @@ class _Look:
         cost += f"; they are of {capture.path}"
         if self._lies(capture):
             name = capture.source or _plain(file.link)
-            return cost, f"`lowwater ingest --link {name} {shlex.quote(capture.path)}` reads the capture again"
+            where = f"--lake {shlex.quote(str(self._lake.root))} --link {name} {shlex.quote(capture.path)}"
+            return cost, f"`lowwater ingest {where}` reads the capture again"
         return f"{cost}, which does not lie there any more; what is published of them stays", ""
 
     def _lies(self, capture: Capture) -> bool:
@@ -382,7 +383,7 @@ def _span(start: int, end: int) -> str:
     return f"{instants.format_instant(start)} to {instants.format_instant(end)}"
 
 
-_MEND = "`lowwater maintain --mend` takes it out of the log"
+_MEND = "`lowwater maintain` with --mend takes it out of the log"
 
 
 def _of_ledger(name: str) -> tuple[str, str]:
@@ -410,8 +411,8 @@ def _of_log(lake: layout.Lake, path: PurePath) -> tuple[str, str]:
     kind = path.relative_to(lake.root).parts[0] if lake.root in path.parents else path.name
     if kind in ("tables", "streams", "lfta", "sums"):
         what = {"tables": f"all rows of the query {path.name}"}.get(kind, "rows between the stages")
-        return what, f"`lowwater maintain --mend`, or move {path} away; then `lowwater backfill` makes it again"
-    return "all of the table", "`lowwater maintain --mend`, or restore it from a backup"
+        return what, f"`lowwater maintain` with --mend, or move {path} away; then `lowwater backfill` makes it again"
+    return "all of the table", "`lowwater maintain` with --mend, or restore it from a backup"
 
 
 def mend_logs(lake: layout.Lake, damaged: Collection[str]) -> Iterator[tuple[PurePath, str, int]]:

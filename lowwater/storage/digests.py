@@ -89,8 +89,7 @@ def damage(name: object, size: int, found: str) -> tuple[str, str]:
     """Returns the message and the hint of a file with another digest than its name says."""
     return (
         f"{name}: its bytes are not those that were written: its {size:,} bytes have the digest {found}",
-        "the disk, the memory or a copy changed it: `lowwater verify --data` says what is damaged, and how it is made "
-        "again",
+        "the disk, the memory or a copy changed it: `lowwater verify` with --data says how it is made again",
     )
 
 

@@ -18,7 +18,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, NamedTuple
 
-from lowwater.limits import STORE_PIECE_BYTES, STORE_READS
+from lowwater.limits import COMPARED_BYTES, STORE_PIECE_BYTES, STORE_READS
 from lowwater.storage import digests, failures, objects, untrusted
 from lowwater.storage.object_paths import ObjectPath, parse
 
@@ -114,12 +114,20 @@ def locals_of(paths: Iterable[PurePath]) -> list[Path]:
 
 
 def local_table(folder: PurePath, names: Iterable[str]) -> Path:
-    """Returns a folder of this machine with files of a table under their names. They are not compared with their
-    digests: who reads a few columns of them compares the checksums of pages.
+    """Returns a folder of this machine with files of a table under their names. Of large ones readers take a few
+    columns, and compare the checksums of their pages; smaller ones are compared with their digests.
     Raises OSError if one cannot be read."""
     for name in names:
-        _modest(folder / name)
+        found, digest = _modest(folder / name), digests.said(name)
+        if digest and _size_here(found) <= COMPARED_BYTES:
+            digests.require_sound(folder / name, found, digest)
     return objects.file_cache().file_of(folder) if isinstance(folder, ObjectPath) else Path(folder)
+
+
+def _size_here(path: Path) -> int:
+    with suppress(FileNotFoundError):
+        return path.stat().st_size
+    return COMPARED_BYTES + 1  # whoever opens it says that it is gone
 
 
 def draft(path: PurePath) -> Path:

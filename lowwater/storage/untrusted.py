@@ -165,8 +165,8 @@ NEAR = 1 << 18
 """Bytes of a column above which the length of each text is looked at where it matters: that costs time."""
 
 HINT = (
-    "it is damaged, or another program wrote it: `lowwater verify --data` says how it is made again; do not use a lake "
-    "of strangers"
+    "it is damaged, or another program wrote it: `lowwater verify` with --data says how it is made again; do not use a "
+    "lake of strangers"
 )
 
 

@@ -91,7 +91,7 @@ def test_a_lost_ledger_of_captures_is_made_again(folder: Path, wrong: str) -> No
         {"empty": lambda file: file.write_bytes(b""), "gone": Path.unlink, "flipped": flip}[wrong](file)
     assert "lowwater verify" in clean("status", "--lake", lake, code=1).err
     said = clean("verify", "--lake", lake, "--data", code=1)
-    assert "`lowwater maintain --mend`" in said.out and "which captures are in the lake" in said.out
+    assert "`lowwater maintain` with --mend" in said.out and "which captures are in the lake" in said.out
     clean("maintain", "--lake", lake, "--mend")
     assert "added" in clean("ingest", "--lake", lake).out
     clean("verify", "--lake", lake, "--data")
@@ -120,7 +120,7 @@ def test_a_torn_commit_of_a_table_is_taken_away_and_made_again(folder: Path) -> 
     lake, before = folder / "lake", rows_of(folder / "lake")
     commit = sorted((lake / "tables" / "flows" / "_delta_log").glob("*.json"))[-1]
     commit.write_bytes(commit.read_bytes()[: commit.stat().st_size // 2])
-    assert "maintain --mend" in clean("verify", "--lake", lake, code=1).out
+    assert "with --mend" in clean("verify", "--lake", lake, code=1).out
     clean("maintain", "--lake", lake, "--mend")
     clean("backfill", "--lake", lake, "--to", TO)
     assert rows_of(lake) == before
@@ -151,7 +151,7 @@ def test_a_look_that_was_ended_goes_on_where_it_was(folder: Path, monkeypatch: p
         verify(lake_to_read(lake), Asked(data=True))
     monkeypatch.setattr(digests, "compute", compute)
     verdict = verify(lake_to_read(lake), Asked(data=True))
-    assert verdict.resumed and verdict.compared == verdict.files - 10
+    assert verdict.resumed and verdict.files - 10 <= verdict.compared < verdict.files
     assert [each.where for each in verdict.damaged] == [first.relative_to(lake).as_posix()], "it was found before"
     assert not verify(lake_to_read(lake), Asked(data=True)).resumed
 

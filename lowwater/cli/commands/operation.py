@@ -182,9 +182,8 @@ def _verify(lake: layout.Lake, asked: Asked) -> None:
         say(f"{each.where}: {each.what}")
         say(f"  lost: {each.cost}")
         say(f"  again: {each.again or 'nothing makes it again; restore it from a backup'}")
-    say(
-        f"{verdict.files:,} file{'' if verdict.files == 1 else 's'}, {size_text(verdict.bytes)}: {_compared(asked, verdict)}"
-    )
+    files = "1 file" if verdict.files == 1 else f"{verdict.files:,} files"
+    say(f"{files}, {size_text(verdict.bytes)}: {_compared(asked, verdict)}")
     if verdict.unkept:
         say(f"the verdict is not kept: {verdict.unkept}", err=True)
     if count := len(verdict.damaged):
