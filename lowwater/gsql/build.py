@@ -433,12 +433,15 @@ class TreeBuilder(SourceBuilder):
             default = replace(default, value=-float(default.value) if default.kind == "float" else -int(default.value))
         return syntax.ParamDecl(checked_name(name), checked_name(kind), default, place_of(name))
 
+    def exists(self, keyword: Token, select: syntax.Select) -> syntax.Exists:
+        return syntax.Exists(select, place_of(keyword))
+
     def select(self, keyword: Token, *parts: Any) -> syntax.Select:
         distinct, items, window, join, _from, sources, where, group_by, *ends = parts
         supergroup, having, cleaning_when, cleaning_by, closing_when, top = ends
         refs, kind, filter_range = _join_clause(join, sources, place_of(_from))
         met = sources[2]
-        return syntax.Select(
+        select = syntax.Select(
             items,
             refs,
             kind,
@@ -458,6 +461,7 @@ class TreeBuilder(SourceBuilder):
             top=top,
             place=place_of(keyword),
         )
+        return _without_exists(select)
 
     def items(self, *items: syntax.SelectItem) -> tuple[syntax.SelectItem, ...]:
         return items
@@ -601,6 +605,51 @@ def _join_clause(join: Any, sources: Sources, place: syntax.Place) -> tuple[tupl
             place_of(keyword) if keyword is not None else place,
         )
     return refs, kind, filter_range
+
+
+_NOT_EXISTS = "SELECT A.time FROM a A WHERE NOT EXISTS (SELECT * FROM b B WHERE B.k = A.k AND B.time = A.time)"
+
+_EXISTS = "for rows that have a match write FILTER_JOIN(time, 5) FROM a A, b B WHERE A.k = B.k, of packets of one link"
+
+
+def _without_exists(select: syntax.Select) -> syntax.Select:
+    """Writes NOT EXISTS, which is a conjunct of WHERE, as ANTI JOIN. A name without a source is one of the inner query
+    there, as in SQL."""
+    parts = syntax.conjuncts(select.where)
+    found = [part.operand for part in parts if isinstance(part, syntax.UnaryOp) and part.op == "NOT"]
+    inner = [part for part in found if isinstance(part, syntax.Exists)]
+    stack = [each for each in syntax.expressions_of(select) if each is not select.where]
+    stack += [part for part in parts if not (isinstance(part, syntax.UnaryOp) and part.operand in inner)]
+    while stack:
+        if isinstance(part := stack.pop(), syntax.Exists):
+            raise refusal("EXISTS but as a condition NOT EXISTS of WHERE", _EXISTS, part.place)
+        stack += syntax.children(part)
+    if not inner:
+        return select
+    (source, *more), plain = inner[0].select.sources, _plain(inner[0].select)
+    if len(inner) > 1 or select.join or more or not plain or inner[0].select.where is None:
+        raise refusal("this NOT EXISTS", f"write one, of one source each: {_NOT_EXISTS}", inner[0].place)
+    own = source.alias or source.name
+
+    def qualified(part: syntax.Expression) -> syntax.Expression:
+        bare = isinstance(part, syntax.Name) and not part.qualifier
+        return replace(part, qualifier=own) if bare else part  # type: ignore[call-arg]
+
+    rest = [part for part in parts if not (isinstance(part, syntax.UnaryOp) and part.operand is inner[0])]
+    return replace(
+        select,
+        sources=(*select.sources, source),
+        join="ANTI_JOIN",
+        where=syntax.chain("AND", rest) if rest else None,
+        on=syntax.mapped(inner[0].select.where, qualified),
+        between=True,
+    )
+
+
+def _plain(select: syntax.Select) -> bool:
+    """Whether a query has FROM and WHERE only."""
+    bare = syntax.Select(select.items, select.sources, where=select.where)
+    return select == bare and select.sources[0].window is None
 
 
 def _check_names(items: Iterable[syntax.SelectItem]) -> None:

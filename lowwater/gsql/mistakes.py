@@ -24,7 +24,7 @@ from lowwater.gsql.build import fault, place_of, refusal
 
 END = "$END"
 EXPRESSION = {"INT", "FLOAT", "STRING", "TRUE", "FALSE", "NULL", "IP", "IPV6", "HEX", "NAME", "PARAMETER", "DEFINED"}
-EXPRESSION |= {"PROPERTY", "SUPERAGGREGATE", "CASE", "LPAR", "MINUS", "TILDE", "BANG", "NOT"}
+EXPRESSION |= {"PROPERTY", "SUPERAGGREGATE", "EXISTS", "CASE", "LPAR", "MINUS", "TILDE", "BANG", "NOT"}
 _LITERALS = {"INT", "FLOAT", "STRING", "TRUE", "FALSE", "NULL", "IP", "IPV6", "HEX"}
 OPERATORS = {"OR", "AND", "COMPARISON", "EQUAL", "IN", "BETWEEN", "LIKE", "IS", "NOT", "BAR", "AMPERSAND", "SHIFT"}
 OPERATORS |= {"PLUS", "MINUS", "STAR", "SLASH", "PERCENT", "UNIT"}
@@ -248,8 +248,6 @@ def _nested(tokens: Sequence[Token], at: int, clause: str) -> Construct:
     if inner >= len(tokens) or tokens[inner].type not in ("SELECT", "MERGE") or tokens[inner - 1].type != "LPAR":
         return None
     before = tokens[inner - 2] if inner > 1 else None
-    if before is not None and str(before.value).upper() == "EXISTS":
-        return "EXISTS", words.SQL["EXISTS"][1], inner - 2
     hint = _NESTED_VALUE if clause == "SELECT" or clause in CLAUSES else _NESTED
     if before is not None and before.type == "IN":
         hint = _NESTED_IN

@@ -6,8 +6,9 @@ First stage of the pipeline: `parser` makes nodes from text, `printer` makes tex
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
 
 from lowwater.precedence import shallow_tree
 
@@ -167,6 +168,14 @@ class Case(Expression):
 
 
 @dataclass(frozen=True)
+class Exists(Expression):
+    """`EXISTS (SELECT ...)`. Where a query can have it, as NOT EXISTS, the parser writes it as a join."""
+
+    select: Select
+    place: Place = _place()
+
+
+@dataclass(frozen=True)
 class Star(Expression):
     """`*` or `source.*` as a select item."""
 
@@ -193,6 +202,24 @@ def children(expression: Expression) -> tuple[Expression, ...]:
         ends = [expression.operand, *parts, expression.otherwise]
         return tuple(part for part in ends if part is not None)
     return ()
+
+
+def mapped(expression: Expression, change: Callable[[Expression], Expression]) -> Expression:
+    """Returns an expression with each part changed, the parts of it before itself."""
+    parts: dict[str, Any] = {}
+    for each in fields(expression):
+        value = getattr(expression, each.name)
+        if isinstance(value, Expression):
+            parts[each.name] = mapped(value, change)
+        elif isinstance(value, tuple):
+            parts[each.name] = tuple(_mapped(part, change) for part in value)
+    return change(replace(expression, **parts))
+
+
+def _mapped(part: Any, change: Callable[[Expression], Expression]) -> Any:
+    if isinstance(part, tuple):
+        return tuple(_mapped(each, change) for each in part)
+    return mapped(part, change) if isinstance(part, Expression) else part
 
 
 def begin(expression: Expression) -> Place:
@@ -338,7 +365,8 @@ class Select(Statement):
 
     items: tuple[SelectItem, ...]
     sources: tuple[SourceRef, ...]
-    join: str = ""  # empty, or INNER_JOIN, OUTER_JOIN, LEFT_OUTER_JOIN, RIGHT_OUTER_JOIN, FILTER_JOIN, WATCHLIST_JOIN
+    # empty, or INNER_JOIN, OUTER_JOIN, LEFT_OUTER_JOIN, RIGHT_OUTER_JOIN, ANTI_JOIN, FILTER_JOIN, WATCHLIST_JOIN
+    join: str = ""
     where: Expression | None = None
     on: Expression | None = None  # what stands behind ON of a join between the sources; None for none
     using: tuple[Name, ...] = ()  # the columns behind USING

@@ -167,7 +167,12 @@ def print_top(top: syntax.Top) -> str:
     return f"ORDER BY {orders} LIMIT {top.count}{' WITH TIES' * top.ties}{per}"
 
 
-_BETWEEN = {"INNER_JOIN": "JOIN", "LEFT_OUTER_JOIN": "LEFT JOIN", "RIGHT_OUTER_JOIN": "RIGHT JOIN"}
+_BETWEEN = {
+    "INNER_JOIN": "JOIN",
+    "LEFT_OUTER_JOIN": "LEFT JOIN",
+    "RIGHT_OUTER_JOIN": "RIGHT JOIN",
+    "ANTI_JOIN": "ANTI JOIN",
+}
 
 
 def _finds_missing(select: syntax.Select) -> bool:

@@ -109,7 +109,6 @@ SQL = {
     "USING": ("USING", "write it behind a join between the sources: `FROM a A JOIN b B USING (t)`"),
     "WITH": ("WITH", "name the inner query with DEFINE and read it by name"),
     "OVER": ("OVER", "write a window after the source: `[RANGE 5 min, SLIDE 1 min, WA time]`"),
-    "EXISTS": ("EXISTS", "write FILTER_JOIN"),
 }
 # Two words for one keyword: the manual prints some keywords in two words.
 PAIRS = {
@@ -146,14 +145,14 @@ def spellings(word: str) -> tuple[str, str, str]:
 _BY_SPELLING = {spelling: (kind, word) for word, kind in KEYWORDS.items() for spelling in spellings(word)}
 _BY_SPELLING |= {word: (kind, word) for word, kind in UPPER_ONLY.items()}
 _SOFT = {*WINDOW_WORDS, "DISTINCT", "UNION", "JOIN", "INNER", "LEFT", "RIGHT", "FULL", "OUTER", "BETWEEN", "LIKE", "IS"}
-_SOFT |= {"NULL", "CASE", "WHEN", "THEN", "ELSE", "END", "CROSS", "NATURAL"}
-_CONDITIONS = {"ON", "USING"}
+_SOFT |= {"NULL", "CASE", "WHEN", "THEN", "ELSE", "END", "ANTI", "CROSS", "NATURAL"}
+_CONDITIONS = {"ON", "USING", "EXISTS"}
 """Words that no position takes from a name: they need no quotes."""
 FIRST_ROWS: tuple[str, ...] = ("ORDER BY", "ASC", "DESC", "NULLS FIRST", "NULLS LAST", "LIMIT", "WITH TIES", "PER")
 FIRST_ROWS += ("QUALIFY", "OVER", "PARTITION BY")
 """Keywords of the first rows of an epoch. No position takes them from a name either."""
 _TOP = {word.split()[0] for word in FIRST_ROWS}
-_JOINING = {"JOIN", "INNER", "LEFT", "RIGHT", "FULL", "CROSS", "NATURAL"}
+_JOINING = {"JOIN", "INNER", "LEFT", "RIGHT", "FULL", "ANTI", "CROSS", "NATURAL"}
 
 
 def is_keyword(name: str) -> bool:
@@ -313,6 +312,10 @@ class _Reading:
             return token.update(type="_USING", value=word)
         if word in ("CROSS", "NATURAL") and self.word(1) == "JOIN":
             return token.update(type=word)
+        if word == "ANTI" and self.word(1) == "JOIN":
+            return self._merged(token, "SQL_JOIN", "ANTI_JOIN", 1)
+        if word == "LEFT" and (self.word(1), self.word(2)) == ("ANTI", "JOIN"):
+            return self._merged(token, "SQL_JOIN", "ANTI_JOIN", 2)
         if word == "JOIN" and self.source_follows() and self.word(1) != "AS":
             return token.update(type="SQL_JOIN", value="INNER_JOIN")
         if word == "INNER" and self.word(1) == "JOIN":
@@ -374,6 +377,7 @@ def _in_case(reading: _Reading) -> bool:
 
 
 _RULES: dict[str, Callable[[_Reading], bool]] = {
+    "EXISTS": lambda reading: reading.kind(1) == "LPAR" and reading.word(2) == "SELECT",
     "BETWEEN": _after_value,
     "LIKE": _after_value,
     "IS": lambda reading: reading.before in _VALUE_ENDS and reading.word(1) in ("NULL", "NOT"),

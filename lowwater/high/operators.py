@@ -483,12 +483,18 @@ def join_rows(node: ops.Join, left: Frame, right: Frame) -> Iterator[tuple[Frame
     needed = ex.columns_of(*(item.expr for item in node.items))
     residual_columns = ex.columns_of(node.residual)
     lasts = [_numbers(frame[schemas.LAST]) for frame in (ours, theirs)]
-    for a, b in _ranges(node, ours, theirs, values).blocks():
+    ranges = _ranges(node, ours, theirs, values)
+    if not node.kind.pairs and node.residual is None:
+        met[0][:] = ranges.counts > 0
+        ranges = replace(ranges, counts=np.zeros(ours.rows, np.int64))
+    for a, b in ranges.blocks():
         if node.residual is not None:
             chosen = _pairs(ours, theirs, a, b, residual_columns).of_expr(node.residual).fill_null(False)
             selected = chosen.to_numpy(zero_copy_only=False)
             a, b = a[selected], b[selected]
         met[0][a], met[1][b] = True, True
+        if not node.kind.pairs:
+            continue
         ends = np.maximum(lasts[0][a], lasts[1][b])
         yield _dated(_pairs(ours, theirs, a, b, needed), ends), ""
     sides = (node.kind.keeps_left, "left", ours, theirs), (node.kind.keeps_right, "right", theirs, ours)

@@ -969,10 +969,16 @@ class JoinKind(StrEnum):
     LEFT = "LEFT_OUTER_JOIN"
     RIGHT = "RIGHT_OUTER_JOIN"
     OUTER = "OUTER_JOIN"
+    ANTI = "ANTI_JOIN"
 
     @property
     def keeps_left(self) -> bool:
-        return self in (JoinKind.LEFT, JoinKind.OUTER)
+        return self in (JoinKind.LEFT, JoinKind.OUTER, JoinKind.ANTI)
+
+    @property
+    def pairs(self) -> bool:
+        """Whether rows that meet are in the result."""
+        return self is not JoinKind.ANTI
 
     @property
     def keeps_right(self) -> bool:
@@ -1172,6 +1178,8 @@ class Join(
 
     def key(self, below: Sequence[Key]) -> Key:
         """Returns the key of one side, with the columns of the other side's key that it does not determine."""
+        if self.kind is JoinKind.ANTI and below[0] is not None:
+            return key_through([{f"{self.left_alias}.{name}"} for name in below[0]], self.items, self.fields)
         if None in below:
             return None
         left_key, right_key = (

@@ -94,6 +94,8 @@ class JoinOperator(StreamOperator):
             values = left.row.values + right.row.values
             if self._within_window(left.value, right.value) and self._residual(values):
                 left.matched = right.matched = True
+                if not self._node.kind.pairs:
+                    continue
                 self.emit(Row(evaluate(self._items, values), max(left.row.last, right.row.last)))
         side.keep(entry, next(self._order))
         self._purge_side(port, row.last)

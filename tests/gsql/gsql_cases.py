@@ -35,6 +35,7 @@ REFUSED = {
     "with": ("WITH x AS (SELECT a FROM R) SELECT a FROM x", "WITH"),
     "over": ("SELECT sum(a) OVER (PARTITION BY b) FROM R", "OVER"),
     "exists": (f"{_A} WHERE EXISTS (SELECT b FROM S)", "EXISTS"),
+    "exists_of_two": (f"{_A} WHERE NOT EXISTS (SELECT b FROM S JOIN T ON S.t = T.t)", "this NOT EXISTS"),
     "nested": ("SELECT a FROM (SELECT b FROM R)", "nested SELECT"),
     "nested_value": (f"{_A} WHERE a = (SELECT b FROM R)", "nested SELECT"),
     "nested_in": (f"{_A} WHERE a IN (SELECT b FROM R)", "nested SELECT"),

@@ -73,14 +73,20 @@ def joins(draw: st.DrawFn) -> Question:
         else ("", "")
     )
     sources_text = f"{left.source}{windows[0]} A, {right.source}{windows[1]} B WHERE {' AND '.join(conjuncts)}"
-    sides = (f"(SELECT * FROM {s.sql} WHERE {filled(c)})" for s, c in ((left, mine_sql), (right, theirs_sql)))
+    sides = [f"(SELECT * FROM {s.sql} WHERE {filled(c)})" for s, c in ((left, mine_sql), (right, theirs_sql))]
     tied = shape == "equality" and not halves
     # What an equality ties together is NULL on the side that is missing; the first of both that is not has a value.
     first = "CASE WHEN {a} IS NOT NULL THEN {a} ELSE {b} END"
     whole, whole_sql = (first.format(a=x, b=y) for x, y in ((a["t"], b["t"]), ("A.t", "B.t")))
     key, key_sql = (first.format(a=x, b=y) for x, y in ((a["k"], b["k"]), ("A.k", "B.k")))
     on = f"{window_sql} AND A.k IS NOT DISTINCT FROM B.k" + (" AND A.v + 5 > B.v" if residual else "")
-    joined_sql = f"FROM {next(sides)} A {kind_sql} {next(sides)} B ON {on}"
+    joined_sql = f"FROM {sides[0]} A {kind_sql} {sides[1]} B ON {on}"
+    if kind == "LEFT_OUTER_JOIN" and draw(st.booleans()):
+        text = f"SELECT A.{left.column('t')} AS t, {a['k']} AS k, {a['v']} AS v FROM {left.source}{windows[0]} A "
+        own = conjuncts.pop(len(meets) + 1) if mine else "TRUE"
+        text += f"ANTI JOIN {right.source}{windows[1]} B ON {' AND '.join(conjuncts)} WHERE {own}"
+        sql = f"SELECT t, k, v FROM {sides[0]} A WHERE NOT EXISTS (SELECT 1 FROM {sides[1]} B WHERE {on})"
+        return output(Stream(left.text + right.text, "", ""), text, sql)
     columns = (
         f"A.t AS ta, B.t AS tb, {key_sql} AS k, A.k AS ka, B.k AS kb, A.v AS va, B.v AS vb, B.s AS s, A.t // 2 AS h"
     )

@@ -36,7 +36,8 @@ def join(node: Join, left: Sequence[Row], right: Sequence[Row]) -> list[Row]:
             both = {**env, **other}
             if _meet(window, at[0](env), at[1](other)) and residual(both):
                 met |= {("left", id(row)), ("right", id(its))}
-                found.append(Row({name: made(both) for name, made in items}, max(row.last, its.last)))
+                if node.kind.pairs:
+                    found.append(Row({name: made(both) for name, made in items}, max(row.last, its.last)))
     if node.kind.keeps_left:
         absent = named(node.right_alias, dict.fromkeys(f.name for f in node.right.fields))
         for env, row in sides[0]:

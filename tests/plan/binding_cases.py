@@ -33,6 +33,8 @@ CASES = {
     "union_twice": "SELECT count(*) FROM main1 UNION main1 [RANGE 1 min, WA ts]",
     "union_columns": "Query a: SELECT time, len FROM main1.TCP;\nQuery b: SELECT time FROM main2.TCP;\n"
     "Query c: SELECT time FROM a UNION b AS M",
+    "anti_without_on": "SELECT A.time FROM main1.TCP A ANTI JOIN main2.TCP B WHERE A.time = B.time",
+    "anti_right_side": "SELECT A.time, B.len FROM main1.TCP A ANTI JOIN main2.TCP B ON A.time = B.time",
     "top_endless": "SELECT time, len FROM TCP ORDER BY len DESC LIMIT 10",
     "top_of_query": "Query a: SELECT tb, count(*) AS n FROM TCP GROUP BY time/60 AS tb;\n"
     "Query b: SELECT tb, n FROM a ORDER BY n LIMIT 10",

@@ -35,6 +35,7 @@ CODE: dict[str, tuple[str, ...]] = {
     "aggregation": ("stream/aggregates.py", "stream/groups.py", "plan/operators.py::Group",
                     "catalog/builtin/aggregates.py", "catalog/native.py"),
     "running aggregation": ("stream/aggregates.py", "stream/groups.py", "plan/operators.py::Running"),
+    "top rows": ("stream/groups.py", "plan/operators.py::Top", "plan/operators.py::ByEpoch"),
     "sampling": ("stream/groups.py", "catalog/builtin/supergroups.py", "plan/operators.py::Sampling"),
     "join": ("stream/joins.py", "plan/operators.py::Join", "plan/operators.py::Window"),
     "FILTER_JOIN": ("stream/joins.py", "plan/operators.py::FilterJoin"),

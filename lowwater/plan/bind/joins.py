@@ -254,6 +254,8 @@ def bind_join(
     them. Raises QueryError if no temporal predicate relates the sides, or both have one range variable. `sources`: the
     left source, then the right source."""
     match, scope = _match(statement, text, sources, names)
+    if not match.kind.pairs:
+        scope, sources = _of_left(scope), sources[:1]
     bound: ops.Join | ops.Map | ops.Aggregation
     if grouped:
         rows, whole, made = _rows_of(query, match, scope)
@@ -390,10 +392,14 @@ class _Conditions:
 
 def _conditions(statement: syntax.Select, scope: Scope, kind: ops.JoinKind, old: bool) -> _Conditions:
     """Divides the conditions of a join. `old`: whether the query has the values of the old dialect."""
+    if not kind.pairs and statement.on is None and not statement.using:
+        hint = "write it behind ON: FROM a A ANTI JOIN b B ON A.k = B.k AND A.time = B.time"
+        raise scope.text.error(statement.place, "ANTI JOIN does not say which rows must not be there", hint)
+    rows = scope if kind.pairs else _of_left(scope)
     if statement.where:
         # As a whole first, so that all its errors are told together.
-        scope.predicate(statement.where, "WHERE")
-    parts = [(part, ex.conjuncts(scope.predicate(part, "WHERE"))) for part in syntax.conjuncts(statement.where)]
+        rows.predicate(statement.where, "WHERE")
+    parts = [(part, ex.conjuncts(rows.predicate(part, "WHERE"))) for part in syntax.conjuncts(statement.where)]
     optional = _optional(kind, scope.sources)
     if statement.on is None and not statement.using:
         place = place_of(statement.where) if statement.where else statement.place
@@ -414,6 +420,12 @@ def _conditions(statement: syntax.Select, scope: Scope, kind: ops.JoinKind, old:
     ]
     sooner = [each for part, bound in parts if part in early for each in bound]
     return _Conditions(met, sooner, [part for part, _ in parts if part not in early], True, place)
+
+
+def _of_left(scope: Scope) -> Scope:
+    """Returns the scope of rows that have no right side."""
+    left, *_ = scope.sources
+    return replace(scope, sources={left: scope.sources[left]})
 
 
 def _equal(statement: syntax.Select, scope: Scope) -> list[syntax.Expression]:

@@ -1,0 +1,51 @@
+"""ANTI JOIN and NOT EXISTS (SEMANTICS O8): one tree for both, its key, and that it makes no pairs."""
+
+from __future__ import annotations
+
+import pytest
+
+from lowwater.gsql.parser import parse
+from lowwater.gsql.printer import print_file
+from lowwater.plan.operators import Join, JoinKind, walk
+from lowwater.plan.queryset import plan_texts
+from lowwater.plan.shares import all_stages, shown
+from tests.plan.batch_pools import KNOWN
+
+GROUPS = (
+    "DEFINE { query_name 'g'; visibility 'internal'; } "
+    "SELECT tb, srcIP, count(*) AS n FROM TCP GROUP BY time/60 AS tb, srcIP;\n"
+)
+JOINED = "SELECT A.tb, A.srcIP, A.n FROM g A ANTI JOIN g B ON A.srcIP = B.srcIP AND A.tb = B.tb + 1"
+
+
+def test_not_exists_is_an_anti_join() -> None:
+    text = (
+        "SELECT time, len FROM TCP A WHERE len > 60 AND NOT EXISTS "
+        "(SELECT 1 FROM UDP WHERE srcIP = A.srcIP AND time BETWEEN A.time AND A.time + 3 "
+        "AND UDP.len IN (1, CASE WHEN len > 2 THEN 3 END))"
+    )
+    joined = (
+        "SELECT time, len\nFROM TCP A ANTI JOIN UDP ON UDP.srcIP = A.srcIP AND UDP.time BETWEEN A.time AND A.time + 3"
+        " AND UDP.len IN [1, CASE WHEN UDP.len > 2 THEN 3 END]\nWHERE len > 60\n"
+    )
+    assert print_file(parse(text)) == joined
+    assert parse(joined) == parse(text)
+
+
+@pytest.mark.parametrize("words", ["ANTI JOIN", "left anti join", "Anti Join"])
+def test_spellings(words: str) -> None:
+    assert parse(JOINED.replace("ANTI JOIN", words)) == parse(JOINED)
+
+
+def test_a_name_anti_is_quoted_where_it_could_be_read_as_the_keyword() -> None:
+    text = 'SELECT "anti".a\nFROM R "anti" JOIN S ON "anti".t = S.t\n'
+    assert print_file(parse(text)) == text
+    assert parse(text).statements[0].join == "INNER_JOIN"  # type: ignore[attr-defined]
+
+
+def test_the_key_is_that_of_the_left_side() -> None:
+    (query,) = plan_texts([("q.gsql", f"{GROUPS}DEFINE {{ query_name 'q'; }} {JOINED}")], KNOWN).queries
+    (join,) = [node for node in walk(query.high) if isinstance(node, Join)]
+    assert join.kind is JoinKind.ANTI and not join.kind.pairs and query.key == ("tb", "srcIP")
+    assert [field.name for field in query.high.fields if field.temporal] == ["tb"]
+    assert [", ".join(map(shown, stage.keys)) for stage in all_stages(query.high)] == ["srcIP"]
