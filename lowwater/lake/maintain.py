@@ -7,7 +7,6 @@ removes leftovers itself. It never changes the order of stream files, whose dige
 from __future__ import annotations
 
 import json
-import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
@@ -18,20 +17,19 @@ from urllib.parse import unquote
 
 from lowwater.config import Retention
 from lowwater.errors import AwayError, BusyError, LakeError, TakenOverError
-from lowwater.instants import HOUR, SECOND, format_duration
+from lowwater.instants import HOUR, format_duration
 from lowwater.lake import layout, open_tables, tables, upkeep, verification
+from lowwater.lake.clocks import store_clock
 from lowwater.lake.ledgers.runs import DONE, FAILED, INCOMPLETE, PROVISIONAL, PUBLISH, ReplayRow, read_replays
-from lowwater.lake.locks import WRITABLE, hold, hold_range, hold_staging
+from lowwater.lake.locks import hold, hold_range, hold_staging
 from lowwater.lake.results import exploring, published
 from lowwater.lake.results.pins import pin, stored_pins, tables_by_owner
 from lowwater.lake.upkeep import LOG, Doubled, changes, doubled, join_files
 from lowwater.storage import locks, paths
-from lowwater.storage.failures import hint_of
 
 if TYPE_CHECKING:
     pass
 
-CLOCKS = 120 * SECOND  # difference between the clock of this machine and that of the lake's store that is said
 DOUBLED = "doubled"  # what is said of a table that has rows twice; it is left alone until it is mended
 LEFT = "left alone"  # what is said of a table that cannot be read or written
 
@@ -175,30 +173,6 @@ def _tell_lost(path: PurePath, fence: locks.Fence | None) -> None:
     ]
     if told:
         tables.swap_files(path, [], lambda _: [], fence=fence, note=lambda _: {published.LOST: json.dumps(told)})
-
-
-def store_clock(lake: layout.Lake, dry_run: bool = False) -> int:
-    """Returns the time of the disk or store of a lake, ns since the epoch; with `dry_run`, where nothing is removed by
-    it, the time of this machine does for a lake that is read only.
-    Raises LakeError if the store does not tell."""
-    try:
-        return paths.clock(lake.locks)
-    except OSError as error:
-        if dry_run:
-            return time.time_ns()
-        raise LakeError(f"{lake.locks}: cannot be written: {error.strerror}", hint_of(error, WRITABLE)) from error
-
-
-def clock_words(lake: layout.Lake) -> str:
-    """Says by how much the clock of this machine differs from that of the lake's store; empty for little."""
-    off = time.time_ns() - store_clock(lake, dry_run=True)
-    if abs(off) < CLOCKS:
-        return ""
-    side = "ahead of" if off > 0 else "behind"
-    return (
-        f"the clock of this machine is {format_duration(abs(off) // SECOND * SECOND)} {side} that of the lake's store: "
-        "what is old is judged by the store's; set the clock"
-    )
 
 
 @dataclass(frozen=True)

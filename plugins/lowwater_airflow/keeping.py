@@ -145,6 +145,7 @@ class LookAtSet(Patient):
             return self._look(context)
 
     def _look(self, context: Context) -> list[dict[str, Any]]:
+        from lowwater.lake.clocks import doubts
         from lowwater.lake.ledgers.intervals import range_words
         from lowwater.replay.job import Job
         from lowwater.replay.schedule.looks import MOST, keep_told, look
@@ -155,6 +156,8 @@ class LookAtSet(Patient):
         job = Job.open(lake_path(self.lake), self.query_set, Path(self.queries))
         by = str(getattr(context.get("dag_run"), "run_id", ""))
         found = look(job, time.time_ns(), by)
+        for line in doubts(job.lake, time.time_ns()):
+            self.log.warning("%s", line)
         for due in found.runs:
             self.log.info("runs: %s, %s: %s", name(due), due.state, "; ".join(due.reasons))
         for left in found.waits:

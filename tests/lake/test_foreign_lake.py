@@ -189,6 +189,7 @@ def commands(lake: Path) -> list[list[object]]:
         ["set-aside", "--lake", lake, "x.pcap", "--reason", "x"],
         ["ingest", "--lake", lake, "--link", "main1", capture],
         ["maintain", "--lake", lake],
+        ["verify", "--lake", lake, "--data"],
         ["doctor", "--lake", lake],
         ["gx", "--lake", lake],
         ["watch", "--lake", lake, "--once", *queries],

@@ -16,10 +16,11 @@ import pytest
 from lowwater.config import Retention
 from lowwater.errors import LakeError, TakenOverError
 from lowwater.instants import HOUR
+from lowwater.lake.clocks import clock_words
 from lowwater.lake.layout import HEARTBEATS, QUALITY, QUARANTINE, Lake, open_lake
 from lowwater.lake.ledgers.runs import ReplayRow, record_heartbeats, record_quality
 from lowwater.lake.locks import hold, hold_range
-from lowwater.lake.maintain import clock_words, maintain
+from lowwater.lake.maintain import maintain
 from lowwater.lake.tables import append_rows, create, fence_off, swap_files
 from lowwater.replay.versions import RollbackTarget
 from lowwater.storage import failures as progress, locks, objects, paths

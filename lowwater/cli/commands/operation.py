@@ -80,7 +80,8 @@ def maintain(lake: PurePath, dry_run: bool, mend: bool, verify: bool, queries: P
 
     from lowwater.config import load_config
     from lowwater.lake import layout
-    from lowwater.lake.maintain import LEFT, clock_words, maintain as maintain_lake, mend_lake, require_sound
+    from lowwater.lake.clocks import clock_words
+    from lowwater.lake.maintain import LEFT, maintain as maintain_lake, mend_lake, require_sound
     from lowwater.lake.verification import Asked
     from lowwater.replay.versions import take_over
 

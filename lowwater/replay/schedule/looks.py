@@ -14,7 +14,7 @@ from lowwater.documents import FILE_NAME, stored_object
 from lowwater.errors import AwayError, LakeError, LowwaterError
 from lowwater.high.runner import Runner
 from lowwater.instants import SECOND, format_instant
-from lowwater.lake import layout, query_sets
+from lowwater.lake import clocks, layout, query_sets
 from lowwater.lake.ingestion.arrivals import Watch, not_refused
 from lowwater.lake.ingestion.folders import look as look_into_folders
 from lowwater.lake.ledgers import files
@@ -75,6 +75,7 @@ def look(job: Job, now: int, by: str = "") -> Findings:
     Raises LakeError if a ledger cannot be read, or the look cannot be kept."""
     job.prepare()
     tell_untold(job.lake)
+    now = clocks.present(job.lake, now)
     before = query_sets.last_look(job.lake.root, job.query_set)
     job = replace(job, passed=now)  # not the latest ever: a clock that was years ahead is right again
     found = _Look(job, now).findings()
@@ -93,6 +94,7 @@ def asked(job: Job, start: int, end: int, now: int) -> Findings:
     and that runs now, perhaps days later; nothing of what a run would leave as it is. What has failed runs: whoever
     clears a task asks for that.
     Raises ConfigError if the range does not bound whole intervals, and LakeError if a ledger cannot be read."""
+    now = clocks.present(job.lake, now)
     job = replace(job, passed=now)
     found = _Look(job, now, (start, end)).findings()
     stuck = [replace(left, news=True) for left in found.stuck]
@@ -329,8 +331,13 @@ class Looker:
         self._tell, self._listener, self._workers, self._spark = tell, listener, workers, spark
         self._stopped, self._clock, self._alone = stopped, clock, alone
         self._lake = layout.open_lake(root, make=False)
-        watch = Watch(self._lake, settle, clock=clock)
-        self._ingesting = ingesting.Ingesting(self._lake, watch, tell, stopped, clock, spark)
+
+        def passed() -> int:
+            return clocks.present(self._lake, clock())
+
+        watch = Watch(self._lake, settle, clock=passed)
+        self._ingesting = ingesting.Ingesting(self._lake, watch, tell, stopped, passed, spark)
+        self._doubts: list[str] = []
         self._runner: tuple[object, Runner] | None = None
         self._unread: list[str] = []
         self._had_settings = False
@@ -358,6 +365,11 @@ class Looker:
 
     def _look(self, config: Config) -> LookResult:
         self.ingest(config)
+        doubts = clocks.doubts(self._lake, time.time_ns())
+        for line in doubts:
+            if line not in self._doubts:
+                self._tell(line, True)
+        self._doubts = doubts
         unplanned: dict[str, LowwaterError] = {}
         jobs = open_jobs(self._root, self._names, self._queries, unplanned.__setitem__, runs=True)
         found = tuple(look(job, self._clock()) for job in jobs)
