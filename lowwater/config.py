@@ -19,13 +19,14 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field as Setting,
+    PrivateAttr,
     ValidationError,
     model_validator,
 )
 
 from lowwater import errors, link_names, refused
-from lowwater.documents import FILE_NAME, override, toml_table
-from lowwater.instants import HOUR, SECOND, format_duration, parse_duration, parse_instant, parse_span
+from lowwater.documents import FILE_NAME, json_value, override, toml_table
+from lowwater.instants import HOUR, SECOND, format_duration, format_instant, parse_duration, parse_instant, parse_span
 from lowwater.limits import SETTINGS_BYTES
 from lowwater.storage import paths
 from lowwater.storage.captures import is_address
@@ -715,6 +716,12 @@ class Config(Section):
     notify: Notify = Notify()
     files: Files = Files()
     retention: Retention = Retention()
+    _ended: Mapping[str, int | None] = PrivateAttr(default={})
+
+    @property
+    def ended(self) -> Mapping[str, int | None]:
+        """Links whose section is no longer there, with the end of their life, ns; None where no look has found it."""
+        return self._ended
 
     @model_validator(mode="after")
     def _sets_of_links(self) -> Config:
@@ -799,11 +806,50 @@ def load_config(lake: PurePath | None = None, path: Path | None = None, text: st
         except ValueError as error:
             raise errors.ConfigError(f"{chosen}: is not valid TOML: {error}") from error
     variables = override(data, os.environ)
+    ended = _ended_links(lake, data)
     try:
         config = Config.model_validate(data)
+        config._ended = ended
     except ValidationError as error:
         _refuse(chosen or Path(FILE_NAME), error, variables)
     return _absolute(config, paths.settings_folder(chosen), lake) if chosen else config
+
+
+SECTIONS = PurePath("_links", "sections.json")
+"""File of a lake: name of a link -> its last `section`, as JSON, and, once that is gone, the `end` of its coverage."""
+
+_OF_FOLDERS = ("captures", "rotation", "covers", "timezone", "symbolic_links")
+
+
+def kept_sections(lake: PurePath) -> dict[str, dict[str, Any]]:
+    """Reads SECTIONS; empty where there are none."""
+    if not paths.may_hold(lake, SECTIONS.parts[0]):
+        return {}
+    try:
+        found = json_value(paths.read_lately(lake / SECTIONS, SETTINGS_BYTES + 1))
+    except (OSError, ValueError):
+        return {}
+    return (
+        {str(name): kept for name, kept in found.items() if isinstance(kept, dict)} if isinstance(found, dict) else {}
+    )
+
+
+def _ended_links(lake: PurePath | None, data: dict[str, Any]) -> dict[str, int | None]:
+    """Adds the links whose sections are no longer in the settings, with their last ones, as links that have ended (T5):
+    what is published of them goes on to be what it was. Returns their ends, ns."""
+    links, ended = data.get("links"), dict[str, int | None]()
+    if lake is None or not isinstance(links, dict) or not links:
+        return ended
+    for name, kept in kept_sections(lake).items():
+        section, end = kept.get("section"), kept.get("end")
+        if name not in links and isinstance(section, dict):
+            section = {key: value for key, value in section.items() if key not in _OF_FOLDERS}
+            ended[name] = None
+            if isinstance(end, int):
+                ended[name] = end
+                section.setdefault("until", format_instant(end))
+            links[name] = section
+    return ended
 
 
 def _refuse(path: PurePath, error: ValidationError, variables: Mapping[str, str]) -> NoReturn:

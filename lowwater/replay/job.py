@@ -336,6 +336,13 @@ def lake_links(config: Config, lake: layout.Lake) -> Links:
     """The links that queries over a lake may name: configured ones, otherwise ingested ones, and their interfaces
     (T1)."""
     ingested = ingested_links(lake)
+    if config.ended:  # one all of whose captures are of other links now was renamed
+        there = {
+            link_names.family_of(link) for link, rows in read_captures(lake, ingested, config).items() if len(rows)
+        }
+        renamed = config.ended.keys() - there
+        ingested = [link for link in ingested if link_names.family_of(link) not in renamed]
+        config = config.model_copy(update={"links": {k: v for k, v in config.links.items() if k not in renamed}})
     standing = interface_links(ingested)
     chosen = set(config.links) or {*ingested, *standing}
     chosen |= {link for link in ingested if link_names.family_of(link) in chosen}

@@ -39,6 +39,7 @@ from lowwater.lake.ingestion import batch, record_options, replacement
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers import files as ledger, statements
 from lowwater.lake.ledgers.captures import Captures, CopiedFile, ingested_links, put_captures, read_captures
+from lowwater.lake.ledgers.sections import keep_sections
 from lowwater.lake.locks import hold
 from lowwater.lake.tables import fence_off, grouped
 from lowwater.limits import INGEST_WAIT, LISTED_FOLDERS, LOOK_READ_BYTES, UNCLAIMED_FILES
@@ -260,6 +261,7 @@ def look(lake: Lake, config: Config, clock: Callable[[], int] = time.time_ns) ->
         if settings.captures is not None:
             for path in files_of(settings, 0, END_OF_TIME, outside=True):
                 claimed.setdefault(str(path), []).append(link)
+    keep_sections(lake, config)
     with ledger.changing(lake) as held:
         looked = _Look(lake, config, found, claimed, clock())
         return ledger.put_seen(held, looked.rows())

@@ -24,6 +24,7 @@ from lowwater.lake.ingestion.batch import Batch, IngestResult
 from lowwater.lake.ingestion.folders import record
 from lowwater.lake.ingestion.tasks import pack
 from lowwater.lake.ledgers.captures import Capture, few, of_family, orphans, read_captures, shared_notes
+from lowwater.lake.ledgers.sections import keep_sections
 from lowwater.lake.locks import folder_of, handed_over, hold
 from lowwater.lake.tables import fence_off, live_files, read_rows, replace_rows, safe_name, swap_files
 from lowwater.limits import INGEST_WAIT
@@ -168,6 +169,7 @@ def ingest(
     # A file of a store that is away is no file that is refused: the next ingest reads it.
     refused = {paths[number]: error for number, error in batch.refused.items() if not isinstance(error, LakeError)}
     record(lake, config, link, batch.results.values(), refused)
+    keep_sections(lake, config)
     upkeep.tidy_ledgers(lake.root, (lake.captures, lake.malformed, lake.files))
     _tell_shared(lake, batch.results)
     errors = [*batch.errors, *_not_read(ledger, batch, config, refused, paths)]

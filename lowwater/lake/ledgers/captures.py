@@ -22,7 +22,7 @@ from lowwater.capture.records.drops import NO_DROPS, DeclaredDrops
 from lowwater.capture.records.facts import Hole
 from lowwater.catalog.protocols import RECORD_KINDS
 from lowwater.catalog.time import joined_coverage
-from lowwater.config import Config, Link, load_config
+from lowwater.config import Config, Link, kept_sections, load_config
 from lowwater.lake import open_tables, tables
 from lowwater.lake.files.patterns import last_unit
 from lowwater.lake.layout import CAPTURES, MALFORMED, Lake
@@ -620,6 +620,8 @@ def read_captures(lake: Lake, links: Iterable[str], config: Config | None = None
         families = tables.grouped(
             (link_names.family_of(link), (link, name)) for link, files in known.items() for name in files
         )
+        if config is None and kept_sections(lake.root):
+            config = load_config(lake.root)
         read = {
             name: _family_captures(lake, name, families.get(name, []), config)
             for name in set(map(link_names.family_of, asked))
@@ -654,15 +656,38 @@ def _family_captures(
         if twice := rows.num_rows - len(pc.unique(entries)):
             raise errors.LakeError(f"{lake.captures}: {twice:,} captures of link {family!r} are there twice", MEND)
         rows = _without_parts(rows.filter(pc.invert(pc.fill_null(rows.column("aside"), False))))
+        if elsewhere:
+            rows = rows.filter(pc.invert(pc.is_in(rows.column("capture"), pa.array(sorted(elsewhere), pa.string()))))
         plain = rows.column("edges").null_count == rows.num_rows and not overlaps.may_overlap(rows)
         return by_interface(rows, 0) if plain else rows
 
-    key, state = (lake.captures, family), tuple(name for _, name in files)  # names of files are unique
+    # What a link with a section has too was moved there, with its folder: the link that has ended was another name.
+    elsewhere = (
+        _contents_of(lake, config.links.keys() - config.ended.keys())
+        if config and family in config.ended
+        else frozenset[str]()
+    )
+    key = lake.captures, family
+    state = (tuple(name for _, name in files), frozenset(elsewhere))  # names of files are unique
     found: pa.Table | dict[str, Captures] = _ROWS.get(key, state, read)
     if isinstance(found, dict):
         return found
     rules = _rules(config or load_config(lake.root), family)
     return _READ.get(key, (state, rules), lambda: _without_overlaps(found, rules))
+
+
+def _contents_of(lake: Lake, links: Collection[str]) -> frozenset[str]:
+    """Returns the identities of all captures of some links and their interfaces."""
+
+    def read(table: DeltaTable | None) -> dict[str, frozenset[str]]:
+        if table is None:
+            return {}
+        rows = tables.read_rows(lake.captures, pa.schema([CAPTURES.field(name) for name in ("link", "capture")]))
+        families = ((link_names.family_of(row["link"]), row["capture"]) for row in rows.to_pylist())
+        return {family: frozenset(own) for family, own in tables.grouped(families).items()}
+
+    found = open_tables.cached_value(lake.captures, "contents", read)
+    return frozenset().union(*(own for family, own in found.items() if family in links))
 
 
 def _without_parts(rows: pa.Table) -> pa.Table:

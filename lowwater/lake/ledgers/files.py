@@ -26,6 +26,7 @@ from lowwater.lake import layout, locks, tables
 from lowwater.lake.files.patterns import dated_parts, divided, regex_of
 from lowwater.lake.ledgers.captures import Capture, few, in_line, ingested_links, read_captures
 from lowwater.lake.ledgers.drops import Lost, lost_of
+from lowwater.lake.ledgers.sections import ended_lines
 from lowwater.lake.open_tables import cached_value
 from lowwater.lake.packets import PacketFiles
 from lowwater.link_names import family_of
@@ -501,7 +502,7 @@ def unread_lines(
         and (wanted is None or wanted & set(row.links))
         and (not config.links or any(set(seen_links(link)) & set(config.links) for link in row.links))
     ]
-    lines = []
+    lines = [*ended_lines(lake, config)] if hint else []
     for state, of, members in _groups(rows):
         if state == FOLDER:
             lines.append(f"{_of(of)}: folder {location(lake, members[0].path)}: {members[0].reason}")

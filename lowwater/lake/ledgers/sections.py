@@ -1,0 +1,71 @@
+"""The last section of each link with captures, kept in the lake: a link whose section goes has ended, and its history
+stays what it was (SEMANTICS T5)."""
+
+from __future__ import annotations
+
+import json
+from datetime import date, datetime, time
+from typing import Any
+
+from lowwater.config import SECTIONS, Config, kept_sections
+from lowwater.documents import FILE_NAME, toml_table
+from lowwater.errors import LakeError
+from lowwater.instants import format_instant
+from lowwater.lake.layout import Lake
+from lowwater.lake.ledgers.captures import ingested_links, read_captures
+from lowwater.limits import SETTINGS_BYTES
+from lowwater.link_names import family_of
+from lowwater.storage import paths
+
+
+def keep_sections(lake: Lake, config: Config) -> None:
+    """Keeps the section of each link with captures, and the end of the coverage of those whose section is gone.
+    Raises LakeError if the lake cannot be written."""
+    before = kept_sections(lake.root)
+    links = ingested_links(lake)
+    now = dict(before)
+    for name, section in _sections(lake).items():
+        if name in map(family_of, links) and name not in config.ended:
+            now[name] = {"section": section}
+    for name in config.ended:
+        own = [link for link in links if family_of(link) == name]
+        ends = [rows.end for rows in read_captures(lake, own, config).values() if rows.end is not None]
+        if ends:
+            now[name] = {**before[name], "end": max(ends)}
+    if now != before:
+        try:
+            paths.write(lake.root / SECTIONS, json.dumps(now, indent=1).encode())
+        except OSError as error:
+            text = f"{lake.root / SECTIONS}: cannot be written: {error.strerror}"
+            raise LakeError(text, "check that the lake is writable") from error
+
+
+def ended_lines(lake: Lake, config: Config) -> list[str]:
+    """Says which links have ended since their section is gone, and what to write."""
+    if not config.ended:
+        return []
+    captures, lines = read_captures(lake, ingested_links(lake), config), list[str]()
+    there = {family_of(link) for link, rows in captures.items() if len(rows)}
+    for name, end in sorted(config.ended.items()):
+        if name in there:
+            when = "where its captures end" if end is None else f"at {format_instant(end)}, where its captures end"
+            until = "" if end is None else f', or write until = "{format_instant(end)}" in it for a link that is over'
+            lines.append(
+                f"link {name!r}: {FILE_NAME} has no section [links.{name}] any more: by its last settings it has ended "
+                f"{when}, and its history stays; give it its section back{until}"
+            )
+    return lines
+
+
+def _sections(lake: Lake) -> dict[str, Any]:
+    """The sections of links as the settings file of a lake has them, with texts for instants."""
+    try:
+        links = toml_table(paths.read_lately(lake.root / FILE_NAME, SETTINGS_BYTES + 1).decode()).get("links", {})
+    except (OSError, ValueError):
+        return {}
+    found: dict[str, Any] = json.loads(json.dumps(links, default=_text))
+    return found
+
+
+def _text(value: object) -> str:
+    return value.isoformat() if isinstance(value, date | datetime | time) else str(value)

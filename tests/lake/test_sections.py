@@ -1,0 +1,105 @@
+"""The section of a link goes from the settings: the link has ended, and its history stays (SEMANTICS T5)."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from lowwater.config import load_config
+from lowwater.instants import HOUR, format_instant
+from lowwater.lake.layout import Lake, open_lake
+from lowwater.lake.ledgers.captures import read_captures
+from lowwater.replay.schedule.due import statuses
+from tests.lake.support import BASE, at, capture
+from tests.replay.support import lowwater
+
+QUERY = "DEFINE { query_name n; } SELECT tb, count(*) AS c FROM ETH GROUP BY time/3600 AS tb\n"
+
+
+def hour(folder: Path, link: str, number: int, records: int) -> None:
+    path = capture(
+        folder / link / f"x_20270115{8 + number:02}.pcap", [3600 * number + 3600 / records * n for n in range(records)]
+    )
+    os.utime(path, ns=(BASE - 2000 * HOUR,) * 2)
+
+
+def sections(folder: Path, *names: str, more: str = "") -> str:
+    links = "".join(
+        f'[links.{name.partition("=")[0]}]\ncaptures = "{folder}/{name.rpartition("=")[2]}/x_%Y%m%d%H.pcap"\n'
+        f'rotation = "1h"\nskew = "3s"\n{more}'
+        for name in names
+    )
+    return f'[query_sets.n]\nfiles = ["n.gsql"]\n{links}'
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    """Three hours of links a and b, all published."""
+    root = tmp_path / "lake"
+    root.mkdir()
+    (root / "n.gsql").write_text(QUERY)
+    for number in range(3):
+        hour(tmp_path, "a", number, 60)
+        hour(tmp_path, "b", number, 30)
+    settle(root, sections(tmp_path, "a", "b"))
+    return open_lake(root)
+
+
+def settle(root: Path, text: str) -> None:
+    """Writes settings, ingests, and runs what is due."""
+    (root / "lowwater.toml").write_text(text)
+    for command in ("ingest", "backfill"):
+        said = lowwater(command, "--lake", root)
+        assert said.code == 0, said.err
+
+
+def published(lake: Lake) -> dict[str, int]:
+    said = lowwater("rows", "n", "--lake", lake.root, "--format", "csv")
+    assert said.code == 0, said.err
+    lines = [line.split(",") for line in said.out.splitlines()[1:]]
+    return {line[0]: int(line[1]) for line in lines}
+
+
+def words(lake: Lake) -> dict[str, str]:
+    """Hour -> its state; the last one waits for its skew."""
+    return {format_instant(row.start)[11:13]: row.shown for row in statuses(lake.root, lake.root)[:-1]}
+
+
+@pytest.mark.slow
+def test_a_link_that_is_over_keeps_its_history(lake: Lake, tmp_path: Path) -> None:
+    assert set(words(lake).values()) == {"done"} and sorted(published(lake).values()) == [90, 90, 90]
+    hour(tmp_path, "a", 3, 60)
+    settle(lake.root, sections(tmp_path, "a"))
+    assert sorted(published(lake).values()) == [60, 90, 90, 90], "hour 3 has link a alone"
+    assert set(words(lake).values()) == {"done"}
+    for command in ("status", "plan", "report", "skew"):
+        said = lowwater(command, "--lake", lake.root)
+        assert said.code == 0 and (command == "skew" or "no section [links.b] any more" in said.out + said.err)
+    said = lowwater("status", "--lake", lake.root)
+    assert f'until = "{format_instant(at(3 * 3600))}"' in said.out + said.err
+    # what the hint says to write changes nothing
+    text = (
+        sections(tmp_path, "a")
+        + sections(tmp_path, "b", more=f'until = "{format_instant(at(3 * 3600))}"\n')
+        .partition("\n")[2]
+        .partition("\n")[2]
+    )
+    settle(lake.root, text)
+    assert set(words(lake).values()) == {"done"} and sorted(published(lake).values()) == [60, 90, 90, 90]
+    # and a link that comes back goes on
+    hour(tmp_path, "b", 3, 30)
+    settle(lake.root, sections(tmp_path, "a", "b"))
+    assert sorted(published(lake).values()) == [90] * 4 and not load_config(lake.root).ended
+
+
+@pytest.mark.slow
+def test_a_section_that_is_renamed_counts_no_record_twice(lake: Lake, tmp_path: Path) -> None:
+    settle(lake.root, sections(tmp_path, "a", "c=b"))
+    assert sorted(published(lake).values()) == [90] * 3 and set(words(lake).values()) == {"done"}
+    config = load_config(lake.root)
+    found = read_captures(lake, ["a", "b", "c"], config)
+    assert [len(found[link]) for link in "abc"] == [3, 0, 3]
+    said = lowwater("status", "--lake", lake.root)
+    assert "no section" not in said.out + said.err
