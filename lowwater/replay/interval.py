@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from hashlib import sha256
@@ -313,6 +313,15 @@ class _Plan:
     stages: tuple[str, ...]
     ask: bool  # whether it waits for a person where the audit warns and the settings ask for approval
     published: bool  # whether nothing is left to run
+    # queries whose streams are of these inputs, as they are published: nothing is evaluated of them
+    kept: frozenset[str] = frozenset()
+    lows: Mapping[str, str] = field(default_factory=dict)  # LFTA -> key of its rows (`keys.low_key`)
+    anew: frozenset[str] = frozenset()  # LFTAs to run: of the other queries, without rows of these keys
+
+    @property
+    def evaluated(self) -> IntervalInputs:
+        """The inputs, with the queries to evaluate."""
+        return replace(self.inputs, plan=self.inputs.plan.without(self.kept)) if self.kept else self.inputs
 
 
 def _plan(attempt: _Attempt, stages: tuple[str, ...], ask: bool) -> _Plan:
@@ -335,7 +344,58 @@ def _plan(attempt: _Attempt, stages: tuple[str, ...], ask: bool) -> _Plan:
         stages, ask = STAGES[: STAGES.index(stages[0]) + 1], True  # consent was for another audit
     elif not alone and ask and intervals.consented(journal.rows(), digests):
         stages, ask = (runs.PUBLISH,), False
-    return _Plan(inputs, digests, state, reason, stages, ask, published)
+    plan = _Plan(inputs, digests, state, reason, stages, ask, published)
+    return plan if published or stages[0] not in (runs.LOW, runs.HIGH) else _without_kept(attempt, plan, alone)
+
+
+def _without_kept(attempt: _Attempt, plan: _Plan, alone: bool) -> _Plan:
+    """Chooses the queries and LFTAs to run: those whose key has changed (S1). Where that is none, as after a failure of
+    an audit, it is all of them; so are the LFTAs of a stage that somebody asks for by itself."""
+    job, journal, lows = attempt.job, attempt.journal, plan.inputs.low_keys()
+    there = _lows_there(job, journal.rows(), attempt.start, attempt.end)
+    same = {name for name, key in lows.items() if key and there.get(name) == key}
+    kept = {query.name for query in job.plan.queries if _is_kept(attempt, plan, query, same)}
+    if len(kept) == len(job.plan.queries):
+        kept = set()
+    needed = {lfta.name for query in job.plan.queries if query.name not in kept for lfta in query.lftas}
+    failed = [row for row in journal.rows() if row.query in ("", *plan.digests)][-1:]
+    trusted = not alone and not (failed and failed[0].state == runs.FAILED)
+    anew = frozenset(needed - same if trusted else needed)
+    if kept:
+        attempt.progress.say(f"  kept, since their inputs are the same: {', '.join(sorted(kept))}")
+    return replace(plan, kept=frozenset(kept), lows=lows, anew=anew)
+
+
+def _lows_there(job: Job, rows: Iterable[runs.ReplayRow], start: int, end: int) -> dict[str, str]:
+    """LFTA -> key of its rows over [start, end), ns, in the lake, with their accounts: what the last low stage of these
+    rows of the ledger says, and the log of the table. One that failed or was killed says of none."""
+    last = [row for row in rows if row.stage == runs.LOW][-1:]
+    told = documents.stored_object(last[0].accounting).get("lows", {}) if last and last[0].state != runs.FAILED else {}
+    found = {}
+    for lfta in job.plan.lftas:
+        table = job.lake.lfta(job.query_set, lfta_folder(lfta))
+        if lfta.name in told and streams.stream_key(table, start, end) == told[lfta.name]:
+            found[lfta.name] = told[lfta.name]
+    return found
+
+
+def _is_kept(attempt: _Attempt, plan: _Plan, query: queryset.QueryPlan, lows: set[str]) -> bool:
+    """Whether a query is published from these inputs, and its stream and LFTAs are still of them. `lows`: the LFTAs
+    whose rows are."""
+    job, journal, digest = attempt.job, attempt.journal, plan.digests[query.name]
+    last = journal.last(query.name)
+    if last is None or last.digest != digest or not {lfta.name for lfta in query.lftas} <= lows:
+        return False
+    if journal.damage(query.name) or plan.inputs.lost(query):
+        return False
+    made = [row for row in journal.rows() if row.stage == runs.HIGH and row.query in (query.name, "")][-1:]
+    if not made or made[0].state == runs.FAILED or made[0].digest != digest:
+        return False
+    files = streams.stream_files(job.lake.stream(query.name), attempt.start, attempt.end)
+    try:
+        return bool(files) and fingerprint(files) == documents.stored_object(made[0].accounting).get("fingerprint")
+    except errors.LakeError:
+        return False
 
 
 def _is_published(journal: _Journal, digests: dict[str, str]) -> bool:
@@ -428,27 +488,39 @@ def _low(attempt: _Attempt, plan: _Plan, outcome: Outcome) -> Outcome:
     job, journal, start, end = attempt.job, attempt.journal, attempt.start, attempt.end
     tasks, tunings = attempt.runner.tasks("low"), job.tunings()
     folder = attempt.shared or attempt.folder
-    result = low_stage(plan.inputs, job.low_settings(tunings), folder / "low", tasks, tunings, attempt.progress.say)
+    about = plan.inputs, job.low_settings(tunings), folder / "low", tasks, tunings, attempt.progress.say
+    result = low_stage(*about, plan.anew)
     accounts = Accounts()
     for each in (outcome.result for outcome in result.outcomes):
         accounts.add(each)
         runs.record_violations(job.lake, each.link, job.config.link(each.link).skew, start, end, each.violations)
     accounts.check()
-    beats = [heartbeat_rows(outcome.result, start, end) for outcome in result.outcomes]
-    runs.record_heartbeats(job.lake, job.query_set, start, end, pa.concat_tables(beats))
     rows, stored = {}, 0
-    for lfta in job.plan.lftas:
+    for lfta in (lfta for lfta in job.plan.lftas if lfta.name in plan.anew):
         files = [[*map(paths.lake_path, names)] for (name, _), names in result.files.items() if name == lfta.name]
-        table = job.lake.lfta(job.query_set, lfta_folder(lfta))
-        streams.write_stream(table, layout.stream_schema(lfta.fields), start, end, files, job.query_set, job.lake.fence)
+        table, schema = job.lake.lfta(job.query_set, lfta_folder(lfta)), layout.stream_schema(lfta.fields)
+        about_rows = start, end, files, job.query_set, job.lake.fence, plan.lows[lfta.name]
+        streams.write_stream(table, schema, *about_rows)
         stored += streams.stream_bytes(table, start, end)
         rows[lfta.name] = sum(accounts.counts(lfta.name, link)["rows_out"] for link in lfta.links)
+    # Behind the files: where a run ends between, no row of the ledger says that these accounts are of those files.
+    beats = [heartbeat_rows(outcome.result, start, end) for outcome in result.outcomes]
+    told = pa.concat_tables([layout.HEARTBEATS.empty_table().drop_columns(["query_set"]), *beats])
+    there = plan.lows.keys() - plan.anew
+    runs.record_heartbeats(job.lake, job.query_set, start, end, told, there)
     journal.took()
     counts = accounts.lftas.values()
     promises = {name: sum(each[name] for each in counts) for name in ("punctuations", "spared")}
-    account = {"promises": promises, "stored": stored, **task_account(tasks)}
+    ran = {"lows": _made(attempt, plan), "ran": sorted(plan.anew)}
+    account = {"promises": promises, "stored": stored, **ran, **task_account(tasks)}
     journal.write(journal.row("", _joined(plan.digests), sum(rows.values()), account))
     return replace(outcome, state=runs.LOW, rows=rows)
+
+
+def _made(attempt: _Attempt, plan: _Plan) -> dict[str, str]:
+    """LFTA -> key of the rows that are there once a low stage is done: that of the stage, or of the one before."""
+    there = _lows_there(attempt.job, attempt.journal.rows(), attempt.start, attempt.end)
+    return {**there, **{name: plan.lows[name] for name in plan.anew}}
 
 
 def _high(attempt: _Attempt, plan: _Plan, outcome: Outcome) -> Outcome:
@@ -456,18 +528,19 @@ def _high(attempt: _Attempt, plan: _Plan, outcome: Outcome) -> Outcome:
     job, journal, folder, bounds = attempt.job, attempt.journal, attempt.folder / "high", (attempt.start, attempt.end)
     journal.require(runs.LOW, "", _joined(plan.digests))
     files = {}
-    for lfta in job.plan.lftas:
+    evaluated = plan.evaluated
+    for lfta in evaluated.plan.lftas:
         parts = streams.stream_parts(job.lake.lfta(job.query_set, lfta_folder(lfta)), *bounds)
         # One part a link, in the order of the links: the low stage writes them so.
         for link, part in zip(sorted(lfta.links), parts, strict=True):
             files[lfta.name, link] = [str(path) for path in part]
     settings = {"tick": job.config.replay.tick}
-    states = {query: StoredState(streams.kept_state(path), str(path)) for query, path in plan.inputs.held().items()}
+    states = {query: StoredState(streams.kept_state(path), str(path)) for query, path in evaluated.held().items()}
     rows = folder if attempt.shared is None else attempt.shared / "high"
-    results = high_stage(attempt.runner, plan.inputs, files, rows, settings, states, published=True)
+    results = high_stage(attempt.runner, evaluated, files, rows, settings, states, published=True)
     journal.took()
     made = []
-    for query in job.plan.queries:
+    for query in evaluated.plan.queries:
         result, stream, digest = results[query.name], job.lake.stream(query.name), plan.digests[query.name]
         row_files = [paths.lake_path(path) for path in result.files]
         streams.write_stream(

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import shlex
+from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
@@ -35,8 +36,9 @@ from lowwater.lake.results.streams import FORM, state_folder
 from lowwater.lake.tables import check_owner
 from lowwater.low import Policy
 from lowwater.low.settings import Flush, LowSettings
-from lowwater.plan import operators as ops, queryset, temporal
+from lowwater.plan import operators as ops, properties, queryset, temporal
 from lowwater.plan.context import Links
+from lowwater.plan.identity import plain
 from lowwater.plan.properties import hands_over
 from lowwater.quality.modules import Modules, modules_of, require_trusted, require_trusted_files
 from lowwater.quality.suites import LATE, Suites, read_suites, require_able, suite_digest
@@ -437,6 +439,35 @@ class IntervalInputs(LowInputs):
         loud = {entry["link"] for entry in links if entry["captures"]}
         sources = {f"links of {lfta.name}": " ".join(_with_records(lfta.links, loud)) for lfta in query.lftas}
         return keys.HighKey(query.text, {**sources, **named}, links, (*query.parts, *named.items()))
+
+    def low_keys(self) -> dict[str, str]:
+        """LFTA -> the digest of the keys of its rows, of every link; empty for one that has no plain values, whose rows
+        are made anew each time."""
+        owners = {query.name: query for query in (*self.plan.queries, *self.plan.internal)}
+        highs = [query.high for query in self.plan.queries]
+        grains, found = properties.needed_granularity(*highs), dict[str, str]()
+        # The promises that stay are those for which a reader of several LFTAs waits (SEMANTICS T2).
+        together: dict[str, set[tuple[str, ...]]] = defaultdict(set)
+        for query in self.plan.queries:
+            for lfta in query.lftas:
+                together[lfta.name].add(tuple(sorted(each.name for each in query.lftas)))
+        for leaf in (node for node in ops.walk(*highs) if isinstance(node, ops.LftaInput)):
+            lfta, owner = leaf.lfta, owners[leaf.query]
+            names = {label: text for label, text in owner.parts if not label.startswith("query ")}
+            names |= {f"file {path}": file_digest(path) for path in owner.files}
+            start = self.lfta_starts[lfta.name]
+            try:
+                about = [plain(lfta), grains[lfta.name][0], sorted(together[lfta.name]), start, self.start]
+            except TypeError:
+                found[lfta.name] = ""
+                continue
+            read = (
+                keys.link_key(link, self.captures.get(link, ()), self.config.link(link), start, self.end, 0, self.start)
+                for link in sorted(lfta.links)
+            )
+            text = json.dumps(about, sort_keys=True)
+            found[lfta.name] = keys.digest([keys.low_key(text, names, link) for link in read])[:32]
+        return found
 
     def tried(self, digests: Mapping[str, str]) -> dict[str, str]:
         """Returns what an attempt is made on: the digests of its inputs, by query, and what people accept of it."""

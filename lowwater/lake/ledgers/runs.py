@@ -56,12 +56,16 @@ def charged_violations(lake: layout.Lake, config: Config, links: Iterable[str], 
     return pa.concat_tables([layout.VIOLATIONS.empty_table(), *found])
 
 
-def record_heartbeats(lake: layout.Lake, query_set: str, start: int, end: int, rows: pa.Table) -> None:
-    """Replaces the operator statistics of a query set over [start, end), ns, by these rows: HEARTBEATS without
-    `query_set`, one for every LFTA, link and minute. A minute that a bound of the interval cuts counts only its part in
-    the interval, so that runs of any length add up."""
+def record_heartbeats(
+    lake: layout.Lake, query_set: str, start: int, end: int, rows: pa.Table, kept: Iterable[str] = ()
+) -> None:
+    """Replaces the operator statistics of a query set over [start, end), ns, but for LFTAs that are kept, by these
+    rows: HEARTBEATS without `query_set`, one for every LFTA, link and minute. A minute that a bound of the interval
+    cuts counts only its part in the interval, so that runs of any length add up."""
     table = with_constants(rows, layout.HEARTBEATS, {"query_set": query_set})
     replaced = (pc.field("query_set") == query_set) & tables.within("start", start, end)
+    if names := sorted(kept):
+        replaced &= ~pc.field("lfta").isin(pa.array(names, pa.string()))
     tables.replace_rows(lake.heartbeats, table, replaced, lake.fence)
 
 

@@ -36,10 +36,11 @@ def write_stream(
     files: Iterable[PurePath | Sequence[PurePath]],
     owner: str,
     fence: locks.Fence | None = None,
+    key: str = "",
 ) -> int:
     """Replaces the interval [start, end), ns, of a stream, in one commit, by parquet files in order; those of one part
     of the stream are a sequence. They lie on the lake's disk or in the lake, and are moved. Returns the number of their
-    rows, punctuation included.
+    rows, punctuation included. `key`: of what they are made of, by which `stream_key` finds them; empty for none.
     Raises OwnerError if another query set owns the table, and LakeError if the table cannot be written."""
     create(path, schema, ["interval"], owner)
     label = tables.interval_label(start, end)
@@ -51,8 +52,8 @@ def write_stream(
             [part_files] if isinstance(part_files, PurePath) else part_files for part_files in files
         ):
             for index, source in enumerate(sources):
-                target = folder / f"{attempt}-{part:05d}-{index:05d}.parquet"
-                targets.append(paths.take_sealed(source, target))
+                name = f"{attempt}-{part:05d}-{index:05d}{key and f'-{key}'}"
+                targets.append(paths.take_sealed(source, folder / f"{name}.parquet"))
         described = [describe(path, target, {"interval": label}) for target in targets]
         # The run has the lock of its interval: files of another attempt are of one that has ended. They are looked for
         # before the commit, which a run that lost its lease cannot make. In a store they are work for `maintain`, since
@@ -77,6 +78,13 @@ def stream_files(path: PurePath, start: int, end: int) -> list[PurePath]:
     """Lists the files of the interval [start, end), ns, of a stream, in order; none if it was not written."""
     rows = tables.interval_files(tables.open_table(path), tables.interval_label(start, end))
     return sorted(path / row["path"] for row in rows)
+
+
+def stream_key(path: PurePath, start: int, end: int) -> str:
+    """Returns the key of what the interval [start, end), ns, of a stream is made of, as the names of its files in the
+    log of the table say; empty without one."""
+    found = {"-".join(digests.bare(file.name).split("-")[3:]) for file in stream_files(path, start, end)}
+    return found.pop() if len(found) == 1 else ""
 
 
 def stream_bytes(path: PurePath, start: int, end: int) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path, PurePath
@@ -38,7 +38,7 @@ from lowwater.low.predicate import Predicate
 from lowwater.low.run import LoadCounter, PacketSampling
 from lowwater.low.runtime.heartbeat import PunctuationRun, punctuation_batch
 from lowwater.plan import properties, shares, temporal
-from lowwater.plan.operators import Lfta, LftaInput, Node, Source, walk
+from lowwater.plan.operators import Lfta, LftaInput, Node, Source, lftas_of, walk
 from lowwater.plan.queryset import QueryPlan
 from lowwater.quality.links import LinkScan
 from lowwater.reference import ReferenceResult, evaluate
@@ -360,8 +360,14 @@ StayingTicks = Mapping[int, tuple[int, int]]
 
 
 def on_demand(outcomes: Sequence[LowOutcome], lftas: Sequence[Lfta], plans: Sequence[Node]) -> tuple[LowOutcome, ...]:
-    """Rewrites the streams of the low stage so that they keep only needed promises; returns the new outcomes.
+    """Rewrites the streams of the low stage so that they keep only needed promises; returns the new outcomes. Those of
+    an LFTA of which some reader waits for LFTAs that did not run keep all.
     Raises LakeError if a stream cannot be read or written."""
+    ran = {lfta.name for lfta in lftas}
+    read = [{lfta.name for lfta in lftas_of(plan)} for plan in plans]
+    unknown = set().union(*(names for names in read if not names <= ran))
+    plans = [plan for plan, names in zip(plans, read, strict=True) if names <= ran]
+    lftas = [lfta for lfta in lftas if lfta.name not in unknown]
     try:
         outcomes = [_near(outcome) for outcome in outcomes]
         files = {name: [*map(Path, paths)] for name, paths in LowResult(tuple(outcomes)).files.items()}
@@ -444,7 +450,7 @@ def _counted(outcome: LowOutcome, spared: Mapping[StreamName, int]) -> LowOutcom
     """The outcome with the counts of the remaining promises."""
     statistics = []
     for counts in outcome.result.statistics:
-        out = spared[counts.lfta, outcome.result.link]
+        out = spared.get((counts.lfta, outcome.result.link), 0)
         statistics.append(replace(counts, punctuations=counts.punctuations - out, spared=out))
     return replace(outcome, result=replace(outcome.result, statistics=tuple(statistics)))
 
@@ -468,14 +474,17 @@ def low_stage(
     runner: threads.TaskMap,
     tunings: Mapping[str, Tuning] = MappingProxyType({}),
     say: Callable[[str], None] = lambda _: None,
+    only: Container[str] | None = None,
 ) -> LowResult:
     """Runs every LFTA over every link that it reads: a task for each chunk of about `task_packets`, in order. `say`:
-    called with a line for each kernel that must be compiled.
+    called with a line for each kernel that must be compiled. `only`: names of the LFTAs to run; None for all. Their
+    rows are as if all ran: what all queries of the set read is read.
     Raises LakeError if packets cannot be read."""
     queries = [query.high for query in inputs.plan.queries]
     starts, grains, keys = inputs.lfta_starts, properties.needed_granularity(*queries), shares.low_shares(queries)
     tasks: list[LowTask] = []
-    for link, lftas in by_link(tuned_lftas(inputs.plan.lftas, tunings)).items():
+    ran = [lfta for lfta in tuned_lftas(inputs.plan.lftas, tunings) if only is None or lfta.name in only]
+    for link, lftas in by_link(ran).items():
         mine = {lfta.name: starts[lfta.name] for lfta in lftas}
         bounds = Bounds(mine, inputs.start, inputs.end, {lfta.name: grains[lfta.name][0] for lfta in lftas})
         link_settings = inputs.config.link(link)
@@ -496,7 +505,7 @@ def low_stage(
         say(f"  compiling the kernel of link {link}, once: {count} LFTA{'s' if count > 1 else ''}")
     outcomes = tuple(run_tasks(tasks, runner))
     if settings.policy is Policy.ON_DEMAND:
-        outcomes = on_demand(outcomes, inputs.plan.lftas, queries)
+        outcomes = on_demand(outcomes, ran, queries)
     return LowResult(outcomes)
 
 
