@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from hashlib import sha256
@@ -28,9 +28,10 @@ from lowwater.lake.results.publish import check_unchanged, publish
 from lowwater.lake.results.published import damage_of
 from lowwater.lake.results.streams import fingerprint
 from lowwater.lake.tables import fence_off
-from lowwater.plan import operators as ops, properties, queryset
+from lowwater.plan import properties, queryset
 from lowwater.quality import judge, suites
 from lowwater.quality.streams import WrittenStream
+from lowwater.replay import reuse
 from lowwater.replay.accounts import Accounts, heartbeat_rows
 from lowwater.replay.job import IntervalInputs, Job, require_owned
 from lowwater.replay.progress import Progress
@@ -288,15 +289,9 @@ def _attempt(job: Job, start: int, end: int, progress: Progress, runner: Runner,
 
 
 def _written(job: Job) -> list[PurePath]:
-    lftas = [job.lake.lfta(job.query_set, lfta_folder(lfta)) for lfta in job.plan.lftas]
+    lftas = [job.lake.lfta(job.query_set, reuse.lfta_folder(lfta)) for lfta in job.plan.lftas]
     tables = [path for query in job.plan.queries for path in (job.lake.stream(query.name), job.lake.table(query.name))]
     return [*tables, *lftas, *job.lake.run_ledgers()]
-
-
-def lfta_folder(lfta: ops.Lfta) -> str:
-    """The folder of an LFTA's rows; it contains a hash of the columns, so a changed query gets a new folder."""
-    columns = ",".join(f"{f.name}:{f.type}" for f in lfta.fields)
-    return f"{lfta.name}-{sha256(columns.encode()).hexdigest()[:8]}"
 
 
 # Plan: the inputs as they are now, and which stages they ask for.
@@ -317,6 +312,8 @@ class _Plan:
     kept: frozenset[str] = frozenset()
     lows: Mapping[str, str] = field(default_factory=dict)  # LFTA -> key of its rows (`keys.low_key`)
     anew: frozenset[str] = frozenset()  # LFTAs to run: of the other queries, without rows of these keys
+    # LFTA -> key of rows that the lake of a trial may have (`reuse.taken`), of those to run
+    wanted: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def evaluated(self) -> IntervalInputs:
@@ -350,52 +347,32 @@ def _plan(attempt: _Attempt, stages: tuple[str, ...], ask: bool) -> _Plan:
 
 def _without_kept(attempt: _Attempt, plan: _Plan, alone: bool) -> _Plan:
     """Chooses the queries and LFTAs to run: those whose key has changed (S1). Where that is none, as after a failure of
-    an audit, it is all of them; so are the LFTAs of a stage that somebody asks for by itself."""
-    job, journal, lows = attempt.job, attempt.journal, plan.inputs.low_keys()
-    there = _lows_there(job, journal.rows(), attempt.start, attempt.end)
+    an audit, it is all of them; so are the LFTAs of a stage that somebody asks for by itself, and those after a
+    failure."""
+    job, journal, bounds = attempt.job, attempt.journal, (attempt.start, attempt.end)
+    rows, lows = journal.rows(), plan.inputs.low_keys()
+    there = reuse.lows_there(job, rows, *bounds)
     same = {name for name, key in lows.items() if key and there.get(name) == key}
-    kept = {query.name for query in job.plan.queries if _is_kept(attempt, plan, query, same)}
+    kept = {
+        query.name
+        for query in job.plan.queries
+        if (last := journal.last(query.name)) is not None
+        and last.digest == plan.digests[query.name]
+        and {lfta.name for lfta in query.lftas} <= same
+        and not journal.damage(query.name)
+        and not plan.inputs.lost(query)
+        and reuse.has_stream(job, rows, query.name, plan.digests[query.name], *bounds)
+    }
     if len(kept) == len(job.plan.queries):
         kept = set()
     needed = {lfta.name for query in job.plan.queries if query.name not in kept for lfta in query.lftas}
-    failed = [row for row in journal.rows() if row.query in ("", *plan.digests)][-1:]
-    trusted = not alone and not (failed and failed[0].state == runs.FAILED)
-    anew = frozenset(needed - same if trusted else needed)
+    newest = [row for row in rows if row.query in ("", *plan.digests)][-1:]
+    trusted = not alone and not (newest and newest[0].state == runs.FAILED)
+    anew = needed - same if trusted else needed
     if kept:
         attempt.progress.say(f"  kept, since their inputs are the same: {', '.join(sorted(kept))}")
-    return replace(plan, kept=frozenset(kept), lows=lows, anew=anew)
-
-
-def _lows_there(job: Job, rows: Iterable[runs.ReplayRow], start: int, end: int) -> dict[str, str]:
-    """LFTA -> key of its rows over [start, end), ns, in the lake, with their accounts: what the last low stage of these
-    rows of the ledger says, and the log of the table. One that failed or was killed says of none."""
-    last = [row for row in rows if row.stage == runs.LOW][-1:]
-    told = documents.stored_object(last[0].accounting).get("lows", {}) if last and last[0].state != runs.FAILED else {}
-    found = {}
-    for lfta in job.plan.lftas:
-        table = job.lake.lfta(job.query_set, lfta_folder(lfta))
-        if lfta.name in told and streams.stream_key(table, start, end) == told[lfta.name]:
-            found[lfta.name] = told[lfta.name]
-    return found
-
-
-def _is_kept(attempt: _Attempt, plan: _Plan, query: queryset.QueryPlan, lows: set[str]) -> bool:
-    """Whether a query is published from these inputs, and its stream and LFTAs are still of them. `lows`: the LFTAs
-    whose rows are."""
-    job, journal, digest = attempt.job, attempt.journal, plan.digests[query.name]
-    last = journal.last(query.name)
-    if last is None or last.digest != digest or not {lfta.name for lfta in query.lftas} <= lows:
-        return False
-    if journal.damage(query.name) or plan.inputs.lost(query):
-        return False
-    made = [row for row in journal.rows() if row.stage == runs.HIGH and row.query in (query.name, "")][-1:]
-    if not made or made[0].state == runs.FAILED or made[0].digest != digest:
-        return False
-    files = streams.stream_files(job.lake.stream(query.name), attempt.start, attempt.end)
-    try:
-        return bool(files) and fingerprint(files) == documents.stored_object(made[0].accounting).get("fingerprint")
-    except errors.LakeError:
-        return False
+    wanted = {name: lows[name] for name in anew if lows[name]} if trusted else {}
+    return replace(plan, kept=frozenset(kept), lows=lows, anew=frozenset(anew), wanted=wanted)
 
 
 def _is_published(journal: _Journal, digests: dict[str, str]) -> bool:
@@ -488,38 +465,41 @@ def _low(attempt: _Attempt, plan: _Plan, outcome: Outcome) -> Outcome:
     job, journal, start, end = attempt.job, attempt.journal, attempt.start, attempt.end
     tasks, tunings = attempt.runner.tasks("low"), job.tunings()
     folder = attempt.shared or attempt.folder
+    taken = reuse.taken(job, plan.wanted, start, end, attempt.folder / "taken")
     about = plan.inputs, job.low_settings(tunings), folder / "low", tasks, tunings, attempt.progress.say
-    result = low_stage(*about, plan.anew)
+    result = low_stage(*about, plan.anew - taken.files.keys())
     accounts = Accounts()
+    for link, late in taken.violations.items():
+        runs.record_violations(job.lake, link, job.config.link(link).skew, start, end, late)
     for each in (outcome.result for outcome in result.outcomes):
         accounts.add(each)
         runs.record_violations(job.lake, each.link, job.config.link(each.link).skew, start, end, each.violations)
     accounts.check()
     rows, stored = {}, 0
     for lfta in (lfta for lfta in job.plan.lftas if lfta.name in plan.anew):
-        files = [[*map(paths.lake_path, names)] for (name, _), names in result.files.items() if name == lfta.name]
-        table, schema = job.lake.lfta(job.query_set, lfta_folder(lfta)), layout.stream_schema(lfta.fields)
-        about_rows = start, end, files, job.query_set, job.lake.fence, plan.lows[lfta.name]
-        streams.write_stream(table, schema, *about_rows)
+        own = [[*map(paths.lake_path, names)] for (name, _), names in result.files.items() if name == lfta.name]
+        files, table = taken.files.get(lfta.name, own), job.lake.lfta(job.query_set, reuse.lfta_folder(lfta))
+        where = layout.stream_schema(lfta.fields), start, end
+        count = streams.write_stream(table, *where, files, job.query_set, job.lake.fence, plan.lows[lfta.name])
         stored += streams.stream_bytes(table, start, end)
-        rows[lfta.name] = sum(accounts.counts(lfta.name, link)["rows_out"] for link in lfta.links)
+        made = lfta.name not in taken.files
+        rows[lfta.name] = sum(accounts.counts(lfta.name, link)["rows_out"] for link in lfta.links) if made else count
     # Behind the files: where a run ends between, no row of the ledger says that these accounts are of those files.
     beats = [heartbeat_rows(outcome.result, start, end) for outcome in result.outcomes]
-    told = pa.concat_tables([layout.HEARTBEATS.empty_table().drop_columns(["query_set"]), *beats])
-    there = plan.lows.keys() - plan.anew
-    runs.record_heartbeats(job.lake, job.query_set, start, end, told, there)
+    told = pa.concat_tables([taken.heartbeats, *beats])
+    runs.record_heartbeats(job.lake, job.query_set, start, end, told, plan.lows.keys() - plan.anew)
     journal.took()
     counts = accounts.lftas.values()
     promises = {name: sum(each[name] for each in counts) for name in ("punctuations", "spared")}
-    ran = {"lows": _made(attempt, plan), "ran": sorted(plan.anew)}
-    account = {"promises": promises, "stored": stored, **ran, **task_account(tasks)}
+    lows = {"lows": _made(attempt, plan), "ran": sorted(plan.anew - taken.files.keys()), "taken": sorted(taken.files)}
+    account = {"promises": promises, "stored": stored, **lows, **task_account(tasks)}
     journal.write(journal.row("", _joined(plan.digests), sum(rows.values()), account))
     return replace(outcome, state=runs.LOW, rows=rows)
 
 
 def _made(attempt: _Attempt, plan: _Plan) -> dict[str, str]:
     """LFTA -> key of the rows that are there once a low stage is done: that of the stage, or of the one before."""
-    there = _lows_there(attempt.job, attempt.journal.rows(), attempt.start, attempt.end)
+    there = reuse.lows_there(attempt.job, attempt.journal.rows(), attempt.start, attempt.end)
     return {**there, **{name: plan.lows[name] for name in plan.anew}}
 
 
@@ -530,7 +510,7 @@ def _high(attempt: _Attempt, plan: _Plan, outcome: Outcome) -> Outcome:
     files = {}
     evaluated = plan.evaluated
     for lfta in evaluated.plan.lftas:
-        parts = streams.stream_parts(job.lake.lfta(job.query_set, lfta_folder(lfta)), *bounds)
+        parts = streams.stream_parts(job.lake.lfta(job.query_set, reuse.lfta_folder(lfta)), *bounds)
         # One part a link, in the order of the links: the low stage writes them so.
         for link, part in zip(sorted(lfta.links), parts, strict=True):
             files[lfta.name, link] = [str(path) for path in part]

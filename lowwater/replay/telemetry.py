@@ -38,9 +38,9 @@ from lowwater.lake.ledgers.files import overlapping_files, told_files
 from lowwater.lake.ledgers.missing import lost_of_link
 from lowwater.lake.results import published, streams
 from lowwater.limits import PUSH_SECONDS, SCRAPE_CONNECTIONS, SCRAPE_SECONDS
-from lowwater.replay.interval import lfta_folder
 from lowwater.replay.job import Job
 from lowwater.replay.registry import StreamInfo, list_streams
+from lowwater.replay.reuse import lfta_folder
 from lowwater.replay.schedule.links import jobs
 from lowwater.storage import paths
 

@@ -3,6 +3,8 @@ which part of a key is another one."""
 
 from __future__ import annotations
 
+import json
+import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -10,14 +12,16 @@ from pathlib import Path
 import pytest
 
 from lowwater import revisions
+from lowwater.documents import stored_object
 from lowwater.instants import HOUR, SECOND
 from lowwater.lake import keys
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.captures import Captures, read_captures
+from lowwater.lake.ledgers.runs import read_replays
 from lowwater.replay.job import Job
 from lowwater.revisions import Decoding, Revision
 from tests.capturemaker import ACK, LINUX_SLL, SYN, pcap_bytes, tcp
-from tests.replay.support import lowwater
+from tests.replay.support import lowwater, table_rows
 
 BEGIN = 1_767_225_600  # 2026-01-01T00:00:00Z
 SETTINGS = """
@@ -232,3 +236,69 @@ def test_lines_of_one_cause_are_of_one_kind() -> None:
         "link a: there is a gap from ... to ..."
     )
     assert keys.kind("link a: skew was 1s, is 2s") != keys.kind("link a: skew was 1s, is 3s")
+
+
+def evaluated(lake: Path, since: int) -> tuple[list[list[str]], set[str], int]:
+    """Behind a number of rows of the ledger: the LFTAs that each low stage ran, the queries of high stages, and the
+    number of rows of the ledger now."""
+    rows = read_replays(open_lake(lake))
+    new = rows[since:]
+    lows = [stored_object(row.accounting)["ran"] for row in new if row.stage == "low"]
+    return lows, {row.query for row in new if row.stage == "high"}, len(rows)
+
+
+@pytest.mark.slow
+def test_an_edit_of_one_query_runs_its_lftas_only(lake: Path, tmp_path: Path) -> None:
+    """Counterexample: one of seven queries was edited, and every LFTA and query of a year was evaluated again."""
+
+    def after(text: str) -> tuple[list[list[str]], set[str]]:
+        nonlocal count
+        (lake / "all.gsql").write_text(text)
+        said = lowwater("backfill", "--lake", lake)
+        assert said.code == 0, said
+        lows, queries, count = evaluated(lake, count)
+        return lows, queries
+
+    count = 0
+    lows, queries = after(QUERIES)
+    assert queries == {*NAMES} and len(lows[0]) == len({*lows[0]}) > 6, "an LFTA that two queries read runs once"
+    assert after(QUERIES.replace("len > $most", "len >= $most")) == ([["chosen"]] * 2, {"chosen"})
+    text = QUERIES.replace("len > $most", "len >= $most").replace("n > 2", "n > 3")
+    assert after(text) == ([[], []], {"busy"}), "it reads rows of an LFTA that are there"
+    assert after(text.replace("SELECT tb, n FROM", "-- packets\nSELECT tb, n FROM")) == ([], set())
+    assert after(text.partition("DEFINE { query_name 'chosen'")[0]) == ([], set())
+    extra = "DEFINE { query_name 'more'; } SELECT tb, bytes FROM counted WHERE n > 1;"
+    assert after(text + extra) == ([[], []], {"more"}), "a query that reads another one reads its LFTA"
+    suites = lake / "expectations" / "all"
+    suites.mkdir(parents=True)
+    suite = {
+        "name": "busy",
+        "expectations": [{"type": "expect_column_values_to_be_between", "kwargs": {"column": "n", "min_value": 0}}],
+    }
+    (suites / "busy.json").write_text(json.dumps(suite))
+    assert after(text + extra) == ([], set()) and "audited by suites" in lowwater("plan", "--lake", lake).out
+    whole = tmp_path / "whole"
+    shutil.copytree(lake, whole, ignore=shutil.ignore_patterns("lfta", "streams", "tables", "replays", "heartbeats",
+                    "state", "pins", "metrics", "quality", "measures", "skew_violations", "lateness"))  # fmt: skip
+    assert lowwater("backfill", "--lake", whole).code == 0
+    for query in (*NAMES, "more"):
+        assert table_rows(lake, query, 0, 1 << 62) == table_rows(whole, query, 0, 1 << 62), query
+
+
+@pytest.mark.slow
+def test_what_an_edit_that_failed_left_is_not_used(lake: Path) -> None:
+    """The stream or the LFTA of a query whose key is the same is damaged: it is evaluated, too."""
+    assert lowwater("backfill", "--lake", lake).code == 0
+    *_, count = evaluated(lake, 0)
+    first = "interval=2026-01-01T00*"
+    for file in (lake / "streams" / "counted").glob(f"{first}/*.parquet"):
+        file.write_bytes(file.read_bytes()[:-9] + bytes(9))
+    (lake / "all.gsql").write_text(QUERIES.replace("len > $most", "len >= $most"))
+    assert lowwater("backfill", "--lake", lake).code == 0
+    lows, queries, count = evaluated(lake, count)
+    assert lows == [["chosen"]] * 2 and queries == {"chosen", "counted"}, "its LFTA is as it was"
+    shutil.rmtree(next((lake / "lfta" / "all").glob("counted-*")))
+    (lake / "all.gsql").write_text(QUERIES)
+    assert lowwater("backfill", "--lake", lake).code == 0
+    lows, queries, count = evaluated(lake, count)
+    assert lows == [["chosen", "counted"]] * 2 and queries == {"chosen", "counted", "busy"}

@@ -164,3 +164,28 @@ def test_a_trial_of_somebody_else_names_no_file_of_the_machine(tmp_path: Path, w
         with pytest.raises(LowwaterError) as unplanned:
             open_trial(lake.root, "theirs", queries, None if given is None else "q", given)
         assert "nothing is read there" not in str(unplanned.value)
+
+
+@pytest.mark.slow
+def test_a_trial_takes_the_rows_of_lftas_that_the_lake_has(lake: Path, changed: Path) -> None:
+    """Of a changed query the LFTA runs; those of the others are copied, with their accounts."""
+    said = lowwater("try", "short", "--lake", lake, "--with", changed, *TO)
+    assert said.code == 3 and "totals, 2 intervals: 0 added, 0 gone, 0 changed" in said.out, said
+    trial = open_trial(lake, "short", changed.parent)
+    rows = [row for row in read_replays(trial.tried.lake) if row.stage == "low"]
+    lows = [json.loads(row.accounting) for row in rows]
+    assert [(each["ran"], each["taken"]) for each in lows] == [(["talkers"], ["totals"])] * 2
+    for bounds in (FIRST, SECOND):
+        ours, theirs = (
+            read_heartbeats(at, "talkers", *bounds).to_pylist() for at in (open_lake(lake), trial.tried.lake)
+        )
+        assert [row for row in ours if row["lfta"] == "totals"] == [row for row in theirs if row["lfta"] == "totals"]
+    # Where the lake has them no more, they run.
+    drop_trial(open_lake(lake), "short")
+    for file in (lake / "lfta").glob("talkers/totals*/interval=*/*"):
+        file.unlink()
+    said = lowwater("try", "short", "--lake", lake, "--with", changed, *TO)
+    assert said.code == 3 and "totals, 2 intervals: 0 added, 0 gone, 0 changed" in said.out, said
+    trial = open_trial(lake, "short", changed.parent)
+    lows = [json.loads(row.accounting) for row in read_replays(trial.tried.lake) if row.stage == "low"]
+    assert [(each["ran"], each["taken"]) for each in lows] == [(["talkers", "totals"], [])] * 2
