@@ -9,7 +9,7 @@ hold what it reads otherwise are to be ingested again.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 # Rules of operators and functions.
@@ -157,28 +157,21 @@ READINGS: Mapping[int, Decoding] = {}
 """The same of the reader of records (`capture.tables.options.READER_VERSION`); all up to 4 concern every file."""
 
 
-@dataclass(frozen=True)
-class Versions:
-    """The versions of a decoder, by the table that describes them."""
-
-    table: Mapping[int, Decoding] = field(default_factory=dict)
-
-    def last(self, version: int, seen: Callable[[], Seen]) -> int:
-        """The last version up to one that concerns a capture: with both, its packets are the same."""
-        if version not in self.table:
-            return version
-        known = seen()
-        while version in self.table and not self.table[version].concerns(known):
-            version -= 1
+def last_version(version: int, records: bool, seen: Callable[[], Seen]) -> int:
+    """The last version up to one that concerns a capture: with both, its packets are the same. `records`: whether it is
+    of the reader of records."""
+    table = READINGS if records else DECODINGS
+    if version not in table:
         return version
-
-    def words(self, after: int, version: int, seen: Seen) -> str:
-        """What the versions behind one, up to another, read otherwise of a capture; empty where no table tells."""
-        numbers = range(after + 1, version + 1) if version - after <= len(self.table) else ()
-        found = [self.table[at].what for at in numbers if at in self.table and self.table[at].concerns(seen)]
-        return "; ".join(found)
+    known = seen()
+    while version in table and not table[version].concerns(known):
+        version -= 1
+    return version
 
 
-def versions_of(records: bool) -> Versions:
-    """The versions of the reader of records, or of the decoder of captures."""
-    return Versions(READINGS if records else DECODINGS)
+def changes_of(after: int, version: int, records: bool, seen: Seen) -> str:
+    """What the versions behind one, up to another, read otherwise of a capture; empty where no table tells."""
+    table = READINGS if records else DECODINGS
+    return "; ".join(
+        change.what for at, change in sorted(table.items()) if after < at <= version and change.concerns(seen)
+    )

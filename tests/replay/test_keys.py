@@ -207,7 +207,9 @@ def test_a_version_of_the_decoder_concerns_the_captures_that_it_may_read_otherwi
         (Decoding("x", kept=frozenset({"dns"})), {"ethernet"}),
     ],
 )
-def test_a_change_of_decoding_concerns_what_the_ledger_cannot_rule_out(change: Decoding, concerned: set[str]) -> None:
+def test_a_change_of_decoding_concerns_what_the_ledger_cannot_rule_out(
+    change: Decoding, concerned: set[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     seen = {
         "ethernet": revisions.Seen("pcap", "EN10MB", (), ("dns", "payload")),
         "vlan": revisions.Seen("pcapng", "EN10MB", ("0x8874", "cut"), ()),
@@ -215,10 +217,11 @@ def test_a_change_of_decoding_concerns_what_the_ledger_cannot_rule_out(change: D
         "log": revisions.Seen("csv", "", None, ()),
     }
     assert {name for name, each in seen.items() if change.concerns(each)} == concerned
-    versions = revisions.Versions({15: change, 16: change})
+    monkeypatch.setattr(revisions, "DECODINGS", {15: change, 16: change})
     for name, each in seen.items():
-        assert versions.last(16, lambda each=each: each) == (16 if name in concerned else 14)
-        assert versions.last(17, lambda each=each: each) == 17, "no table tells"
+        assert revisions.last_version(16, False, lambda each=each: each) == (16 if name in concerned else 14)
+        assert revisions.last_version(17, False, lambda each=each: each) == 17, "no table tells"
+        assert revisions.changes_of(14, 16, False, each) == ("x; x" if name in concerned else "")
 
 
 def test_types_beyond_those_that_the_ledger_keeps_apart_may_be_any() -> None:

@@ -31,7 +31,7 @@ from lowwater.lake.ledgers.drops import Lost, lost_of
 from lowwater.lake.ledgers.edges import Edges, judged, of_one_file
 from lowwater.lake.upkeep import MEND
 from lowwater.plan.temporal import END_OF_TIME
-from lowwater.revisions import Seen, Versions, versions_of
+from lowwater.revisions import Seen, changes_of, last_version
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -162,15 +162,11 @@ class Capture:
     def decoded_as(self, version: int) -> int:
         """The last version up to one by which it may be decoded to other packets or records: with both they are the
         same."""
-        return self._versions.last(version, self._seen)
+        return last_version(version, self.format in RECORD_KINDS, self._seen)
 
     def decoding(self, version: int) -> str:
         """What a version reads otherwise of it than the one that decoded it; empty where nothing tells."""
-        return self._versions.words(self.decoder_version, version, self._seen())
-
-    @property
-    def _versions(self) -> Versions:
-        return versions_of(self.format in RECORD_KINDS)
+        return changes_of(self.decoder_version, version, self.format in RECORD_KINDS, self._seen())
 
     def _seen(self) -> Seen:
         types = None if self.undecoded_types is None else Undecoded.stored(self.undecoded_types).types
