@@ -435,8 +435,8 @@ def inspect_files(
         if read := [each.path for each in inspected if each.facts and each.path != inspecting.STDIN]:
             name = shlex.quote(terminal.shown(str(read[0])))
             terminal.say(
-                "next: `lowwater cookbook` lists queries; lowwater cookbook talkers > talkers.gsql; "
-                f"lowwater run talkers.gsql --capture main1={name} --out results",
+                f"next: `lowwater ask` lists questions; lowwater ask largest --capture {name}; "
+                f'lowwater sql "DESCRIBE main1" --capture {name}',
                 err=True,
             )
     return all(capture.error is None for capture in inspected)

@@ -117,8 +117,9 @@ def cli() -> None:
     A question about a capture, without a lake:
       lowwater inspect capture.pcap
       lowwater sql "SELECT srcIP, sum(len) FROM main1 GROUP BY ALL" --capture capture.pcap
-      lowwater cookbook
-      lowwater cookbook talkers > talkers.gsql
+      lowwater ask
+      lowwater ask largest --capture capture.pcap
+      lowwater ask talkers > talkers.gsql
       lowwater run talkers.gsql --capture main1=capture.pcap --out results
     Keep a lake, an interval at a time:
       lowwater init captures --lake var/lake --query talkers.gsql

@@ -51,7 +51,7 @@ class RunOptions:
 
 def run_files(files: Sequence[Path], chosen: RunOptions, definitions: Definitions) -> None:
     """Runs queries over captures and prints a summary of the results."""
-    request, progress = _request(files, chosen, definitions), Progress()
+    request, progress = request_of(files, chosen, definitions), Progress()
     runner = runner_of("lowwater run", request.config, progress, chosen.spark) if chosen.spark else None
     try:
         _show(run(request, progress, runner), chosen.out)
@@ -60,7 +60,8 @@ def run_files(files: Sequence[Path], chosen: RunOptions, definitions: Definition
         raise
 
 
-def _request(files: Sequence[Path], chosen: RunOptions, definitions: Definitions) -> RunRequest:
+def request_of(files: Sequence[Path], chosen: RunOptions, definitions: Definitions) -> RunRequest:
+    """Plans query files over captures, by the options of `run`."""
     options.require_csv(chosen.spreadsheet, chosen.form)
     if chosen.interval is not None and chosen.interval <= 0:
         raise click.BadParameter("--interval must be above 0")

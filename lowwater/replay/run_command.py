@@ -380,9 +380,10 @@ def run_intervals(
     folder: Path,
     progress: Progress,
     runner: Runner | None = None,
+    whole: bool = True,
 ) -> RunResults:
     """Runs the queries over a lake, interval by interval, by a runner, None for the reference engine, and collects the
-    results in memory.
+    results in memory. `whole`: whether the captures are read from begin to end, so that each record is in an account.
     Raises LawError if a record is in no account, and LowwaterError if every query fails."""
     names = [query.name for query in request.plan.queries]
     found = RunResults({name: [] for name in names}, dict.fromkeys(names, 0))
@@ -407,7 +408,8 @@ def run_intervals(
                 states = _high(request, inputs, low, work / "high", states, runner, found)
             shutil.rmtree(work, ignore_errors=True)
         _require_a_result(found)
-    _account(request, plan, lake, captures, found)
+    if whole:
+        _account(request, plan, lake, captures, found)
     return found
 
 
@@ -511,12 +513,23 @@ def rows_of_files(files: Sequence[str], fields: Sequence[ops.Field]) -> pa.Table
     return table.filter(pc.equal(table.column("_kind"), ROW)).select([*names, "_last", "_tick"])
 
 
+def _rows(found: RunResults, query: QueryPlan) -> pa.Table:
+    schema = properties.value_schema(query.high.fields)
+    parts = [table.select(schema.names).cast(schema) for table in found.rows[query.name]]
+    return pa.concat_tables(parts) if parts else schema.empty_table()
+
+
+def rows_of(found: RunResults, query: QueryPlan) -> pa.Table:
+    """Returns the rows of a query in their published form, with the instants of temporal columns, in the order of all
+    columns."""
+    fields = query.high.fields
+    return row_files.published_rows(row_files.sort_rows(_rows(found, query), fields), fields, instants=True)
+
+
 def _write_query(request: RunRequest, found: RunResults, query: QueryPlan, file: Path) -> dict[str, Any]:
     """Writes the rows of a query. Returns its entry in the summary."""
     fields = query.high.fields
-    schema = properties.value_schema(fields)
-    parts = [table.select(schema.names).cast(schema) for table in found.rows[query.name]]
-    rows = pa.concat_tables(parts) if parts else schema.empty_table()
+    rows = _rows(found, query)
     with _whole(file) as part:
         row_files.write_rows(rows, fields, part, request.form, request.spreadsheet, request.instants)
     sources = {lfta.name for lfta in query.lftas} | set(source_links(query.logical))

@@ -38,6 +38,8 @@ BEGIN = 1_200_000
 
 FENCE = re.compile(r"^```(?P<info>[^\n`]+)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 TABLE = re.compile(r"(?P<open><!-- table: (?P<name>\w+) -->\n)(?P<text>.*?)(?P<close><!-- end -->)", re.DOTALL)
+WORLDS = ("hellos", "web")
+"""Other packets than those of the world, by the word of their block and of the examples that read them."""
 DERIVED = ("error", "run", "note")
 """Words of gsql blocks that are followed by what comes of them; with `bug` by what should come of them."""
 
@@ -142,9 +144,10 @@ def _folder() -> tempfile.TemporaryDirectory[str]:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(block.text, encoding="utf-8")
     write_captures(of("text", "world")[0].text, BEGIN, Path(folder.name))
-    hellos = Path(folder.name) / "hellos"
-    hellos.mkdir()
-    write_captures(of("text", "hellos")[0].text, BEGIN, hellos)
+    for name in WORLDS:
+        other = Path(folder.name) / name
+        other.mkdir()
+        write_captures(of("text", name)[0].text, BEGIN, other)
     return folder
 
 
@@ -171,7 +174,7 @@ def result(block: Block) -> str:
     if "note" in block.words:
         return "".join(f"{note.query}: {note}\n" for note in plan(block).notes)
     if "run" in block.words:
-        return _rows(plan(block), folder() / "hellos" if "hellos" in block.words else folder())
+        return _rows(plan(block), next((folder() / name for name in WORLDS if name in block.words), folder()))
     try:
         plan(block)
     except LowwaterError as error:

@@ -9,13 +9,13 @@ import pytest
 
 from lowwater.gsql.words import KEYWORDS
 from lowwater.plan.bind.queries import NO_EFFECT, REFUSED, TEXT, WORKS
-from tests.docs.book import PAGES, TABLE, Block, derived, every, of, plan, result
+from tests.docs.book import PAGES, TABLE, WORLDS, Block, derived, every, of, plan, result
 from tests.docs.tables import TABLES
 
 LANGUAGES = {"gsql", "toml", "python", "fun", "sh", "text"}
 FURTHER = {
-    "gsql": {"error", "run", "note", "records", "named", "bug", "hellos"},
-    "text": {"world", "form", "hellos"},
+    "gsql": {"error", "run", "note", "records", "named", "bug", *WORLDS},
+    "text": {"world", "form", *WORLDS},
     "toml": {"world", "records"},
 }
 

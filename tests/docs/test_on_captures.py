@@ -25,7 +25,11 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(shutil.which("tshark") is None, reason="tshark is absent: apt install tshark"),
 ]
-CAPTURES = ("traffic/ajbanjara+Wireshark__SkypeIRC.cap", "breadth/ntop+nDPI__ocs.pcap")
+CAPTURES = (
+    "traffic/ajbanjara+Wireshark__SkypeIRC.cap",
+    "breadth/ntop+nDPI__ocs.pcap",
+    "breadth/ajbanjara+Wireshark__cap1.pcap",
+)
 COOKBOOK = {
     name: block.text
     for block in blocks(ROOT / "docs" / "cookbook.md")
@@ -45,7 +49,8 @@ FIELDS = {
     "dport_tcp": "tcp.dstport", "sport_udp": "udp.srcport", "dport_udp": "udp.dstport", "flags": "tcp.flags",
     "seq": "tcp.seq_raw", "ack": "tcp.ack_raw", "payload": "tcp.len", "dns_id": "dns.id",
     "response": "dns.flags.response", "hello": "tls.handshake.type", "name": "tls.handshake.extensions_server_name",
-    "ja3": "tls.handshake.ja3",
+    "ja3": "tls.handshake.ja3", "asked": "dns.qry.name", "rcode": "dns.flags.rcode", "method": "http.request.method",
+    "host": "http.host", "status": "http.response.code",
 }  # fmt: skip
 FIN, SYN, ACK = 1, 2, 16
 
@@ -69,6 +74,11 @@ class Packet(NamedTuple):
     hello: int | None
     name: str | None
     ja3: str | None
+    asked: str | None
+    rcode: int | None
+    method: str | None
+    host: str | None
+    status: int | None
 
     def epoch(self, seconds: int) -> int:
         """The number of its epoch of a length."""
@@ -103,7 +113,8 @@ def _packet(row: dict[str, str]) -> Packet:
         row["to4"] or row["to6"] or None, protocol, *ports, (number("flags") or 0) if of_tcp else 0,
         number("seq") if of_tcp else None, number("ack") if of_tcp else None, (number("payload") or 0) if of_tcp else 0,
         number("dns_id") if of_udp else None, row["response"] in ("1", "True"), number("hello") if of_tcp else None,
-        row["name"] or None, row["ja3"] or None,
+        row["name"] or None, row["ja3"] or None, row["asked"] or None, number("rcode"), row["method"] or None,
+        row["host"] or None, number("status"),
     )  # fmt: skip
 
 
@@ -303,6 +314,71 @@ def lonely(packets: list[Packet]) -> Iterable[tuple[Any, ...]]:
             yield epoch * 300, ja3, group[0].src, len(group)
 
 
+def pairs(packets: list[Packet]) -> Iterable[tuple[Any, ...]]:
+    def ends(each: Packet) -> tuple[str, ...]:
+        return tuple(sorted((str(each.src), str(each.dest)), key=pack_ip))
+
+    talking = [each for each in packets if each.src]
+    for (epoch, a, b), group in grouped(talking, lambda each: (each.epoch(60), *ends(each))).items():
+        of_a = sum(each.len for each in group if each.src == a != b)
+        yield epoch * 60, a, b, sum(each.len for each in group), len(group), of_a
+
+
+def protocols(packets: list[Packet]) -> Iterable[tuple[Any, ...]]:
+    berlin = ZoneInfo("Europe/Berlin")
+    talking = [each for each in packets if each.src]
+    dates = grouped(talking, lambda each: (datetime.fromtimestamp(each.stamp // SECOND, berlin).date(),))
+    for (day,), of_day in dates.items():
+        whole = sum(each.len for each in of_day)
+        for (protocol,), group in grouped(of_day, lambda each: (each.protocol,)).items():
+            size = sum(each.len for each in group)
+            yield (day - date(1970, 1, 1)).days, protocol, size, size * 100 // whole
+
+
+def percentile(packets: list[Packet]) -> Iterable[tuple[Any, ...]]:
+    months: dict[int, list[int]] = defaultdict(list)
+    for (slot,), group in grouped(packets, lambda each: (each.epoch(300),)).items():
+        months[slot // 8640].append(sum(each.len for each in group) * 8 // 300)
+    for month, rates in months.items():
+        rank = -(-len(rates) * 95 // 100)
+        yield month * 2_592_000, sorted(rates)[rank - 1], max(rates), len(rates)
+
+
+def dns_times(packets: list[Packet]) -> Iterable[tuple[Any, ...]]:
+    for begin, server, questions, unanswered, mean, most in latencies(600, 0)(packets):
+        yield begin, server, most, mean, questions, unanswered
+
+
+def dns_failures(packets: list[Packet]) -> Iterable[tuple[Any, ...]]:
+    failed = [each for each in packets if each.dns_id is not None and each.response and each.rcode]
+    key = grouped(failed, lambda each: (each.epoch(60), each.src, each.asked, each.rcode))
+    for (epoch, *what), group in key.items():
+        yield epoch * 60, *what, len(group)
+
+
+def slow_http(packets: list[Packet]) -> Iterable[tuple[Any, ...]]:
+    answers = grouped(
+        (each for each in of_tcp(packets) if each.status is not None),
+        lambda each: (each.dest, each.src, each.dport, each.sport, each.seq),
+    )
+    found = defaultdict(list)
+    for each in of_tcp(packets):
+        for answer in answers.get((each.src, each.dest, each.sport, each.dport, each.ack), ()) if each.method else ():
+            if 0 <= answer.stamp - each.stamp <= 30 * SECOND:
+                found[each.epoch(60), each.dest, each.host].append((answer.stamp - each.stamp) // 1_000_000)
+    for (epoch, server, host), values in found.items():
+        yield epoch * 60, server, host, max(values), int(sum(values) / len(values)), len(values)
+
+
+def beacons(packets: list[Packet]) -> Iterable[tuple[Any, ...]]:
+    asked = [each for each in of_tcp(packets) if each.flags & SYN and not each.flags & ACK]
+    called = grouped(asked, lambda each: (each.epoch(3600), each.src, each.dest, each.dport))
+    for (epoch, *flow), group in called.items():
+        minutes = len({each.epoch(60) for each in group})
+        if minutes >= 3 and len(group) <= 2 * minutes:
+            yield epoch * 3600, *flow, len(group), minutes
+
+
 ORACLES: dict[str, Oracle] = {
     "dns_latency": latencies(600, 10),
     "slow_dns": latencies(120, 0),
@@ -321,6 +397,13 @@ ORACLES: dict[str, Oracle] = {
     "connections": connections,
     "differences": lambda packets: (),  # both links have the same packets
     "names": names,
+    "pairs": pairs,
+    "protocols": protocols,
+    "percentile": percentile,
+    "dns_times": dns_times,
+    "dns_failures": dns_failures,
+    "slow_http": slow_http,
+    "beacons": beacons,
     "lonely": lonely,
 }
 

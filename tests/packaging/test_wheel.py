@@ -83,7 +83,7 @@ def test_wheel_and_sdist_hold_every_file_of_their_folders(built: tuple[Path, Pat
     for folder, packaged in FOLDERS.items():
         files = {f"{packaged}/{name.removeprefix(f'{folder}/')}" for name in tracked(folder)}
         files = {name for name in files if "/stubs/" not in name}
-        if folder == "docs":  # the page that `lowwater cookbook` prints; the others are a site
+        if folder == "docs":  # the page of which `lowwater ask` has its questions; the others are a site
             files = {f"{packaged}/cookbook.md"} & files
         assert files and files - names == set(), "pyproject.toml does not list them"
     assert any(name.endswith("licenses/LICENSE") for name in names)

@@ -18,7 +18,7 @@ FAMILIES = {
     "intervals": ("accept", "backfill", "log", "plan", "replay", "status", "try", "watch", "why"),
     "operation": ("doctor", "maintain", "metrics", "serve", "traces", "verify"),
     "results": ("diff", "history", "rollback", "rows", "sql", "streams", "tail"),
-    "texts": ("check", "cookbook", "explain", "run"),
+    "texts": ("ask", "check", "cookbook", "explain", "run"),
 }
 """Modules of this folder and their commands."""
 

@@ -78,7 +78,7 @@ def rows(
     columns = *published.columns, *published.instants
     if spreadsheet:
         columns, batches = tuple(map(str, map(spreadsheet_cell, columns))), map(spreadsheet_rows, batches)
-    _FORMATS[form](columns, batches)
+    FORMATS[form](columns, batches)
     count = published.rows if limit is None else min(limit, published.rows)
     if count < published.rows:
         say(f"{count:,} of {published.rows:,} rows; --limit gives more", err=True)
@@ -147,7 +147,7 @@ def sql(
         batches = map(printable, told.rows(asked.batches()))
         if spreadsheet:
             columns, batches = tuple(map(str, map(spreadsheet_cell, columns))), map(spreadsheet_rows, batches)
-        _FORMATS[form](columns, batches)
+        FORMATS[form](columns, batches)
         if told.is_cut:
             say(f"the first {limit:,} rows; --limit gives more", err=True)
         notes = asked.notes()
@@ -213,7 +213,8 @@ def _safe(text: str) -> str:
     return shown(text) if sys.stdout.isatty() else text
 
 
-_FORMATS = {"table": _table, "csv": _csv, "json": _json}
+FORMATS = {"table": _table, "csv": _csv, "json": _json}
+"""Prints columns and batches of rows in a form."""
 
 
 CONTROL = ("_kind", "_last", "_until", "_version")

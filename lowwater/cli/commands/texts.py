@@ -1,17 +1,15 @@
-"""Commands over query files: check, explain, run, cookbook."""
+"""Commands over query files: check, explain, run; and ask, over those of the cookbook."""
 
 from __future__ import annotations
 
-import re
 import sys
-from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Any
 
 import click
 
 from lowwater.cli import options
-from lowwater.terminal import open_console, say, styled
+from lowwater.terminal import say
 
 
 @click.command()
@@ -141,55 +139,54 @@ def run(
     run_files(files, RunOptions(**chosen), Definitions(schemas, functions, params, dialect))
 
 
-@dataclass(frozen=True)
-class Recipe:
-    """A query of the cookbook."""
-
-    name: str  # its `query_name`
-    title: str
-    question: str
-    text: str
-
-
-_RECIPE = re.compile(r"^## (?P<title>.+?)\n\n(?P<question>.+?\?).*?^```gsql[^\n]*\n(?P<text>.+?)^```$", re.M | re.S)
-
-
-def recipes() -> list[Recipe]:
-    """Reads the queries of the cookbook, in its order."""
-    from lowwater.extras import shared
-
-    page = (shared("docs") / "cookbook.md").read_text(encoding="utf-8")
-    found = []
-    for part in re.split(r"^(?=## )", page, flags=re.M):
-        if match := _RECIPE.search(part):
-            names = re.findall(r"query_name '(\w+)'", match["text"])
-            found.append(Recipe(names[-1], match["title"], " ".join(match["question"].split()), match["text"]))
-    return found
-
-
 @click.command()
-@click.argument("name", required=False)
-def cookbook(name: str | None) -> None:
-    """Prints a query to begin with; without a name it lists the questions that they answer.
+@click.argument("question", required=False)
+@click.option(
+    "--capture",
+    "--link",
+    "captures",
+    multiple=True,
+    metavar="[LINK=]FILE",
+    help="A capture, of the link main1 unless another one is named; repeats.",
+)
+@click.option("--lake", type=options.LAKE, help="The lake: its folder, or s3://BUCKET/PREFIX.")
+@click.option("--of", "links", multiple=True, metavar="LINK", help="With --lake: only this link; repeats.")
+@click.option("--from", "start", type=options.INSTANT, help="With --lake: first instant, ISO 8601.")
+@click.option("--to", "end", type=options.INSTANT, help="With --lake: end, ISO 8601, exclusive.")
+@click.option("--every", type=options.DURATION, help="Length of the epochs, such as 10m or 1d; default as in the text.")
+@click.option("--limit", default=20, type=click.IntRange(1), metavar="N", help="Rows of a table.", show_default=True)
+@options.form("table", "csv", "json", help="csv and json: all rows, and nothing else.")
+def ask(question: str | None, captures: tuple[str, ...], lake: PurePath | None, **chosen: Any) -> None:
+    """Answers a usual question about captures or a lake: the query, a table and a plot. Without a name it lists them.
 
     \b
-    A query reads the links that --capture names; change links, time buckets and limits to yours.
-    Example:
-      lowwater cookbook talkers > talkers.gsql
-      lowwater run talkers.gsql --capture main1=capture.pcap --out results
+    The table has the rows with the largest first figure. The plot shows that figure over time, or by row where there
+    is one epoch. The queries are those of the cookbook; `lowwater ask NAME > NAME.gsql` keeps one, to be changed, and
+    run each hour over a lake.
+    Examples:
+      lowwater ask
+      lowwater ask largest --capture capture.pcap --every 10m
+      lowwater ask differences --capture left1=a.pcap --capture right1=b.pcap
+      lowwater ask names --lake var/lake --of main1 --from 2026-01-01T00:00Z --to 2026-01-02T00:00Z
     """
-    from rich.table import Table
+    from lowwater.cli.asking import Asked, answer, list_questions, recipe
 
-    from lowwater.config import nearest
+    if question is None:
+        list_questions()
+    elif not captures and lake is None:
+        say(recipe(question).every(chosen["every"]), nl=False)
+    else:
+        answer(recipe(question), Asked(captures, lake, **chosen))
 
-    found = {recipe.name: recipe for recipe in recipes()}
+
+# A command of 0.7 and before, which `ask` replaced; read for one more minor version.
+@click.command(hidden=True)
+@click.argument("name", required=False)
+def cookbook(name: str | None) -> None:
+    """Prints a query to begin with; without a name it lists the questions that they answer. Now `lowwater ask`."""
+    from lowwater.cli.asking import list_questions, recipe
+
     if name is None:
-        table = Table("name", "question", box=None, pad_edge=False)
-        for recipe in found.values():
-            table.add_row(recipe.name, styled(recipe.question, fold=True))
-        open_console().print(table)
-        say("lowwater cookbook NAME > NAME.gsql", err=True)
-        return
-    if name not in found:
-        raise click.BadParameter(f"there is no query {name!r}{nearest(name, found)}", param_hint="NAME")
-    say(found[name].text, nl=False)
+        list_questions()
+    else:
+        say(recipe(name).text, nl=False)
