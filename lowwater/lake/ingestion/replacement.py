@@ -312,17 +312,22 @@ class LedgerFiles:
     def perhaps_whole(self, part: LedgerFile) -> Iterator[LedgerFile]:
         """Yields files of other names that may begin with all records of a new file, of which it has some."""
         path = capture_path(part.row.path)
-        for file in self._alike(part) if part.packets else ():
-            if not file.row.aside and not self.is_of(path, file) and _may_begin_with(file, part):
+        for file in self._beginning_as(part):
+            if not file.row.aside and _may_begin_with(file, part) and not self.is_of(path, file):
                 yield file
 
     def perhaps_parts(self, whole: LedgerFile) -> Iterator[LedgerFile]:
         """Yields files of other names whose records may be the first ones of a new file, and whose bytes, which are
         compressed, do not tell."""
         path = capture_path(whole.row.path)
-        for file in self._alike(whole):
-            if file.packets and file.row.compression and not self.is_of(path, file) and _may_begin_with(whole, file):
+        for file in self._beginning_as(whole):
+            if file.row.compression and _may_begin_with(whole, file) and not self.is_of(path, file):
                 yield file
+
+    def _beginning_as(self, file: LedgerFile) -> Iterator[LedgerFile]:
+        """Yields the files whose first record has the time of that of a new file."""
+        firsts = {row.first for row in file.rows if row.first is not None}
+        return filter(self._is_own, self._places.find([("first", first) for first in firsts]))
 
     def commit(self) -> None:
         """Writes the files that were put since, in the place of those that they replace, in one commit.

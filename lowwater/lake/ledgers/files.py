@@ -284,10 +284,10 @@ def told_files(lake: layout.Lake) -> Mapping[str, SeenFile]:
 
 def overlapping_files(lake: layout.Lake, config: Config) -> list[SeenFile]:
     """Returns the captures that are not read since they overlap others (T1), as files that are not read."""
-    files, found = PacketFiles.of(lake), list[SeenFile]()
+    found = list[SeenFile]()
     for link, captures in read_captures(lake, ingested_links(lake), config).items():
         for each in captures.unread:
-            row = each.capture
+            row, files = each.capture, PacketFiles.of(lake)
             span = None if row.first is None or row.largest is None else (row.first, row.largest)
             begin, end = span or row.declared or (None, None)
             declared = (None, None) if span else (row.declared_from, row.declared_to)
