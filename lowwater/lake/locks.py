@@ -28,12 +28,13 @@ Held = AbstractContextManager[locks.Fence | None]
 """Holds a lock; gives the fence of commits under it: None in a folder, where nobody takes it from a living process."""
 
 
-def hold(lake: Lake, name: str, wait: float = 0.0, sees: Sequence[PurePath] = ()) -> Held:
+def hold(lake: Lake, name: str, wait: float = 0.0, sees: Sequence[PurePath] = (), roomless: bool = False) -> Held:
     """Holds a named lock of the lake, which is free again once the process is dead; waits so many seconds for another
     holder. `sees`: tables that are looked at again in a store, where its holders change only these; all if empty.
+    `roomless`: whether it is held on a disk without room, too.
     Raises BusyError if another process still holds it; names that process."""
     path = lake.locks / f"{_component(name)}.lock"
-    return _held(path, name, locks.hold_lock(path, wait, sees))
+    return _held(path, name, locks.hold_lock(path, wait, sees, roomless))
 
 
 def hold_staging(lake: Lake, folder: PurePath) -> Held:

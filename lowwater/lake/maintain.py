@@ -26,6 +26,7 @@ from lowwater.lake.results import exploring, published
 from lowwater.lake.results.pins import pin, stored_pins, tables_by_owner
 from lowwater.lake.upkeep import LOG, Doubled, changes, doubled, join_files
 from lowwater.storage import locks, paths
+from lowwater.storage.failures import away
 
 if TYPE_CHECKING:
     pass
@@ -49,18 +50,21 @@ class UpkeepStep:
 class Apart:
     """Does the work on each table apart from that on the others, so that one that cannot be read stops none of them."""
 
-    def __init__(self, lake: layout.Lake) -> None:
-        self._lake = lake
+    def __init__(self, lake: layout.Lake, short: bool = False) -> None:
+        self._lake, self._short = lake, short
         self.left: dict[PurePath, UpkeepStep] = {}  # tables that cannot be read or written
 
     @contextmanager
     def of(self, path: PurePath) -> Iterator[None]:
-        """Notes an error of the block, which works on a table, unless it passes without another input."""
+        """Notes an error of the block, which works on a table, unless it passes without another input. On a disk
+        without room the work goes on, since a later part of it may free some."""
         try:
             yield
-        except (AwayError, BusyError, TakenOverError):
+        except (BusyError, TakenOverError):
             raise
         except LakeError as error:
+            if isinstance(error, AwayError) and not self._short:
+                raise
             where = _relative(self._lake, path)
             self.left.setdefault(path, UpkeepStep(LEFT, where, 0, 0, error.message, error.hint))
 
@@ -85,8 +89,9 @@ def maintain(
     time, ns; without one it is that of the store. A table that cannot be read or written is left alone, as a step says.
     Raises BusyError if another process maintains the lake, TakenOverError if one took it over, AwayError if its disk
     has no room or its store does not answer, and LakeError if neither tables nor locks of it can be written."""
-    with hold(lake, "maintenance") as fence:
-        lake, apart = replace(lake, fence=fence), Apart(lake)
+    with hold(lake, "maintenance", roomless=True) as fence:
+        short = not _has_room(lake)
+        lake, apart = replace(lake, fence=fence), Apart(lake, short)
         now = store_clock(lake, dry_run) if clock is None else clock()
         steps = [*_clear_staging(lake, dry_run), *_clear_old(lake, dry_run)]
         sound: dict[PurePath, _Unused] = {}
@@ -105,6 +110,8 @@ def maintain(
                     steps.append(UpkeepStep(what, _relative(lake, path), len(found.void), 0, why))
                 elif path not in ingested:
                     sound[path] = unused
+        if short:  # what follows writes before it frees
+            steps += _free(lake, sound, retention.versions, dry_run, apart)
         with apart.of(lake.replays):  # it says which intervals are published
             replays = read_replays(lake)
             if retention.streams is not None:
@@ -128,6 +135,29 @@ def maintain(
         steps += apart.left.values()
         open_tables.pack_logs(lake.root)
         return steps
+
+
+def _has_room(lake: layout.Lake) -> bool:
+    """Whether a commit has room on the disk of a lake."""
+    try:
+        tables.require_room(lake.root)
+    except OSError:
+        return False
+    return True
+
+
+def _free(
+    lake: layout.Lake, sound: dict[PurePath, _Unused], versions: int, dry_run: bool, apart: Apart
+) -> Iterator[UpkeepStep]:
+    """Removes what no version needs, by the pins as they are, which takes no room; `sound` then has none of it."""
+    pinned: Mapping[PurePath, Mapping[int, str]] | None = None
+    with apart.of(lake.root / "pins"):
+        pinned = _pinned_versions(lake, dry_run=True)
+    for path, unused in sound.items():
+        if pinned is not None or path.parent != lake.root / "tables":
+            with apart.of(path):
+                yield from _remove_unused(lake, path, unused, (pinned or {}).get(path, {}), versions, dry_run)
+                sound[path] = replace(unused, files=[])
 
 
 def mend_lake(lake: layout.Lake) -> list[UpkeepStep]:
@@ -210,6 +240,10 @@ def _clear_staging(lake: layout.Lake, dry_run: bool) -> Iterator[UpkeepStep]:
                 step = _removed(lake, folder, "its run ended", dry_run)
         except BusyError:
             continue
+        except LakeError as error:
+            if not away(error):
+                raise
+            continue  # the disk has no room for the lock: the next maintenance removes it
         yield step
 
 

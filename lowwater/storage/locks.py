@@ -234,12 +234,19 @@ def _acquire(handle: int) -> bool:
     if not _free(handle):
         return False
     os.ftruncate(handle, 0)
-    os.pwrite(handle, here().text().encode(), 0)
+    try:
+        os.pwrite(handle, here().text().encode(), 0)
+    except OSError as error:
+        if error.errno not in ROOMLESS:  # the kernel has the lock all the same; only its holder has no name
+            raise
     return True
 
 
 def _holder(handle: int) -> Holder:
-    return Holder.of(os.pread(handle, 512, 0).decode(errors="replace"))
+    try:
+        return Holder.of(os.pread(handle, 512, 0).decode(errors="replace"))
+    except IsADirectoryError:  # in the place of a file for which there was no room
+        return Holder.of("")
 
 
 # A lease ends when its holder does not renew it, and its number fences it off. The claims on a thing are one object,
@@ -524,18 +531,44 @@ RANGES_WAIT = 30.0
 
 
 @contextmanager
-def hold_lock(path: PurePath, wait: float = 0.0, sees: Sequence[PurePath] = ()) -> Iterator[Fence | None]:
+def hold_lock(
+    path: PurePath, wait: float = 0.0, sees: Sequence[PurePath] = (), roomless: bool = False
+) -> Iterator[Fence | None]:
     """Holds a lock; waits so many seconds for its holder. Yields the fence of the lease; None where the kernel has the
     lock, which nobody can take from a living process. `sees`: tables of a store that are looked at again, since the
-    holder before may have written them; all if empty.
+    holder before may have written them; all if empty. `roomless`: on a disk without room, or one that is read only,
+    where the file of the lock cannot be made, its folder is locked.
     Raises HeldError if another process still holds it, and OSError if the lock cannot be made."""
     if isinstance(path, ObjectPath):
         with hold_lease(path, *WHOLE, wait) as fence:
             objects.look_again(*sees)
             yield fence
     else:
-        with hold_file(Path(path), wait):
+        with _hold_file_or_folder(Path(path), wait) if roomless else hold_file(Path(path), wait):
             yield None
+
+
+ROOMLESS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
+"""Errors of a disk on which no file can be made."""
+
+
+@contextmanager
+def _hold_file_or_folder(path: Path, wait: float) -> Iterator[None]:
+    try:
+        handle = _open(path)
+    except OSError as error:
+        if error.errno not in ROOMLESS or not path.parent.is_dir():
+            raise
+        untrusted.require_folder(path.parent)
+        handle = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        take: Callable[[int], bool] = _free
+    else:
+        take = _acquire
+    try:
+        _wait_for(handle, take, wait)
+        yield
+    finally:
+        os.close(handle)
 
 
 @contextmanager

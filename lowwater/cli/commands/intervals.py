@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from itertools import chain
 from pathlib import Path, PurePath
 from typing import Any
@@ -154,15 +155,67 @@ def replay(
     terminal.open_console().print(table)
 
 
+NEWEST_DAYS = 14
+"""Days that `status --space` shows one by one; older ones are one line."""
+
+
+def _show_space(lake: PurePath) -> None:
+    from lowwater.lake.layout import lake_to_read
+    from lowwater.lake.space import space_of
+    from lowwater.terminal import size_text
+
+    now = time.time_ns()
+    found = space_of(lake_to_read(lake), now)
+    days = sorted(found.days.items(), reverse=True)
+    named = [(instants.format_instant(day)[:10], size) for day, size in days[:NEWEST_DAYS]]
+    if older := days[NEWEST_DAYS:]:
+        named.append((f"{len(older):,} days before", sum(size for _, size in older)))
+    span = instants.format_duration(found.span // (60 * instants.SECOND) * (60 * instants.SECOND))
+    table = Table("of", "what", "size", "share", box=None)
+    for kind, sizes in (
+        ("stage", found.stages.most_common()),
+        ("link", found.links.most_common()),
+        ("day", named),
+    ):
+        for name, size in sizes:
+            table.add_row(kind, name, size_text(size), f"{size / max(found.bytes, 1):.0%}")
+    terminal.open_console().print(table)
+    rate = f"{size_text(found.rate)} more a day, by the last {span}"
+    terminal.say(f"{found.files:,} files, {size_text(found.bytes)}; {rate}")
+    if found.free is not None:
+        terminal.say(f"disk: {size_text(found.free)} of {size_text(found.size)} free; {_full(found.full_in(), now)}")
+
+
+LONGEST = 10 * 365
+"""Days from which on nobody wants to know when a disk is full."""
+
+
+def _full(left: int | None, now: int) -> str:
+    day = 24 * instants.HOUR
+    if left is None:
+        return "the lake does not grow"
+    if left >= LONGEST * day:
+        return "at this rate there is room for ten years"
+    when = instants.format_instant((now + left) // day * day)[:10]
+    return f"at this rate it is full in {left // day:,} days, on {when}"
+
+
 @click.command()
 @options.OF_LAKE
 @options.QUERIES
-def status(lake: PurePath, queries: Path) -> None:
+@click.option("--space", is_flag=True, help="Instead: what takes how much room, and when the disk is full.")
+def status(lake: PurePath, queries: Path, space: bool) -> None:
     """Shows every interval of every query set: missing, provisional, done, incomplete, stale, damaged, failed, cannot
     start.
 
     Intervals one after another in which nothing is recorded are one line, with their number.
+
+    --space adds up the files of the lake by stage, link and day instead. The rate is that of the last 7 days: what was
+    written then and is still there. It needs no room, and works on a disk that is full or read only.
     """
+    if space:
+        _show_space(lake)
+        return
     from lowwater.cli.why import asks_why
     from lowwater.config import load_config
     from lowwater.lake.layout import lake_to_read

@@ -89,7 +89,8 @@ def maintain(lake: PurePath, dry_run: bool, mend: bool, verify: bool, queries: P
         _verify(layout.lake_to_read(lake), Asked(data=True))
         return
     mended = mend_lake(layout.lake_to_read(lake)) if mend and not dry_run else []
-    opened, retention = layout.open_lake(lake, make=False), load_config(lake).retention
+    retention = load_config(lake).retention
+    opened = layout.lake_to_read(lake) if dry_run else layout.open_lake(lake, make=False)
     actions = [
         *mended,
         *take_over(lake, queries, dry_run, lambda name, error: say(f"query set {name}: {error}", err=True)),
