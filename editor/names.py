@@ -17,6 +17,7 @@ from lowwater.gsql.printer import print_name
 from lowwater.gsql.words import FIRST_ROWS, KEYWORDS, UPPER_ONLY
 from lowwater.plan.bind.queries import NO_EFFECT, TEXT, WORKS, bind_texts
 from lowwater.plan.bind.sources import source_fields
+from lowwater.plan.bind.sugar import WORDS
 from lowwater.plan.context import Context
 from lowwater.plan.explain.describe import steps
 from lowwater.plan.operators import Field, temporals
@@ -400,6 +401,8 @@ def _names(known: Knowledge, statement: Outline | None) -> Iterator[Completion]:
     catalog = known.context.catalog
     for name in catalog.names():
         yield Completion(name, FUNCTION, signatures(catalog, name)[0], function(catalog, name))
+    for name, word in WORDS.items():
+        yield Completion(name, FUNCTION, word.meaning)
 
 
 def _parameters(statement: Outline | None) -> Iterator[Completion]:

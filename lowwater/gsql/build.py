@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import replace
 from difflib import get_close_matches
-from ipaddress import IPv4Address, IPv6Address
+from ipaddress import IPv4Address, IPv6Address, ip_network
 from itertools import pairwise
 from typing import Any
 
@@ -104,6 +104,37 @@ def address(token: Token) -> syntax.Literal:
 # in the lower half of `grammar.lark`.
 
 
+CASTS = {
+    **dict.fromkeys(("int", "integer", "bigint", "smallint", "long"), "LLONG"),
+    **dict.fromkeys(("float", "double", "real", "numeric", "decimal"), "FLOAT"),
+}
+"""Type of SQL in lower case -> the function that converts to it."""
+
+AGGREGATES = {"any_value": "FIRST", "bool_or": "or_aggr", "bool_and": "and_aggr", "mean": "avg"}
+"""Aggregate of SQL in lower case -> its name here, where both take one argument."""
+
+
+def named_here(call: syntax.Call) -> syntax.Call:
+    """Returns the call of an aggregate that SQL calls otherwise by its name here."""
+    name = call.name.lower()
+    if name in AGGREGATES and len(call.arguments) == 1:
+        return replace(call, name=AGGREGATES[name])
+    if name == "string_agg" and len(call.arguments) == 2:
+        return replace(call, name="CAT_aggr", arguments=call.arguments[::-1])
+    return call
+
+
+def filtered(call: syntax.Call, only: syntax.Expression | None) -> syntax.Call:
+    """Returns an aggregate of the rows for which a condition is true: all of them ignore NULL, and count(x) too."""
+    if only is None:
+        return call
+    first, *more = call.arguments or (syntax.Literal("int", 1, call.place),)
+    at = 1 if call.name == "CAT_aggr" else 0
+    values = [first, *more]
+    values[at] = syntax.Case(((only, values[at]),), place=call.place)
+    return replace(call, arguments=tuple(values), star=False)
+
+
 def checked_name(token: Token) -> str:
     """Returns the text of a name token. A quoted name may be any word, keywords included.
 
@@ -174,14 +205,47 @@ class ExpressionBuilder(Transformer[Token, syntax.QueryFile]):
     def when(self, _when: Token, condition: syntax.Expression, _then: Token, value: syntax.Expression) -> Any:
         return condition, value
 
-    def call(self, name: Token, arguments: tuple[syntax.Expression, ...] | None) -> syntax.Call:
-        return syntax.Call(self._function(checked_name(name)), arguments or (), place=place_of(name))
+    def call(
+        self, name: Token, arguments: tuple[syntax.Expression, ...] | None, only: syntax.Expression | None = None
+    ) -> syntax.Call:
+        written = self._function(checked_name(name))
+        return filtered(named_here(syntax.Call(written, arguments or (), place=place_of(name))), only)
 
-    def call_star(self, name: Token, _star: Token) -> syntax.Call:
-        return syntax.Call(self._function(checked_name(name)), star=True, place=place_of(name))
+    def call_star(self, name: Token, _star: Token, only: syntax.Expression | None = None) -> syntax.Call:
+        return filtered(syntax.Call(self._function(checked_name(name)), star=True, place=place_of(name)), only)
 
-    def call_distinct(self, name: Token, _distinct: Token, argument: syntax.Expression) -> syntax.Call:
-        return syntax.Call(self._function(checked_name(name)), (argument,), distinct=True, place=place_of(name))
+    def call_distinct(
+        self, name: Token, _distinct: Token, argument: syntax.Expression, only: syntax.Expression | None = None
+    ) -> syntax.Call:
+        call = syntax.Call(self._function(checked_name(name)), (argument,), distinct=True, place=place_of(name))
+        return filtered(call, only)
+
+    def filter(self, condition: syntax.Expression) -> syntax.Expression:
+        return condition
+
+    def cast(self, keyword: Token, operand: syntax.Expression, kind: Token) -> syntax.Call:
+        name = CASTS.get(str(kind.value).lower())
+        if name is None:
+            hint = "cast to BIGINT or DOUBLE: CAST(x AS BIGINT); to_llong(x) reads a text, and numbers become no texts"
+            raise fault(f"CAST knows no type {kind.value}", hint, place_of(kind))
+        return syntax.Call(name, (operand,), place=place_of(keyword))
+
+    def distinct_from(self, left: syntax.Expression, words: Token, right: syntax.Expression) -> syntax.Expression:
+        differ = syntax.Call("is_distinct_from", (left, right), place=syntax.begin(left))
+        return syntax.UnaryOp("NOT", differ, syntax.begin(left)) if "NOT" in words.value else differ
+
+    def contained(self, operand: syntax.Expression, op: Token, net: syntax.Expression) -> syntax.Between:
+        text = str(net.value) if isinstance(net, syntax.Literal) and net.kind in ("string", "ip") else ""
+        try:
+            network = ip_network(text, strict=False)
+        except ValueError:
+            hint = "write a network as a string: srcIP <<= '10.0.0.0/8'"
+            raise fault("the right side of <<= is no network", hint, syntax.begin(net)) from None
+        low, high = (syntax.Literal("string", str(end), syntax.begin(net)) for end in (network[0], network[-1]))
+        return syntax.Between(operand, low, high, place=syntax.begin(operand))
+
+    def concat(self, left: syntax.Expression, op: Token, right: syntax.Expression) -> syntax.Call:
+        return syntax.Call("concat", (left, right), place=syntax.begin(left))
 
     def super_call(self, name: Token, arguments: tuple[syntax.Expression, ...] | None) -> syntax.Call:
         return syntax.Call(self._function(name.value[:-1]), arguments or (), over=True, place=place_of(name))
@@ -441,6 +505,10 @@ class TreeBuilder(SourceBuilder):
         supergroup, having, cleaning_when, cleaning_by, closing_when, top = ends
         refs, kind, filter_range = _join_clause(join, sources, place_of(_from))
         met = sources[2]
+        group_by = tuple(
+            _meant(group, items) if isinstance(group, syntax.SelectItem) else group for group in group_by or ()
+        )
+        _check_names(group for group in group_by if isinstance(group, syntax.SelectItem))
         select = syntax.Select(
             items,
             refs,
@@ -449,7 +517,7 @@ class TreeBuilder(SourceBuilder):
             met if isinstance(met, syntax.Expression) else None,
             met if isinstance(met, tuple) else (),
             any(sources[1]),
-            group_by or (),
+            group_by,
             having,
             distinct=distinct is not None,
             window=window,
@@ -490,7 +558,6 @@ class TreeBuilder(SourceBuilder):
         return groups
 
     def group(self, item: syntax.SelectItem) -> syntax.SelectItem:
-        _check_names([item])
         return item
 
     def grouping(self, keyword: Token, items: tuple[syntax.SelectItem, ...]) -> syntax.Grouping:
@@ -650,6 +717,20 @@ def _plain(select: syntax.Select) -> bool:
     """Whether a query has FROM and WHERE only."""
     bare = syntax.Select(select.items, select.sources, where=select.where)
     return select == bare and select.sources[0].window is None
+
+
+def _meant(group: syntax.SelectItem, items: tuple[syntax.SelectItem, ...]) -> syntax.SelectItem:
+    """Returns a variable of GROUP BY with the name that the same select item has; a number is that item."""
+    written = group.expression
+    if group.alias or isinstance(written, syntax.Name):
+        return group
+    if isinstance(written, syntax.Literal) and written.kind == "int":
+        at = int(written.value or 0)
+        if not 1 <= at <= len(items) or any(isinstance(item.expression, syntax.Star) for item in items[:at]):
+            raise fault(f"no select item has the number {at}", f"write a number from 1 to {len(items)}", group.place)
+        return replace(items[at - 1], place=group.place)
+    same = next((item for item in items if item.alias and item.expression == written), None)
+    return group if same is None else replace(group, alias=same.alias)
 
 
 def _check_names(items: Iterable[syntax.SelectItem]) -> None:

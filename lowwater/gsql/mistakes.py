@@ -275,7 +275,6 @@ _FOREIGN_OPERATORS = {
     "=<": "write `<=`",
     "<=>": "write `=`; a comparison with NULL is `IS NULL`",
     "&&": "write AND",
-    "||": "write OR; strings are not joined",
     "**": "write `pow(a, b)`",
     "/*": "comments run from `--` or `//` to the end of the line",
     "::": "convert with a function: `INT(a)`, `FLOAT(a)`",

@@ -257,6 +257,12 @@ def qualifiers(expression: Expression) -> set[str]:
     return own.union(*map(qualifiers, children(expression)))
 
 
+def names(expression: Expression) -> set[str]:
+    """Returns the columns of an expression that have no qualifier."""
+    own = {expression.name} if isinstance(expression, Name) and not expression.qualifier else set()
+    return own.union(*map(names, children(expression)))
+
+
 def _flat(op: str, operands: Iterable[Expression]) -> Iterator[Expression]:
     for operand in operands:
         if isinstance(operand, BinaryOp) and operand.op == op:

@@ -146,7 +146,7 @@ _BY_SPELLING = {spelling: (kind, word) for word, kind in KEYWORDS.items() for sp
 _BY_SPELLING |= {word: (kind, word) for word, kind in UPPER_ONLY.items()}
 _SOFT = {*WINDOW_WORDS, "DISTINCT", "UNION", "JOIN", "INNER", "LEFT", "RIGHT", "FULL", "OUTER", "BETWEEN", "LIKE", "IS"}
 _SOFT |= {"NULL", "CASE", "WHEN", "THEN", "ELSE", "END", "ANTI", "CROSS", "NATURAL"}
-_CONDITIONS = {"ON", "USING", "EXISTS"}
+_CONDITIONS = {"ON", "USING", "EXISTS", "CAST", "FILTER"}
 """Words that no position takes from a name: they need no quotes."""
 FIRST_ROWS: tuple[str, ...] = ("ORDER BY", "ASC", "DESC", "NULLS FIRST", "NULLS LAST", "LIMIT", "WITH TIES", "PER")
 FIRST_ROWS += ("QUALIFY", "OVER", "PARTITION BY")
@@ -271,6 +271,8 @@ class _Reading:
             return self._merged(token, KEYWORDS[pair], pair, 1)
         if token.value in _BY_SPELLING:
             kind, word = _BY_SPELLING[token.value]
+            if kind == "_WHERE" and [each.type for each in self.done[-2:]] == ["_FILTER", "LPAR"]:
+                return token.update(type="_FILTER_WHERE", value=word)
             if kind == "_WHERE" and self.window:
                 self.window, self.counted = False, 1
             return token.update(type=kind, value=word)
@@ -297,9 +299,15 @@ class _Reading:
             return self._in_from(token, word)
         if self.clause == "_ON" and word in _JOINING and self.before in _VALUE_ENDS:
             return self._in_from(token, word)
+        if word == "IS" and self.before in _VALUE_ENDS:
+            for number, words in ((2, ("DISTINCT", "FROM")), (3, ("NOT", "DISTINCT", "FROM"))):
+                if tuple(self.word(at) for at in range(1, number + 1)) == words:
+                    return self._merged(token, "DISTINCT_FROM", " ".join(("IS", *words)), number)
         rule = _RULES.get(word)
         if rule is None or not rule(self):
             return token
+        if word == "FILTER":
+            return token.update(type="_FILTER", value=word)
         self.cases += (word == "CASE") - (word == "END")
         return token.update(type=word, value=word)
 
@@ -377,6 +385,8 @@ def _in_case(reading: _Reading) -> bool:
 
 
 _RULES: dict[str, Callable[[_Reading], bool]] = {
+    "CAST": lambda reading: reading.kind(1) == "LPAR",
+    "FILTER": lambda reading: reading.before == "RPAR" and reading.kind(1) == "LPAR" and reading.word(2) == "WHERE",
     "EXISTS": lambda reading: reading.kind(1) == "LPAR" and reading.word(2) == "SELECT",
     "BETWEEN": _after_value,
     "LIKE": _after_value,

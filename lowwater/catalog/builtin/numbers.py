@@ -149,6 +149,17 @@ def _as_flag(function: Callable[..., bool], *arguments: Any) -> int:
     return int(function(*arguments))
 
 
+def rounded(value: float, digits: int = 0) -> float:
+    """Returns the nearest number of so many decimal digits; halves go away from zero, as in SQL.
+
+    Example:
+        >>> rounded(2.5), rounded(-2.5), rounded(1.234, 2)
+        (3.0, -3.0, 1.23)
+    """
+    scale = 10.0**digits
+    return math.copysign(math.floor(abs(value) * scale + 0.5), value) / scale
+
+
 def _guarded(function: Callable[..., float], *arguments: float) -> float | None:
     try:
         return float(function(*arguments))
@@ -221,6 +232,19 @@ def _mathematics() -> list[Function]:
         )
         for name, function in _MATHEMATICS.items()
     ]
+    functions.append(Function("round", number, Type.FLOAT, partial(_guarded, rounded), lfta=True, partial=True))
+    digits = ((1, between(0, 15)),)
+    functions.append(
+        Function(
+            "round",
+            (Type.FLOAT, Type.INT),
+            Type.FLOAT,
+            partial(_guarded, rounded),
+            lfta=True,
+            partial=True,
+            limits=digits,
+        )
+    )
     for name, binary in (("pow", math.pow), ("fmod", math.fmod)):
         functions.append(Function(name, pair, Type.FLOAT, partial(_guarded, binary), lfta=True, partial=True))
     return functions

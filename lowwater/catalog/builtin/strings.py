@@ -296,6 +296,23 @@ def to_hex(text: str) -> str:
     return octets(text).hex()
 
 
+def joined(first: str, second: str) -> str:
+    """Returns two texts as one."""
+    return first + second
+
+
+def part_of(text: str, start: int, length: int | None = None) -> str | None:
+    """Returns the characters from one on, the first is 1; None for one before it, or a length below 0.
+
+    Example:
+        >>> part_of("lowwater", 4), part_of("lowwater", 4, 3), part_of("lowwater", 0)
+        ('water', 'wat', None)
+    """
+    if start < 1 or (length is not None and length < 0):
+        return None
+    return text[start - 1 :] if length is None else text[start - 1 : start - 1 + length]
+
+
 def _as_flag(predicate: Callable[..., bool], *arguments: Any) -> int:
     return int(predicate(*arguments))
 
@@ -332,6 +349,23 @@ def _functions() -> list[Function]:
             partial=True,
             constant=(1,),
             limits=((1, NOT_EMPTY),),
+        ),
+        Function("lower", string, Type.STRING, str.lower, free, lfta=True),
+        Function("upper", string, Type.STRING, str.upper, free, lfta=True),
+        Function("length", string, Type.INT, len, free, lfta=True),
+        Function("concat", (Type.STRING, Type.STRING), Type.STRING, joined, free, lfta=True),
+        Function(
+            "substr", string_and_int, Type.STRING, part_of, free, lfta=True, partial=True, limits=((1, at_least(1)),)
+        ),
+        Function(
+            "substr",
+            (Type.STRING, Type.INT, Type.INT),
+            Type.STRING,
+            part_of,
+            free,
+            lfta=True,
+            partial=True,
+            limits=((1, at_least(1)), (2, at_least(0))),
         ),
         Function("string_hash", string, Type.INT, short_hash, lfta=True),
         Function("string_hash_long", string, Type.INT, long_hash),

@@ -16,6 +16,7 @@ from lowwater.catalog.values import pack_ip, parse_mac
 from lowwater.errors import QueryError, nearest
 from lowwater.gsql import nodes as syntax
 from lowwater.gsql.printer import print_expression
+from lowwater.plan.bind import sugar
 from lowwater.plan.bind.durations import Units, alone, counted, in_seconds, length_of, named, takes, unit_in
 from lowwater.plan.bind.names import Names
 from lowwater.plan.operators import Aggregate
@@ -25,8 +26,6 @@ from lowwater.plan.text import Text, attempt_all, place_of, spot
 # `scope`, which adds the hint to its error.
 
 FUNCTIONS = {
-    "abs": "write CASE WHEN a < 0 THEN -a ELSE a END",
-    **dict.fromkeys(("coalesce", "ifnull", "nvl"), "write CASE WHEN a IS NOT NULL THEN a ELSE b END"),
     **dict.fromkeys(("stddev", "variance", "var"), "select count(*), sum(x) and sum(x*x), of which it is made"),
     **dict.fromkeys(("date_trunc", "time_bucket"), "write time/60 for minutes, time/3600 for hours"),
 }
@@ -73,6 +72,9 @@ def of_types(op: str, node: syntax.Expression, operands: tuple[ex.Expr, ...], un
     if op in ("=", "<>") and {left.type, right.type} == {ex.Type.BOOL, ex.Type.INT}:
         condition, number = (node.left, right) if left.type is ex.Type.BOOL else (node.right, left)
         return _of_condition(condition, op, number)
+    for side, other in ((left, right), (right, left)):
+        if isinstance(side, ex.Const) and isinstance(side.value, str) and sugar.is_protocol(other):
+            return nearest(side.value.lower(), sugar.PROTOCOLS) or "write the number of the protocol"
     for side, name, unit in ((left, node.right, units[1]), (right, node.left, units[0])):
         if isinstance(side, ex.Const) and isinstance(side.value, str) and unit is not None:
             return _of_instant(side.value, op if side is right else "", name, unit)
@@ -304,6 +306,10 @@ class Scope:
     # over joined rows: what the join matches by, or CASE with the value of an equality -> the column that has it
     whole: Mapping[ex.Expr, ex.Expr] = field(default_factory=dict)
     units: Units = field(default_factory=dict)
+    # name of a select item -> its value, where no column has the name; those that were asked for, and their nodes
+    named: Mapping[str, Callable[[], ex.Expr]] = field(default_factory=dict)
+    known: dict[str, ex.Expr] = field(default_factory=dict)
+    spent: list[int] = field(default_factory=lambda: [0])
 
     def bind(self, node: syntax.Expression) -> ex.Expr:
         """Binds one expression.
@@ -396,8 +402,12 @@ class Scope:
                 raise self.text.error(node.place, f"column {node.name} is ambiguous", f"write {choices}")
             if aliases:
                 return _placed(self.sources[aliases[0]][node.name], node)
+            if node.name in self.named:
+                return self._of_item(node)
             raise self._unknown(node, {name for columns in self.sources.values() for name in columns} | set(self.keys))
         alias = node.qualifier if node.qualifier in self.sources else node.qualifier.split(".")[-1]
+        if alias not in self.sources and (known := self._of_tshark(node)) is not None:
+            return self._name(known)
         if alias not in self.sources:
             if not self.sources and node.name in self.keys:
                 return self.keys[node.name]
@@ -409,6 +419,25 @@ class Scope:
         if node.name not in columns:
             raise self._unknown(node, set(columns))
         return _placed(columns[node.name], node)
+
+    def _of_item(self, node: syntax.Name) -> ex.Expr:
+        """Returns the value of a select item. What names stand for is bounded: each reference has all of it."""
+        bound = self.known[node.name] = self.known.get(node.name) or self.named[node.name]()
+        self.spent[0] += bound.size
+        if self.spent[0] > limits.EXPRESSION_NODES * 10:
+            self.spent[0] = -self.spent[0] * 100  # said once
+            hint = f"compute {node.name} in a query of its own, and read that"
+            raise self.text.error(node.place, f"what {node.name} stands for is too large, as often as it stands", hint)
+        return bound
+
+    def _of_tshark(self, node: syntax.Name) -> syntax.Name | None:
+        """Returns the column that has a field of tshark, such as `ip.src`, also behind a range variable."""
+        first, _, rest = node.qualifier.partition(".")
+        owner, name = (
+            (first, f"{rest}.{node.name}") if rest and first in self.sources else ("", f"{node.qualifier}.{node.name}")
+        )
+        column = sugar.TSHARK.get(name.lower())
+        return None if column is None else replace(node, name=column, qualifier=owner)
 
     def _unknown(self, node: syntax.Name, candidates: set[str]) -> QueryError:
         if self.rows is not None:
@@ -446,6 +475,8 @@ class Scope:
         return self.text.error(node.place, message, hint)
 
     def _operation(self, node: syntax.Expression, op: str, left: ex.Expr, right: ex.Expr) -> ex.Expr:
+        if op in ("=", "<>"):
+            left, right = sugar.protocol_number(left, right), sugar.protocol_number(right, left)
         try:
             return self._fitting(node, op, binary(op, left, right), left, right)
         except ValueError as error:
@@ -513,13 +544,43 @@ class Scope:
             branches.append((met or self._operation(when, "=", operand or self.bind(when), self.bind(when)), then))
         values = [self.bind(then) for _, then in branches]
         values.append(self.bind(node.otherwise) if node.otherwise is not None else ex.Const(ex.Type.STRING, None))
+        whens = [when for when, _ in branches]
+        *thens, otherwise = self._of_one_type(values, "CASE", node.place)
+        return self._known(ex.Case(otherwise.type, tuple(zip(whens, thens, strict=True)), otherwise))
+
+    def _of_one_type(self, values: Sequence[ex.Expr], what: str, place: syntax.Place) -> list[ex.Expr]:
+        """Returns values of one type: integers become floats beside floats, NULL has the type of the others."""
         types = {value.type for value in values if not (isinstance(value, ex.Const) and value.value is None)}
         kind = ex.Type.FLOAT if types == set(NUMERIC) else min(types, default=ex.Type.STRING)
         if len(types) > 1 and kind is not ex.Type.FLOAT:
-            raise self.text.error(node.place, f"CASE has values of the types {' and '.join(sorted(types))}")
-        whens = [when for when, _ in branches]
-        *thens, otherwise = (fitted(value, kind, False) or value for value in values)
-        return self._known(ex.Case(kind, tuple(zip(whens, thens, strict=True)), otherwise))
+            raise self.text.error(place, f"{what} has values of the types {' and '.join(sorted(types))}")
+        return [fitted(value, kind, False) or value for value in values]
+
+    def _word(self, node: syntax.Call, word: sugar.Word) -> ex.Expr:
+        """Binds a word of SQL that is made of what there is."""
+        if not word.least <= len(node.arguments) <= word.most:
+            number = f"{word.least}" if word.least == word.most else f"{word.least} to {word.most:,}"
+            said = f"{node.name} takes {number} argument{'s' * (word.most > 1)}, not {len(node.arguments)}"
+            raise self.text.error(node.place, said)
+        bound = self._together(*node.arguments) if len(node.arguments) > 1 else self.all(*node.arguments)
+        if all(value.type is not ex.Type.STRING for value in bound[:1]):
+            bound = [self._addressed(value, bound[0]) for value in bound]
+        values = self._of_one_type(bound, node.name, node.place)
+        allowed = NUMERIC[:1] if node.name.lower() == "mod" else NUMERIC
+        if word.numbers and any(value.type not in allowed for value in values):
+            kind = "whole numbers" if len(allowed) == 1 else "numbers"
+            raise self.text.error(node.place, f"{node.name} takes {kind}, not {values[0].type}")
+        made = word.make(values)
+        if made.size > limits.EXPRESSION_NODES:
+            hint = "compute a part of it in a query of its own"
+            raise self.text.error(node.place, f"{node.name} is too large: it has its arguments several times", hint)
+        return self._known(made)
+
+    def _addressed(self, value: ex.Expr, other: ex.Expr) -> ex.Expr:
+        try:
+            return addressed(value, other)
+        except ValueError:
+            return value
 
     def _parameter(self, node: syntax.Parameter) -> ex.Expr:
         if node.name not in self.names.params:
@@ -570,6 +631,8 @@ class Scope:
         if node.star or node.distinct or node.over:
             kind = "a superaggregate" if node.over else "an aggregate"
             raise self.text.error(node.place, f"{node.name} is not {kind}", nearest(node.name, NATIVE))
+        if not overloads and (word := sugar.WORDS.get(node.name.lower())) is not None:
+            return self._word(node, word)
         if not overloads:
             hint = of_function(node.name, set(self.names.context.catalog.names()))
             raise self.text.error(node.place, f"no function is called {node.name}", hint)
@@ -672,6 +735,8 @@ def bind_aggregate(call: syntax.Call, overloads: Sequence[AggregateFunction], ro
 
 def _of_text(overloads: Sequence[Overload], arguments: Sequence[ex.Expr]) -> str:
     """The hint for a function of numbers that gets a text, such as a 64-bit number of JSON by protobuf; else empty."""
+    if overloads[0].name == "concat" and any(argument.type is ex.Type.BOOL for argument in arguments):
+        return "conditions are joined by OR: write a OR b"
     numbers = any(kind in ("int", "float") for function in overloads for kind in function.parameters)
     text = next((argument for argument in arguments if argument.type == "string"), None)
     if text is None or not numbers:

@@ -71,13 +71,20 @@ def bind_group(query: str, statement: syntax.Select, rows: Scope, source: source
         name: f"{name} is the name of a select item: write {print_operand(item)}" for name, item in written.items()
     }
     rows = replace(rows, where="WHERE or GROUP BY", on_state=parts.state, aliases=computed)
+    unnamed = rows
+    rows = replace(rows, named={name: partial(unnamed.bind, item) for name, item in written.items()})
     try:
         (node, keys, visible), predicate = _over_rows(query, statement, rows, replace(rows, aliases=named), source)
     except QueryError as error:
         raise_all([error, *_further(statement, rows, source)])
         raise
     parts.taken |= {key.name.lower() for key in keys}
-    results = replace(_results(rows, keys, visible, parts), aliases=computed, rows=rows)
+    results = replace(_results(rows, keys, visible, parts), aliases=computed, rows=unnamed)
+    sets = {name for _, names in _in_sets(statement, keys) for name in names}
+    over = {
+        item.alias: partial(_over_group, item, results, keys, unnamed, sets) for item in statement.items if item.alias
+    }
+    results = replace(results, named=over)
     items, clauses = _over_groups(statement, results, keys, rows)
     node, keys, predicate, aggregates = _expanded(query, statement, rows, node, keys, predicate, parts.aggregates)
     key_fields = ops.make_fields(keys, ops.temporals(node.fields))

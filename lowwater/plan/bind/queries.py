@@ -21,7 +21,7 @@ from lowwater.gsql.printer import print_operand
 from lowwater.plan import operators as ops, properties, temporal
 from lowwater.plan.bind import durations, expressions, grouping, joins, top
 from lowwater.plan.bind.names import Declared, Names, declare
-from lowwater.plan.bind.sources import BoundSource, expand_stars, make_map, name_items, source_fields
+from lowwater.plan.bind.sources import BoundSource, default_name, expand_stars, make_map, name_items, source_fields
 from lowwater.plan.context import Context
 from lowwater.plan.dialect import gigascope
 from lowwater.plan.text import BelowError, Note, Text, attempt_all, place_of, spot
@@ -222,6 +222,7 @@ class Binder:
         if statement.join == "FILTER_JOIN":
             self._check_lookup(statement, sources, text)
             return joins.bind_filter_join(name, statement, text, sources, names)
+        statement = self._by_all(statement, sources)
         grouped = self._grouped(statement, sources)
         if statement.having is not None and not statement.group_by and not self._has_aggregates(statement):
             raise text.error(place_of(statement.having), "HAVING filters groups, and there are none", "write WHERE")
@@ -239,6 +240,25 @@ class Binder:
         if grouped:
             return grouping.bind_group(name, statement, scope, source)
         return _selection(name, statement, scope, source)
+
+    def _by_all(self, statement: syntax.Select, sources: Sequence[BoundSource]) -> syntax.Select:
+        """Writes GROUP BY ALL as the select items without aggregates, unless a column is called so."""
+        first = statement.group_by[0] if len(statement.group_by) == 1 else None
+        name = first.expression if isinstance(first, syntax.SelectItem) and not first.alias else None
+        if not isinstance(name, syntax.Name) or name.qualifier or name.name.upper() != "ALL":
+            return statement
+        if any(name.name in source.columns for source in sources):
+            return statement
+        summed = {item.alias for item in statement.items if item.alias and self._aggregates(item.expression)}
+        keys = tuple(
+            replace(item, alias=item.alias or default_name(item.expression, at))
+            for at, item in enumerate(statement.items)
+            if not item.hidden
+            and not self._aggregates(item.expression)
+            and not isinstance(item.expression, syntax.Literal)
+            and summed.isdisjoint(syntax.names(item.expression))
+        )
+        return replace(statement, group_by=keys)
 
     def _grouped(self, statement: syntax.Select, sources: Sequence[BoundSource]) -> bool:
         cleaning = (statement.cleaning_when, statement.cleaning_by)
@@ -470,6 +490,8 @@ def _selection(query: str, statement: syntax.Select, scope: expressions.Scope, s
     aliases = {item.alias: print_operand(item.expression) for item in written if item.alias}
     hints = {name: f"{name} is the name of a select item: write {text}" for name, text in aliases.items()}
     scope = replace(scope, aliases=hints)
+    named = {item.alias: partial(scope.bind, item.expression) for item in written if item.alias}
+    scope = replace(scope, named=named)
 
     def where() -> ex.Expr:
         return scope.predicate(statement.where, "WHERE") if statement.where else ex.Const(ex.Type.BOOL, True)
