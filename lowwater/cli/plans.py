@@ -64,9 +64,9 @@ def show_plan(selection: IntervalSelection, form: str) -> None:
         if others := outdated_audits(job, DueSelection(selection.start, selection.end)):
             lake, first, last = selection.lake, format_instant(others[0][0]), format_instant(others[-1][1])
             terminal.say(
-                f"{job.query_set}: {in_intervals(len(others))} audited by suites that have changed since; to audit "
-                f"the same rows again: lowwater replay {job.query_set} --lake {shlex.quote(str(lake))} --stage audit "
-                f"--from {first} --to {last}"
+                f"{job.query_set}: {in_intervals(len(others))} audited by suites or limits that have changed since; to "
+                f"audit the same rows again: lowwater replay {job.query_set} --lake {shlex.quote(str(lake))} "
+                f"--stage audit --from {first} --to {last}"
             )
 
 

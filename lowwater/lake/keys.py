@@ -202,15 +202,22 @@ class HighKey:
         }
 
 
-def audit_key(highs: Mapping[str, str], suites: Mapping[str, str], limits: str) -> Key:
-    """Returns the key of the audit of an interval of a set.
+def audit_key(high: str, suite: str, limits: str) -> Key:
+    """Returns the key of what an audit says of a query.
 
     Args:
-        highs: query -> digest of its high.
-        suites: query -> digest of what people ask of its rows.
-        limits: the limits by which measures are judged, and the rows of the history that they are compared with.
+        high: digest of the rows (`HighKey.digest`).
+        suite: digest of what people ask of them.
+        limits: of the measures, and of their comparison with earlier intervals, as a text.
     """
-    return {"highs": dict(highs), "suites": dict(suites), "limits": short(digest(limits))}
+    return {"high": high, "suite": suite, "limits": short(digest(limits))}
+
+
+def is_judged_otherwise(before: Mapping[str, Any], now: Key) -> bool:
+    """Whether the same rows would be judged by another suite or by other limits than those of an audit; of its limits
+    older releases say nothing."""
+    had = before.get("suite", ""), before.get("limits", now["limits"])
+    return had != (now["suite"], now["limits"])
 
 
 # Captures whose decoding is of other settings or versions.

@@ -550,7 +550,7 @@ def _audit(attempt: _Attempt, plan: _Plan, outcome: Outcome) -> Outcome:
     made = []
     for query, count in verdict.rows.items():
         judged = {"verdict": verdict.verdict, "report": verdict.report, "fingerprint": verdict.fingerprints[query]}
-        judged["suite"] = attempt.job.suite_digest(query)
+        judged |= attempt.job.audit_key(query, plan.digests[query])
         made.append(journal.row(query, plan.digests[query], count, {**verdict.accounting, **judged}))
     journal.write(*made)
     return replace(outcome, state=runs.AUDIT, rows=verdict.rows, verdict=verdict.verdict, report=verdict.report)

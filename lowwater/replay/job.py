@@ -159,6 +159,11 @@ class Job:
         mine, late = (suite_digest(self.suites.get(name, ()), self.modules) for name in (query, LATE))
         return f"{mine} {LATE} {late}" if late else mine
 
+    def audit_key(self, query: str, high: str) -> keys.Key:
+        """The key of what an audit says of a query whose rows have a digest. Limits count that the settings set."""
+        limits = [each.model_dump_json(exclude_defaults=True) for each in (self.config.thresholds, self.config.history)]
+        return keys.audit_key(high, self.suite_digest(query), " ".join(limits))
+
     def prepare(self) -> None:
         """Makes what the lake lacks for a run, and stores for DAG files whether the set is chained.
         Raises LakeError if the lake cannot be written."""

@@ -267,7 +267,10 @@ def test_what_people_expect_of_rows_decides_by_its_severity(lake: Path, runner: 
     write_suite(lake, 1_000_000, "critical")
     said = lowwater("plan", *asked)
     again = "--stage audit --from 2026-01-01T00:00:00Z --to 2026-01-01T01:00:00Z"
-    assert "nothing is due\ndemo: 1 interval audited by suites that have changed" in said.out and again in said.out
+    assert (
+        "nothing is due\ndemo: 1 interval audited by suites or limits that have changed" in said.out
+        and again in said.out
+    )
     assert lowwater("replay", "demo", *asked, "--stage", "audit").code == 0
     assert lowwater("plan", *asked).out == "nothing is due\n"
     assert interval_audits(opened)[0].verdict == "passed"

@@ -279,7 +279,16 @@ def test_an_edit_of_one_query_runs_its_lftas_only(lake: Path, tmp_path: Path) ->
         "expectations": [{"type": "expect_column_values_to_be_between", "kwargs": {"column": "n", "min_value": 0}}],
     }
     (suites / "busy.json").write_text(json.dumps(suite))
-    assert after(text + extra) == ([], set()) and "audited by suites" in lowwater("plan", "--lake", lake).out
+    judged = "2 intervals audited by suites or limits that have changed since"
+    assert after(text + extra) == ([], set()) and judged in lowwater("plan", "--lake", lake).out
+    (suites / "busy.json").unlink()
+    assert judged not in lowwater("plan", "--lake", lake).out
+    settings = lake / "lowwater.toml"
+    settings.write_text(settings.read_text() + "[thresholds]\nviolating = { warning = 0.5 }\n")
+    assert after(text + extra) == ([], set()) and judged in lowwater("plan", "--lake", lake).out
+    span = ("--from", "2026-01-01T00:00Z", "--to", "2026-01-01T02:00Z")
+    assert lowwater("replay", "all", "--lake", lake, "--stage", "audit", *span).code == 0
+    assert judged not in lowwater("plan", "--lake", lake).out
     whole = tmp_path / "whole"
     shutil.copytree(lake, whole, ignore=shutil.ignore_patterns("lfta", "streams", "tables", "replays", "heartbeats",
                     "state", "pins", "metrics", "quality", "measures", "skew_violations", "lateness"))  # fmt: skip

@@ -9,13 +9,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
 from statistics import median
+from typing import Any
 
 from lowwater import documents, instants
 from lowwater.catalog.time import uncovered
 from lowwater.config import load_config
 from lowwater.errors import ConfigError, LowwaterError, QueryError
 from lowwater.lake import layout, locks, query_sets
-from lowwater.lake.keys import differences
+from lowwater.lake.keys import differences, is_judged_otherwise
 from lowwater.lake.ledgers import coverage, intervals, missing, runs
 from lowwater.lake.ledgers.captures import Capture, Captures
 from lowwater.lake.packets import PacketFiles
@@ -464,23 +465,24 @@ class _Chain:
 
 
 def outdated_audits(job: Job, selection: DueSelection) -> list[tuple[int, int]]:
-    """The intervals whose newest audit used other custom suites than the present ones, oldest first. They are not due,
-    since a suite changes no row. None where the present ones cannot be read."""
+    """The intervals whose newest audit used other custom suites or limits than the present ones, oldest first. They are
+    not due, since neither changes a row. None where the present suites cannot be read."""
     if job.unread is not None:
         return []
-    present = {query.name: job.suite_digest(query.name) for query in job.plan.queries}
-    newest: dict[tuple[int, int], dict[str, str]] = {}
+    present = {query.name: job.audit_key(query.name, "") for query in job.plan.queries}
+    newest: dict[tuple[int, int], dict[str, dict[str, Any]]] = {}
     for row in runs.read_replays(job.lake, job.query_set, stage=runs.AUDIT):
         judged = newest.setdefault((row.interval_start, row.interval_end), {})
         if row.state == runs.FAILED:
             judged.clear()  # it is due
         else:
-            judged[row.query] = documents.stored_object(row.accounting).get("suite", "")
+            judged[row.query] = documents.stored_object(row.accounting)
     return sorted(
         (start, end)
         for (start, end), judged in newest.items()
         if end - start == job.length  # others cannot be audited again by themselves
-        if selection.holds(start, end) and any(judged.get(query, suite) != suite for query, suite in present.items())
+        if selection.holds(start, end)
+        if any(query in judged and is_judged_otherwise(judged[query], now) for query, now in present.items())
     )
 
 
