@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -304,7 +305,7 @@ class CaptureFile:
             lost = sum(hole.records for hole in each.holes)
             if each.holes:
                 size = sum(hole.length for hole in each.holes)
-                yield f"{name}: is damaged: {size:,} bytes are no records, about {counted(lost, 'record')}"
+                yield f"{name}: is damaged: {size:,} bytes are no records; about {counted(lost, 'record')} lost"
             if dropped := total(each.drops.alone()):
                 yield f"{name}: {counted(dropped, 'record')} lost before they were written, as it says"
         if summary.damage:
@@ -437,6 +438,7 @@ class Statement:
         import duckdb
 
         self._folder = caches.make_folder("lowwater-sql-")
+        self._thread = ThreadPoolExecutor(1)
         self._failed: list[BaseException] = []
         self._used: list[View] = []
         self._streams: list[Any] = []  # which the views read
@@ -491,7 +493,7 @@ class Statement:
 
         reader = self._evaluated(self._relation)
         try:
-            for batch in reader:
+            while (batch := self._waited(partial(next, reader, None))) is not None:
                 yield pa.RecordBatch.from_arrays(batch.columns, names=self.schema.names)
         except (duckdb.Error, pa.ArrowException, OSError) as error:
             raise self._error(error) from None
@@ -501,9 +503,18 @@ class Statement:
 
         self._failed.clear()
         try:
-            return pa.RecordBatchReader.from_stream(relation)
+            return self._waited(partial(pa.RecordBatchReader.from_stream, relation))
         except (duckdb.Error, pa.ArrowException) as error:
             raise self._error(error) from None
+
+    def _waited(self, work: Callable[[], Any]) -> Any:
+        """Lets DuckDB work on another thread, so that Ctrl-C ends it: this one would see it when the work is done."""
+        future = self._thread.submit(work)
+        try:
+            return future.result()
+        except KeyboardInterrupt:
+            self._database.interrupt()
+            raise
 
     def _error(self, error: Exception) -> BaseException:
         """Returns the error of the source, if that failed; else what DuckDB says, in one line."""
@@ -514,6 +525,7 @@ class Statement:
         return list(dict.fromkeys(note for view in self._used for note in view.notes()))
 
     def close(self) -> None:
+        self._thread.shutdown()
         self._streams.clear()
         self._database.close()
         caches.remove_folder(self._folder)

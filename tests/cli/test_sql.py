@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,6 +14,8 @@ import pytest
 from tests import capturemaker as maker
 from tests.cli.hostile import HOSTILE, clean
 from tests.replay.support import START, lowwater
+
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
@@ -67,3 +72,23 @@ def test_hostile_names_and_texts_are_text(tmp_path: Path) -> None:
     clean("sql", f"SELECT '{HOSTILE}' AS \"{HOSTILE}\" FROM main1", "--capture", path)
     clean("sql", f"SELECT {HOSTILE}", "--capture", path, code=1)
     clean("sql", "SELECT 1", "--capture", f"{HOSTILE}=x", code=2)
+
+
+def test_ctrl_c_ends_a_statement_that_has_no_end(capture: Path) -> None:
+    """While DuckDB works, and no row has come."""
+    endless = "SELECT count(*) FROM range(1000000000000) a(x) WHERE x % 7 = 3"
+    # The program says that it is about to ask.
+    program = (
+        "import sys; from lowwater.replay import sql; from lowwater.cli.main import main\n"
+        "batches = sql.Statement.batches\n"
+        "def told(self):\n    print('asks', flush=True)\n    return batches(self)\n"
+        "sql.Statement.batches = told\n"
+        f"sys.argv = ['lowwater', 'sql', {endless!r}, '--capture', {str(capture)!r}]\n"
+        "main()\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None and process.stderr is not None
+        assert process.stdout.readline() == b"asks\n"
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=60) == 130
+        assert process.stderr.read().decode().strip() == "stopped"
