@@ -335,7 +335,7 @@ class _Look:
             state = published.table_state(file.table)
             known = [] if state is None else [(each.start, each.end) for each in state.damage]
             if not any(start <= span[0] and span[1] <= end for start, end in known):
-                text = json.dumps([(*span, f"{published.lost_text(file.name)} ({what})")])
+                text = json.dumps([(*span, f"a file of the table {what}: {file.name}")])
                 note = {published.LOST: text}
                 tables.swap_files(file.table, [], lambda _: [], note=lambda _: note)
         capture = self._capture(file) if kind in ("packets", "records") else None
