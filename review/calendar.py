@@ -14,9 +14,10 @@ from datetime import UTC, datetime, timedelta
 from lowwater.catalog.time import uncovered
 from lowwater.instants import HOUR, SECOND
 from lowwater.lake.ledgers.captures import Captures
-from lowwater.lake.ledgers.intervals import HELD, MISSING, visible
-from lowwater.lake.ledgers.runs import AUDIT, FAILED, PUBLISH
+from lowwater.lake.ledgers.intervals import visible
+from lowwater.lake.ledgers.runs import AUDIT, PUBLISH
 from lowwater.lake.tables import interval_label, safe_name
+from lowwater.lake.words import DONE, FAILED, HELD, MISSING, WARNED, WORDS
 from lowwater.quality.reports import Key
 from lowwater.replay.schedule.due import times_of
 
@@ -26,25 +27,7 @@ DAY = 24 * HOUR
 MOST_CELLS = 800
 """Maximum number of intervals of a query set on one page; short intervals reduce the days of a page."""
 
-SIGNS = {
-    "running": "▸",
-    "failed": "\N{MULTIPLICATION SIGN}",
-    "cannot start": "⊘",
-    "half published": "½",
-    "missing": "○",
-    "held": "‖",
-    "stale": "~",
-    "rolled back": "↶",
-    "incomplete": "◐",
-    "provisional": "…",
-    "warned": "!",
-    "done": "·",
-    "covered": "·",
-    "damaged": "!",
-    "partly": "◐",
-    "gap": "○",
-    "outside": "",
-}
+SIGNS = {word: each.sign for word, each in WORDS.items()} | {"covered": "·", "partly": "◐", "gap": "○", "outside": ""}
 """Sign of a cell by state, for readers who cannot tell the colours apart."""
 
 LINK_STATES = ("gap", "partly", "damaged", "covered")
@@ -221,6 +204,6 @@ def tally(snapshot: Snapshot) -> dict[tuple[str, str], Counter[str]]:
                 del newest[name, *bounds]
     for key, last in newest.items():
         part, state = parts[bisect_right(starts, key[1]) - 1], last
-        state = "warned" if state == "done" and key in snapshot.warned else state
+        state = WARNED if state == DONE and key in snapshot.warned else state
         counts.setdefault((part.name, key[0]), Counter())[state] += 1
     return counts

@@ -22,24 +22,14 @@ from lowwater.documents import FILE_NAME
 from lowwater.errors import LowwaterError
 from lowwater.lake.layout import QUALITY, REPLAYS, Lake, lake_to_read
 from lowwater.lake.ledgers.captures import Captures, ingested_links, read_captures
-from lowwater.lake.ledgers.intervals import (
-    BLOCKED,
-    DAMAGED,
-    HALF,
-    HELD,
-    MISSING,
-    RUNNING,
-    STALE,
-    StatusRow,
-    gravest,
-    set_status,
-)
-from lowwater.lake.ledgers.runs import DONE, FAILED, ReplayRow, replay_rows
+from lowwater.lake.ledgers.intervals import StatusRow, gravest, set_status
+from lowwater.lake.ledgers.runs import ReplayRow, replay_rows
 from lowwater.lake.locks import at_work
 from lowwater.lake.open_tables import identity
 from lowwater.lake.query_sets import FOLDER
 from lowwater.lake.results.published import table_version
 from lowwater.lake.tables import column_values, lake_errors, read_rows
+from lowwater.lake.words import DONE, RUNNING
 from lowwater.quality.reports import IntervalAudit, Key, interval_audits
 from lowwater.quality.suites import FOLDER as FOLDER_OF_SUITES
 from lowwater.replay.job import Job
@@ -49,8 +39,6 @@ from lowwater.storage.paths import children, folders, lake_path, listed, state
 
 P = ParamSpec("P")
 T = TypeVar("T")
-WARNED = "warned"
-"""States beyond `lowwater status`: audited but not published, published with warnings."""
 
 
 @dataclass(frozen=True)
@@ -69,13 +57,6 @@ class Interval:
     @property
     def key(self) -> Key:
         return self.query_set, self.start, self.end
-
-
-GRAVITY = (
-    *(RUNNING, FAILED, BLOCKED, DAMAGED, HALF, MISSING, HELD),
-    *(STALE, "rolled back", "incomplete", "provisional", WARNED, "done"),
-)
-"""All states, gravest first."""
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,7 @@ from lowwater.instants import SECOND, format_duration, format_instant, parse_ins
 from lowwater.lake.ledgers.files import unread_lines
 from lowwater.lake.ledgers.intervals import range_words
 from lowwater.lake.tables import interval_label, safe_name
+from lowwater.lake.words import DONE, WORDS, gravity
 from lowwater.quality.lateness import QUANTILES, bound_of, recommend
 from lowwater.replay.registry import list_streams, published_text
 from lowwater.replay.schedule.days import day_quality, trust
@@ -38,7 +39,7 @@ from .calendar import LINK_STATES, SIGNS, Month, link_calendar, months, set_cale
 from .drawing import lateness, waterfall
 from .interval import SHOWN, expectations_of, links_of, operators_of, placed_of, shed_of, stages_of
 from .lateness import MOST_NAMED, WEEK, last_day, late_intervals, link_headline, link_review, offenders, refused_shares
-from .ledgers import GRAVITY, Interval, Part, Snapshot
+from .ledgers import Interval, Part, Snapshot
 from .queries import cost_history, explained, newest_preview, previews, query_plan, rows_history
 from .trends import subjects, summaries, trend
 from .verdict import overview_verdict
@@ -205,8 +206,8 @@ def _overview(snapshot: Snapshot, part: Month | None) -> dict[str, Any]:
         links = [link_calendar(snapshot, link, part.start, part.end) for link in sorted(snapshot.captures)]
     worst = [
         interval
-        for interval in sorted(intervals, key=lambda interval: GRAVITY.index(interval.state))
-        if interval.state != "done"
+        for interval in sorted(intervals, key=lambda interval: gravity(interval.state))
+        if interval.state != DONE
     ]
     return {
         "part": part,
@@ -214,7 +215,7 @@ def _overview(snapshot: Snapshot, part: Month | None) -> dict[str, Any]:
         "months": [(month, counted.get(month.name, [])) for month in reversed(parts)],
         "calendars": calendars,
         "links": links,
-        "states": [state for state in GRAVITY if any(interval.state == state for interval in intervals)],
+        "states": [state for state in WORDS if any(interval.state == state for interval in intervals)],
         "link_states": [state for state in LINK_STATES if any(calendar.counts.get(state) for calendar in links)],
         "attention": worst[:12],
         "more": max(0, len(worst) - 12),
@@ -233,7 +234,7 @@ def _counted(snapshot: Snapshot) -> dict[str, list[tuple[str, int]]]:
     total: dict[str, Counter[str]] = {}
     for (month, _), counts in tally(snapshot).items():
         total.setdefault(month, Counter()).update(counts)
-    return {month: sorted(counts.items(), key=lambda count: GRAVITY.index(count[0])) for month, counts in total.items()}
+    return {month: sorted(counts.items(), key=lambda count: gravity(count[0])) for month, counts in total.items()}
 
 
 def _named(names: Any, safe: str) -> str | None:

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 from lowwater.instants import format_duration
 from lowwater.lake.ledgers.coverage import any_covers
-from lowwater.lake.ledgers.runs import FAILED, PUBLISH, ReplayRow
+from lowwater.lake.ledgers.runs import PUBLISH, ReplayRow
 from lowwater.lake.results.published_rows import rows_between
+from lowwater.lake.words import FAILED
 from lowwater.plan.explain import describe, explain
 from lowwater.plan.queryset import Plan
 from lowwater.quality.reports import Key

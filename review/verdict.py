@@ -14,25 +14,39 @@ from dataclasses import dataclass
 from lowwater_expectations.audits import headline
 
 from lowwater.instants import format_instant, spoken_instant
-from lowwater.lake.ledgers.intervals import BLOCKED, DAMAGED, HALF, HELD, MISSING, RUNNING, STALE
-from lowwater.lake.ledgers.runs import FAILED
 from lowwater.lake.tables import interval_label, safe_name
+from lowwater.lake.words import (
+    BLOCKED,
+    DAMAGED,
+    DONE,
+    FAILED,
+    HALF,
+    HELD,
+    INCOMPLETE,
+    MISSING,
+    PROVISIONAL,
+    ROLLED_BACK,
+    RUNNING,
+    STALE,
+    WARNED,
+    gravest,
+)
 from lowwater.quality.reports import IntervalAudit, Key
 
-from .ledgers import GRAVITY, WARNED, Interval, Snapshot
+from .ledgers import Interval, Snapshot
 
-GOOD = (WARNED, "done")
-WORDS = {
+GOOD = (WARNED, DONE)
+SENTENCES = {
     FAILED: "failed",
-    BLOCKED: "cannot start",
+    BLOCKED: BLOCKED,
     HALF: "published only some of their queries",
     MISSING: "have not run",
     HELD: "passed the audit and were not published",
     STALE: "are published from inputs that have changed",
     DAMAGED: "are not in the tables as they were published",
-    "rolled back": "were rolled back to an earlier version",
-    "incomplete": "are published without traffic that is missing",
-    "provisional": "are published before all records could have come",
+    ROLLED_BACK: "were rolled back to an earlier version",
+    INCOMPLETE: "are published without traffic that is missing",
+    PROVISIONAL: "are published before all records could have come",
 }
 ADVICE = {
     FAILED: (
@@ -41,15 +55,15 @@ ADVICE = {
     ),
     BLOCKED: ("ingest the captures that are missing", "lowwater ingest --lake {lake}"),
     HELD: ("approve it", "lowwater replay {set} --lake {lake} --stage publish --from {start} --to {end}"),
-    "rolled back": (
+    ROLLED_BACK: (
         "nothing, or lift the roll back: then it runs again",
         "lowwater rollback QUERY --lake {lake} --at {start} --lift --because REASON",
     ),
-    "incomplete": (
+    INCOMPLETE: (
         "ingest what is missing if it exists, or set its files aside, and run it again",
         "lowwater ingest --lake {lake}",
     ),
-    "provisional": (
+    PROVISIONAL: (
         "nothing: it becomes whole when later records have come and it runs again",
         "lowwater plan --lake {lake}",
     ),
@@ -89,15 +103,15 @@ def overview_verdict(
         since = spoken_instant(min(interval.start for interval in judged))
         told = f", {_counted(warned, 'of them with a warning', 'of them with warnings')}" if warned else ""
         number = f"{_counted(_number(judged), 'interval', 'intervals')} of {_counted(names, 'query set', 'query sets')}"
-        return OverviewVerdict("done", f"All good since {since}: {number} published{told}.")
-    state = min((interval.state for interval in bad), key=GRAVITY.index)
+        return OverviewVerdict(DONE, f"All good since {since}: {number} published{told}.")
+    state = gravest(interval.state for interval in bad)
     worst = [interval for interval in bad if interval.state == state]
     first = min(worst, key=lambda interval: interval.start)
     links = [link for link in sorted(snapshot.captures) if any(_names(link, interval.reason) for interval in worst)]
     sets = sorted({interval.query_set for interval in worst})
     of = f" of query set {sets[0]}" if len(sets) == 1 else f" of {len(sets)} query sets"
     by = f" for {_listed('link', links)}" if links else ""
-    words = WORDS.get(state, state)
+    words = SENTENCES.get(state, state)
     if _number(worst) == 1:
         words = re.sub("^have", "has", re.sub("^are", "is", words)).replace("their", "its").replace("were", "was")
         number, since = "1 interval", ": that of"

@@ -19,12 +19,13 @@ from lowwater import errors, instants, processes
 from lowwater.cli import plans
 from lowwater.cli.plans import total
 from lowwater.config import Config, load_config
-from lowwater.lake import layout, query_sets
+from lowwater.lake import layout, words
 from lowwater.lake.ingestion.arrivals import Watch
 from lowwater.lake.ingestion.folders import look
 from lowwater.lake.ledgers.files import unread_lines
-from lowwater.lake.ledgers.intervals import RUNNING, range_words
+from lowwater.lake.ledgers.intervals import range_words
 from lowwater.lake.results.pins import pin
+from lowwater.lake.words import RUNNING
 from lowwater.replay.job import Job, TrialChanges
 from lowwater.replay.progress import Progress as ReplayProgress
 from lowwater.replay.schedule import ingesting, looks
@@ -153,16 +154,16 @@ def _pin(jobs: Sequence[Job]) -> None:
 
 def _summary(results: Sequence[IntervalResult], counted: str) -> None:
     """Says what could not start, and how many intervals are in each state; what ran was said when it ended."""
-    reasons = {result.due: result.reason for result in results if result.state == query_sets.WAITING}
+    reasons = {result.due: result.reason for result in results if result.state == words.WAITING}
     for group in plans.alike(list(reasons), reasons.__getitem__):
-        words = range_words(group[0].start, group[-1].end, plans.number_of(group))
+        span = range_words(group[0].start, group[-1].end, plans.number_of(group))
         why = plans.together(group, reasons[group[0]])
-        say(f"{group[0].query_set} {words}: {query_sets.WAITING}: {why}", err=True)
+        say(f"{group[0].query_set} {span}: {words.WAITING}: {why}", err=True)
     counts: Counter[str] = Counter()
     for result in results:
         counts[result.state] += result.due.intervals  # one run may be of thousands
     counts_text = ", ".join(f"{state} {count:,}" for state, count in sorted(counts.items()))
-    say(counts_text + plans.left_out([result.due for result in results if result.state == query_sets.WAITING], counted))
+    say(counts_text + plans.left_out([result.due for result in results if result.state == words.WAITING], counted))
 
 
 @contextmanager
@@ -174,7 +175,7 @@ def _watched(work: Sequence[Due], workers: int) -> Iterator[BackfillListener]:
 
         def say_ended(result: IntervalResult) -> None:
             line = clock.line(result)
-            if result.state != query_sets.WAITING:  # they are said together at the end
+            if result.state != words.WAITING:  # they are said together at the end
                 say(line, err=True)
 
         yield BackfillListener(
@@ -198,7 +199,7 @@ def _watched(work: Sequence[Due], workers: int) -> Iterator[BackfillListener]:
         def ends(result: IntervalResult) -> None:
             leaves(result.due)
             line = clock.line(result)
-            if not result.published and result.state != query_sets.WAITING:
+            if not result.published and result.state != words.WAITING:
                 bar.console.print(line)
             bar.update(task, advance=1, description=", ".join(list(at_work.values())), left=clock.left)
 
@@ -227,7 +228,7 @@ class _Clock:
         """Formats the result of an interval and the overall progress."""
         with self._lock:
             self._done += 1
-            self._ran += result.state != query_sets.WAITING
+            self._ran += result.state != words.WAITING
             rest = self._total - self._done
             pace = (time.monotonic() - self._begin) / max(self._ran, 1)
             self.left = f"about {plans.duration_text(rest * pace)} left" if rest and self._ran else ""
@@ -305,7 +306,7 @@ class _Told:
         for one in found.found:
             for left in one.stuck:
                 if left.news or (self._first and not once):
-                    self.once(_line(left, "stays" if left.failed else "cannot start"))
+                    self.once(_line(left, "stays" if left.failed else words.BLOCKED))
             behind = [left for left in one.waits if left.why.startswith(looks.BEHIND)]
             for left in one.waits:
                 if left not in behind:
@@ -313,7 +314,7 @@ class _Told:
             if behind:
                 count = sum(left.due.intervals for left in behind)
                 self.once(f"{one.query_set}: {count:,} later intervals of the chain wait for it", problem=False)
-            for failed, state in ((False, "cannot start"), (True, "have failed")):
+            for failed, state in ((False, words.BLOCKED), (True, "have failed")):
                 old = sum(each.due.intervals for each in one.stuck if not each.news and each.failed == failed)
                 if once and old:
                     line = f"{one.query_set}: {old:,} more {state}, as before: `lowwater plan` lists them"

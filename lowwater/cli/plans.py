@@ -16,7 +16,7 @@ from lowwater import errors, terminal
 from lowwater.cli.options import require_range
 from lowwater.cli.why import asks_why
 from lowwater.instants import HOUR, format_instant
-from lowwater.lake import keys
+from lowwater.lake import keys, words
 from lowwater.lake.ingestion import arrivals, replacement
 from lowwater.lake.ledgers import captures, intervals, missing
 from lowwater.lake.ledgers.files import location, told_files, unread_lines
@@ -117,12 +117,13 @@ def counted_word(jobs: Sequence[Job]) -> str:
 
 def _show_table(work: Sequence[Due], counted: str) -> None:
     table = Table("interval", "query set", "state", counted, "seconds", "why", box=None)
+    table.columns[0].no_wrap = True
     for group in alike(work, _why):
         first, known = group[0], [each.seconds for each in group if each.seconds is not None]
         cells = (
             intervals.range_words(first.start, group[-1].end, number_of(group)),
             first.query_set,
-            intervals.RUNNING if first.running else first.state,
+            first.word,
             _packets(sum(each.packets for each in group), all(each.exact for each in group)),
             f"{sum(known):,.1f}" if len(known) == len(group) else "?",
             together(group, _why(first)),
@@ -220,6 +221,8 @@ def _why(interval: Due) -> str:
     more = len(interval.reasons) - SHOWN
     text += f"; and {more} more" if more > 0 else ""
     text = f"{interval.running}; {text}" if interval.running else text
+    if interval.word == words.BLOCKED and interval.state != words.MISSING:
+        text = f"{interval.state}: {text}"
     return f"{text}. Cannot start: {interval.blocked}" if interval.blocked else text
 
 

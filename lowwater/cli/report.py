@@ -12,9 +12,10 @@ from rich.table import Table
 from lowwater.config import load_config
 from lowwater.errors import LakeError, LowwaterError
 from lowwater.instants import format_instant
+from lowwater.lake import words
 from lowwater.lake.layout import Lake, lake_to_read
 from lowwater.lake.ledgers import captures, coverage, files, runs
-from lowwater.lake.ledgers.intervals import BLOCKED, DAMAGED, HALF, HELD, MISSING, STALE, StatusRow, gravest
+from lowwater.lake.ledgers.intervals import StatusRow, gravest
 from lowwater.lake.ledgers.missing import drop_lines, outside_lines
 from lowwater.lake.results.published import stray_lines
 from lowwater.quality.reports import IntervalAudit, Key, findings, interval_audits, left_out
@@ -89,12 +90,12 @@ def summary(rows: Sequence[StatusRow]) -> str:
     counts: Counter[str] = Counter()
     for row in rows:
         counts[row.shown] += row.intervals
-    due = sum(counts[state] for state in (MISSING, HALF, HELD, STALE, DAMAGED))
-    shown = (runs.DONE, runs.PROVISIONAL, runs.INCOMPLETE, runs.ROLLED_BACK, BLOCKED, runs.FAILED)
+    due = sum(counts[word] for word in words.DUE if word not in (*words.VISIBLE, words.FAILED))
+    shown = (words.DONE, words.PROVISIONAL, words.INCOMPLETE, words.ROLLED_BACK, words.BLOCKED, words.FAILED)
     numbers = {"due": due} | {name: counts[name] for name in shown}
-    rare = (runs.INCOMPLETE, runs.ROLLED_BACK)
+    rare = (words.INCOMPLETE, words.ROLLED_BACK)
     text = ", ".join(f"{count:,} {name}" for name, count in numbers.items() if count or name not in rare)
-    ask = "; `lowwater plan` says what is due and why" if due or counts[BLOCKED] or counts[runs.FAILED] else ""
+    ask = "; `lowwater plan` says what is due and why" if due or counts[words.BLOCKED] or counts[words.FAILED] else ""
     return f"{counts.total():,} interval{'' if counts.total() == 1 else 's'}: {text}{ask}"
 
 
@@ -120,15 +121,15 @@ def _tell(keys: Sequence[Key], states: Mapping[Key, StatusRow]) -> None:
 
 def _say_marked(before: str, state_text: str, behind: str = "") -> None:
     """Prints a line with a state in it, in red if the state needs action."""
-    state = styled(state_text, "bold red" if state_text in (BLOCKED, DAMAGED, runs.FAILED) else "")
+    state = styled(state_text, "bold red" if state_text in words.URGENT else "")
     open_console().print(styled(before) + state + styled(behind), soft_wrap=True)
 
 
 def _show(lake: Lake, audit: IntervalAudit, state: StatusRow | None, missing: Sequence[str], detailed: bool) -> None:
     _say_marked(f"{audit.query_set}, {audit.interval}: ", audit.verdict)
-    if state is not None and state.shown != runs.DONE and not audit.says(state.shown, state.reason):
+    if state is not None and state.shown != words.DONE and not audit.says(state.shown, state.reason):
         _say_marked("  ", state.shown, f": {state.why}")
-    elif state is not None and state.shown == runs.DONE and state.reason:
+    elif state is not None and state.shown == words.DONE and state.reason:
         say(f"  {state.reason}")
     messages = tuple((failure.severity, message) for failure in audit.failures for message in failure.messages)
     for severity, message in messages if detailed else audit.brief:

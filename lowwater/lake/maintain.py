@@ -20,11 +20,12 @@ from lowwater.errors import AwayError, BusyError, LakeError, TakenOverError
 from lowwater.instants import HOUR, format_duration
 from lowwater.lake import layout, open_tables, tables, upkeep, verification
 from lowwater.lake.clocks import store_clock
-from lowwater.lake.ledgers.runs import DONE, FAILED, INCOMPLETE, PROVISIONAL, PUBLISH, ReplayRow, read_replays
+from lowwater.lake.ledgers.runs import PUBLISH, ReplayRow, read_replays
 from lowwater.lake.locks import hold, hold_range, hold_staging
 from lowwater.lake.results import exploring, published
 from lowwater.lake.results.pins import pin, stored_pins, tables_by_owner
 from lowwater.lake.upkeep import LOG, Doubled, changes, doubled, join_files
+from lowwater.lake.words import DONE, FAILED, INCOMPLETE, PROVISIONAL
 from lowwater.storage import locks, paths
 from lowwater.storage.failures import away
 

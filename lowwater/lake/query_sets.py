@@ -17,9 +17,10 @@ from urllib.parse import quote
 
 from lowwater import documents, limits
 from lowwater.errors import LakeError
+from lowwater.lake.words import DAMAGED, FAILED, INCOMPLETE, MISSING, PROVISIONAL, STALE
 from lowwater.storage import objects, paths
 
-KINDS = ("missing", "failed", "stale", "damaged", "provisional", "incomplete")
+KINDS = (MISSING, FAILED, STALE, DAMAGED, PROVISIONAL, INCOMPLETE)
 """Reasons for an interval to be due; one that is half published, or audited only, counts as missing. One that is
 provisional or incomplete is due where it would be done, or less would be missing."""
 
@@ -33,9 +34,6 @@ files; records that the recorder itself has dropped; records that were refused a
 LOST = (DAMAGE, DROPS, LATE)
 """Causes that often nothing can mend: a person accepts them, or the interval stays `incomplete`."""
 
-WAITING = "waiting"
-"""State of an interval that does not run: its links have not reported, or an earlier interval of its chain failed, or
-is not published."""
 SKIPPED, UNREPORTED = "skipped", "unreported"
 """States of an interval that does not run: it is in no state that was asked for, or its links may still report."""
 

@@ -52,7 +52,10 @@ WORDS = {
 """All words, the gravest first: rows that are visible and wrong are graver than rows that are not there. Of the queries
 of an interval, and of the intervals of a range, the gravest one speaks."""
 
-GRAVITY = {word: at for at, word in enumerate(WORDS)}
+STATES = tuple(word for word in WORDS if word not in (WARNED, WAITING))
+"""Words of `lowwater status`. Pages say beside them which intervals that are `done` have warnings, and a backfill which
+intervals wait."""
+_GRAVITY = {word: at for at, word in enumerate(WORDS)}
 VISIBLE = tuple(word for word, each in WORDS.items() if each.visible)
 TO_CONFIRM = tuple(word for word, each in WORDS.items() if each.visible and each.runs)
 """Words of a publication that a run turns into `done` where nothing is open or missing any more."""
@@ -61,11 +64,16 @@ DUE = tuple(word for word, each in WORDS.items() if each.runs)
 URGENT = tuple(word for word, each in WORDS.items() if each.urgent)
 
 
-def gravest(words: Iterable[str]) -> str:
-    """Returns the word that speaks for several.
+def gravity(word: str) -> int:
+    """Sort key of a word, the gravest first. One that this version does not know is the gravest.
 
     Example:
-        >>> gravest(["done", "incomplete", "stale"])
-        'stale'
+        >>> sorted(["done", "incomplete", "stale", "of a later version"], key=gravity)
+        ['of a later version', 'stale', 'incomplete', 'done']
     """
-    return min(words, key=GRAVITY.__getitem__)
+    return _GRAVITY.get(word, -1)
+
+
+def gravest(words: Iterable[str]) -> str:
+    """Returns the word that speaks for several."""
+    return min(words, key=gravity)

@@ -16,7 +16,8 @@ import pyarrow.compute as pc
 
 from lowwater.instants import format_instant
 from lowwater.lake import layout, tables
-from lowwater.lake.ledgers.runs import AUDIT, DONE, FAILED, read_qualities, read_quality
+from lowwater.lake.ledgers.runs import AUDIT, read_qualities, read_quality
+from lowwater.lake.words import DONE, FAILED
 from lowwater.storage import locks, paths
 
 if TYPE_CHECKING:

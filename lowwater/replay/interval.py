@@ -21,7 +21,7 @@ from lowwater import __version__, documents, errors
 from lowwater.high.operators import StoredState
 from lowwater.high.runner import Runner
 from lowwater.instants import format_instant
-from lowwater.lake import layout, locks, upkeep
+from lowwater.lake import layout, locks, upkeep, words
 from lowwater.lake.ledgers import intervals, runs
 from lowwater.lake.results import pins, streams
 from lowwater.lake.results.publish import check_unchanged, publish
@@ -137,8 +137,8 @@ def run_interval(
         if runs.AUDIT in plan.stages:
             judge.begin()
         for stage in plan.stages:
-            if stage == runs.PUBLISH and plan.ask and job.approval and outcome.verdict == intervals.WARNED:
-                outcome = replace(outcome, state=intervals.HELD, reason=_how_to_approve(attempt))
+            if stage == runs.PUBLISH and plan.ask and job.approval and outcome.verdict == words.WARNED:
+                outcome = replace(outcome, state=words.HELD, reason=_how_to_approve(attempt))
                 break
             if stage == runs.AUDIT:
                 evaluated()
@@ -195,8 +195,8 @@ class _Journal:
         """Returns the newest row of an earlier stage, which ran on these inputs."""
         # A failure is recorded for the whole query set.
         rows = [row for row in self.rows() if row.stage == stage and row.query in (query, "")]
-        if not rows or rows[-1].state == runs.FAILED or rows[-1].digest != digest:
-            cause = "failed" if rows and rows[-1].state == runs.FAILED else "has not run"
+        if not rows or rows[-1].state == words.FAILED or rows[-1].digest != digest:
+            cause = "failed" if rows and rows[-1].state == words.FAILED else "has not run"
             message = f"interval {format_instant(self.start)}: stage {stage} {cause}"
             raise errors.LakeError(message, f"run `lowwater replay` with --stage {stage}")
         return rows[-1]
@@ -244,7 +244,7 @@ class _Journal:
         """The row of a failure: what it was tried on, and whether the same inputs would repeat it."""
         account = error.accounting if isinstance(error, errors.AuditError) else {}
         account = {**account, "tried": self.job.attempted(self.tried), "repeats": error.repeats}
-        return self.row("", "", None, account, state=runs.FAILED, reason=error.message)
+        return self.row("", "", None, account, state=words.FAILED, reason=error.message)
 
 
 @dataclass(frozen=True)
@@ -367,7 +367,7 @@ def _without_kept(attempt: _Attempt, plan: _Plan, alone: bool) -> _Plan:
         kept = set()
     needed = {lfta.name for query in job.plan.queries if query.name not in kept for lfta in query.lftas}
     newest = [row for row in rows if row.query in ("", *plan.digests)][-1:]
-    trusted = not alone and not (newest and newest[0].state == runs.FAILED)
+    trusted = not alone and not (newest and newest[0].state == words.FAILED)
     anew = needed - same if trusted else needed
     if kept:
         attempt.progress.say(f"  kept, since their inputs are the same: {', '.join(sorted(kept))}")
@@ -380,14 +380,14 @@ def _is_published(journal: _Journal, digests: dict[str, str]) -> bool:
     Raises LakeError if the rows of a roll back are damaged: a run would publish what a person has refused."""
     publications = [journal.last(query) for query in digests]
     mine = [row for row in journal.rows() if row.query in ("", *digests)]
-    whole = (not mine or mine[-1].state != runs.FAILED) and all(
+    whole = (not mine or mine[-1].state != words.FAILED) and all(
         last is not None and last.digest == digests[last.query] for last in publications
     )
     for last in publications:
         if last is not None and (why := journal.damage(last.query)):
-            if last.state == runs.ROLLED_BACK and last.digest == digests[last.query]:
+            if last.state == words.ROLLED_BACK and last.digest == digests[last.query]:
                 raise errors.LakeError(
-                    f"query {last.query}: {runs.ROLLED_BACK}, and damaged since: {why}", AGAIN_OR_LIFT
+                    f"query {last.query}: {words.ROLLED_BACK}, and damaged since: {why}", AGAIN_OR_LIFT
                 )
             whole = False
     return whole
@@ -396,7 +396,7 @@ def _is_published(journal: _Journal, digests: dict[str, str]) -> bool:
 def _outrun(journal: _Journal, stage: str, digests: dict[str, str]) -> str:
     """The first stage before one that ran on other inputs: settings, queries or captures have changed since; empty if
     none did."""
-    newest = {(row.stage, row.query): row for row in journal.rows() if row.state != runs.FAILED}
+    newest = {(row.stage, row.query): row for row in journal.rows() if row.state != words.FAILED}
     for earlier in STAGES[: STAGES.index(stage)]:
         present = {"": _joined(digests)} if earlier == runs.LOW else digests
         ran = [newest.get((earlier, query)) for query in present]
@@ -435,8 +435,8 @@ def _stands(journal: _Journal, digests: dict[str, str], state: str, reason: str)
         last = journal.last(query)
         assert last is not None
         rows[query] = last.rows or 0
-        if last.state == runs.ROLLED_BACK:  # stands for these inputs, until somebody lifts it
-            state, reason = runs.ROLLED_BACK, last.reason
+        if last.state == words.ROLLED_BACK:  # stands for these inputs, until somebody lifts it
+            state, reason = words.ROLLED_BACK, last.reason
     for row in journal.rows():
         if row.stage == runs.AUDIT and row.query in digests:
             audited = _Audited.of(row)
@@ -445,7 +445,7 @@ def _stands(journal: _Journal, digests: dict[str, str], state: str, reason: str)
 
 def _is_news(last: runs.ReplayRow, state: str) -> bool:
     """Whether a publication that stands has come to another state since."""
-    stays = last.state == runs.ROLLED_BACK or (last.state == runs.DONE and state == runs.PROVISIONAL)
+    stays = last.state == words.ROLLED_BACK or (last.state == words.DONE and state == words.PROVISIONAL)
     return last.state != state and not stays
 
 
@@ -601,7 +601,7 @@ def _publish(attempt: _Attempt, plan: _Plan, outcome: Outcome) -> Outcome:
                 stands = replace(last, state=state, reason=reason) if _is_news(last, state) else last
                 if stands != last or last.publication != publication.number:
                     made.append(replace(stands, finished_at=journal.now(), publication=publication.number))
-                if last.state == runs.ROLLED_BACK:
+                if last.state == words.ROLLED_BACK:
                     shown = last.state, last.reason
         # One commit for the set: where a run ended before it, tables and ledger differ, and the next one mends it.
         journal.write(*made)

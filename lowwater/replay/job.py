@@ -25,7 +25,7 @@ from lowwater.errors import ConfigError, GapError, LakeError, nearest
 from lowwater.extras import absent
 from lowwater.gsql.declarations import parse_declarations
 from lowwater.instants import format_duration, format_instant
-from lowwater.lake import keys, layout, query_sets
+from lowwater.lake import keys, layout, query_sets, words
 from lowwater.lake.ingestion import record_options, replacement
 from lowwater.lake.keys import outdated
 from lowwater.lake.ledgers import runs
@@ -660,7 +660,7 @@ class IntervalInputs(LowInputs):
             rows = tuple(self.past.meeting(self.start, self.end))
         reasons = []
         for row in rows:
-            if row.state == runs.ROLLED_BACK and row.query in queries and row.interval != (self.start, self.end):
+            if row.state == words.ROLLED_BACK and row.query in queries and row.interval != (self.start, self.end):
                 query, theirs = queries[row.query], replace(self, start=row.interval_start, end=row.interval_end)
                 if theirs.publication(query) == row and row.digest == theirs.digest(query):
                     at, until = map(format_instant, row.interval)
@@ -690,10 +690,10 @@ class IntervalInputs(LowInputs):
         """The state of a publication now, and its reason: done, provisional or incomplete (T6)."""
         beside = self.known.beside_damage(excluded)
         if reasons := [*gap_texts(beside, self.captures, self.why_needed), *self.missing_texts()]:
-            return runs.INCOMPLETE, "; ".join(reasons)
+            return words.INCOMPLETE, "; ".join(reasons)
         if reason := self.open():
-            return runs.PROVISIONAL, reason
-        return runs.DONE, "; ".join(self.accepted_texts())
+            return words.PROVISIONAL, reason
+        return words.DONE, "; ".join(self.accepted_texts())
 
     def open(self) -> str:
         """Says which links have not reported to the end of the interval and their skew; empty where all have (T6)."""

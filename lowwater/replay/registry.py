@@ -13,13 +13,14 @@ from typing import Any
 from lowwater.errors import LowwaterError
 from lowwater.instants import format_instant, spoken_span
 from lowwater.lake.layout import Lake, lake_to_read
-from lowwater.lake.ledgers.intervals import DAMAGED, merged
-from lowwater.lake.ledgers.runs import FAILED, PUBLISH, ReplayRow, read_replays
+from lowwater.lake.ledgers.intervals import merged
+from lowwater.lake.ledgers.runs import PUBLISH, ReplayRow, read_replays
 from lowwater.lake.results.pins import Pins, pinned
 from lowwater.lake.results.published import Range, TableState, commit_digest, damages, table_state
 from lowwater.lake.results.published_rows import of_query
 from lowwater.lake.results.subscription import consumers_of
 from lowwater.lake.tables import lake_errors, open_table, plain_type, safe_name
+from lowwater.lake.words import DAMAGED, FAILED
 from lowwater.plan import operators as ops, queryset
 from lowwater.plan.explain.describe import columns_info
 from lowwater.plan.explain.model import Progress

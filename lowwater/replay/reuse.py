@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lowwater import documents, errors
-from lowwater.lake import layout, tables
+from lowwater.lake import layout, tables, words
 from lowwater.lake.ledgers import runs
 from lowwater.lake.results import streams
 from lowwater.plan import operators as ops
@@ -32,7 +32,7 @@ def lows_there(job: Job, rows: Sequence[runs.ReplayRow], start: int, end: int) -
     """LFTA -> key of its rows over [start, end), ns, in the lake, with their accounts: what the last low stage of these
     rows of the ledger says, and the log of the table. One that failed or was killed says of none."""
     last = [row for row in rows if row.stage == runs.LOW][-1:]
-    told = documents.stored_object(last[0].accounting).get("lows", {}) if last and last[0].state != runs.FAILED else {}
+    told = documents.stored_object(last[0].accounting).get("lows", {}) if last and last[0].state != words.FAILED else {}
     found = {}
     for lfta in job.plan.lftas:
         table = job.lake.lfta(job.query_set, lfta_folder(lfta))
@@ -45,7 +45,7 @@ def has_stream(job: Job, rows: Sequence[runs.ReplayRow], query: str, digest: str
     """Whether the stream of a query over [start, end), ns, is that of inputs with this digest, byte for byte, as these
     rows of the ledger about the interval say."""
     made = [row for row in rows if row.stage == runs.HIGH and row.query in (query, "")][-1:]
-    if not made or made[0].state == runs.FAILED or made[0].digest != digest:
+    if not made or made[0].state == words.FAILED or made[0].digest != digest:
         return False
     files = streams.stream_files(job.lake.stream(query), start, end)
     told = documents.stored_object(made[0].accounting).get("fingerprint")

@@ -14,7 +14,7 @@ from lowwater.config import load_config
 from lowwater.documents import stored_object
 from lowwater.errors import LowwaterError
 from lowwater.instants import format_instant
-from lowwater.lake import layout, tables
+from lowwater.lake import layout, tables, words
 from lowwater.lake.ledgers import files, runs, statements
 from lowwater.lake.ledgers.statements import Statement
 from lowwater.link_names import family_of
@@ -176,7 +176,7 @@ class _Log:
             yield self._stands(act, done[act], OLDER)
 
     def _acted_rows(self) -> list[runs.ReplayRow]:
-        acted = (pc.field("state") == runs.ROLLED_BACK) | pc.match_substring(pc.field("accounting"), '"consent"')
+        acted = (pc.field("state") == words.ROLLED_BACK) | pc.match_substring(pc.field("accounting"), '"consent"')
         return runs.replay_rows(tables.read_rows(self.lake.replays, layout.REPLAYS, acted))
 
     def _stands(self, about: Statement, acted: Sequence[runs.ReplayRow], note: str = "") -> Said:
@@ -216,9 +216,9 @@ def _act_of(row: runs.ReplayRow) -> Statement | None:
     told = stored_object(row.accounting)
     if row.stage == runs.AUDIT and "consent" in told:
         act, kind, what, query = {"by": told["consent"], **told}, statements.APPROVE, "", None
-    elif row.state == runs.ROLLED_BACK and "lifted" in told:
+    elif row.state == words.ROLLED_BACK and "lifted" in told:
         act, kind, what, query = told["lifted"], statements.LIFT, "", row.query
-    elif row.state == runs.ROLLED_BACK and "rolled_back" in told:
+    elif row.state == words.ROLLED_BACK and "rolled_back" in told:
         act, query = told["rolled_back"], row.query
         kind, what = statements.ROLL_BACK, str(act["to"])
     else:

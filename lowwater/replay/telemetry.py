@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
+from itertools import groupby
 from pathlib import Path, PurePath
 from socketserver import ThreadingMixIn
 from typing import TYPE_CHECKING, Any
@@ -30,17 +31,19 @@ from lowwater.catalog.schemas import PUNCTUATION
 from lowwater.config import load_config
 from lowwater.errors import LakeError, LowwaterError
 from lowwater.instants import SECOND, format_instant
+from lowwater.lake import tables, words
 from lowwater.lake.layout import OUTCOMES, Lake, lake_to_read
 from lowwater.lake.ledgers import intervals, runs
 from lowwater.lake.ledgers.captures import ingested_links, read_captures
 from lowwater.lake.ledgers.drops import counted
 from lowwater.lake.ledgers.files import overlapping_files, told_files
 from lowwater.lake.ledgers.missing import lost_of_link
-from lowwater.lake.results import published, streams
+from lowwater.lake.results import streams
 from lowwater.limits import PUSH_SECONDS, SCRAPE_CONNECTIONS, SCRAPE_SECONDS
 from lowwater.replay.job import Job
 from lowwater.replay.registry import StreamInfo, list_streams
 from lowwater.replay.reuse import lfta_folder
+from lowwater.replay.schedule.due import expected, with_running
 from lowwater.replay.schedule.links import jobs
 from lowwater.storage import paths
 
@@ -114,8 +117,7 @@ METRICS = (
         "lowwater_intervals",
         "intervals",
         ("query_set", "state"),
-        "Intervals by the state of their last run: done, provisional, incomplete, rolled back, damaged, failed, or "
-        "unpublished; a stretch is one.",
+        "Intervals by what `lowwater status` calls them, each counted once; of query sets that can be planned.",
     ),
     Metric(
         "lowwater_audit_failed",
@@ -320,7 +322,8 @@ class LakeCollector:
             yield from _stream(info)
         replays = runs.read_replays(lake)
         yield from _lftas(lake, replays)
-        yield from _runs(replays, published.all_damages(lake, replays))
+        yield from _runs(replays)
+        yield from _intervals(lake, planned, replays)
         yield from _audits(lake)
         yield from _sets(planned, problems)
         yield "lowwater_collected_seconds", (), time.time()
@@ -357,7 +360,7 @@ def _measures(lake: Lake) -> Iterator[Sample]:
 
 def _lftas(lake: Lake, replays: list[runs.ReplayRow]) -> Iterator[Sample]:
     """Yields the accounts of the LFTAs of each query set over the interval whose low stage ran last."""
-    newest = {row.query_set: row for row in replays if row.stage == runs.LOW and row.state != runs.FAILED}
+    newest = {row.query_set: row for row in replays if row.stage == runs.LOW and row.state != words.FAILED}
     for query_set, row in sorted(newest.items()):
         counts: Counter[tuple[str, str, str]] = Counter()
         for beat in runs.read_heartbeats(lake, query_set, row.interval_start, row.interval_end).to_pylist():
@@ -387,39 +390,38 @@ def _seconds(instant: int | None) -> float | None:
     return None if instant is None else instant / SECOND
 
 
-def _runs(replays: list[runs.ReplayRow], damaged: Mapping[tuple[str, str, int, int], str]) -> Iterator[Sample]:
-    """Yields what the ledger `replays` says, oldest rows first, and which of its intervals the tables do not have."""
-    harmed = {(query_set, start, end) for query_set, _, start, end in damaged}
-    newest: dict[tuple[str, int, int], runs.ReplayRow] = {}
+def _runs(replays: list[runs.ReplayRow]) -> Iterator[Sample]:
+    """Yields what the ledger `replays` says, oldest rows first."""
     stages: dict[tuple[str, str], float] = {}
     finished: dict[str, int] = {}
     spread: dict[str, int] = {}
     for row in replays:
-        newest[row.query_set, row.interval_start, row.interval_end] = row
         finished[row.query_set] = max(row.finished_at, finished.get(row.query_set, 0))
         seconds = documents.stored_object(row.timings).get(row.stage)
         if seconds is not None:
             stages[row.query_set, row.stage] = seconds
-        if row.stage == runs.LOW and row.state != runs.FAILED:
+        if row.stage == runs.LOW and row.state != words.FAILED:
             account = documents.stored_object(row.accounting)
             if "tasks" in account:
                 spread[row.query_set] = sum(task["tries"] > 1 for task in account["tasks"])
-    counts = Counter((key[0], _state(row, key in harmed)) for key, row in newest.items())
     for query_set in sorted(finished):
-        for state in ("done", "provisional", "incomplete", "rolled back", "damaged", "failed", "unpublished"):
-            yield "lowwater_intervals", (query_set, state), counts[query_set, state]
         yield "lowwater_run_finished_seconds", (query_set,), finished[query_set] / SECOND
     for labels, seconds in sorted(stages.items()):
         yield "lowwater_stage_seconds", labels, seconds
     yield from (("lowwater_tasks_again", (query_set,), again) for query_set, again in sorted(spread.items()))
 
 
-def _state(row: runs.ReplayRow, damaged: bool) -> str:
-    if row.state == runs.FAILED:
-        return runs.FAILED
-    if row.stage != runs.PUBLISH:
-        return "unpublished"
-    return intervals.DAMAGED if damaged else row.state
+def _intervals(lake: Lake, planned: Sequence[Job], replays: Iterable[runs.ReplayRow]) -> Iterator[Sample]:
+    """Yields how many intervals of each query set are what `status` says, a stretch as all that it has."""
+    of_set = tables.grouped((row.query_set, row) for row in replays)
+    for job in planned:
+        rows = with_running(lake, [*intervals.set_status(expected(job, job.captures()), of_set.get(job.query_set, []))])
+        counts: Counter[str] = Counter()
+        for _, together in groupby(rows, lambda row: (row.start, row.end)):
+            first = intervals.gravest(together)
+            counts[first.shown] += first.intervals
+        for word in words.STATES:
+            yield "lowwater_intervals", (job.query_set, word), counts[word]
 
 
 def _audits(lake: Lake) -> Iterator[Sample]:
@@ -620,7 +622,7 @@ def runs_since(lake: Lake, since: int) -> list[RunRows]:
     for row in runs.read_replays(lake):
         key = row.query_set, row.interval_start, row.interval_end
         run = open_runs.get(key)
-        if run is None or run.rows[-1].state == runs.FAILED or ORDER[row.stage] < ORDER[run.rows[-1].stage]:
+        if run is None or run.rows[-1].state == words.FAILED or ORDER[row.stage] < ORDER[run.rows[-1].stage]:
             run = open_runs[key] = RunRows(*key)
             ran.append(run)
         run.rows.append(row)
@@ -639,7 +641,7 @@ def spans_of(lake: Lake, run: RunRows, job: Job | None, newest: bool) -> list[Sp
     if runs.LOW in by_stage and newest:
         details += _lfta_spans(lake, run, maker, by_stage[runs.LOW])
     for row in stages.get(runs.HIGH, ()):
-        if row.query and row.state != runs.FAILED:
+        if row.query and row.state != words.FAILED:
             details += _query(row, maker, by_stage[runs.HIGH])
     if newest and job is not None and {runs.LOW, runs.HIGH} <= set(by_stage):
         details += _heartbeats(job, run, maker, by_stage)
@@ -668,7 +670,7 @@ class _Maker:
         """Makes the span of a stage from its rows; a stage that failed before it was timed has no length."""
         end = max(row.finished_at for row in rows)
         seconds = max(documents.stored_object(row.timings).get(stage, 0.0) for row in rows)
-        failed = next((row for row in rows if row.state == runs.FAILED), None)
+        failed = next((row for row in rows if row.state == words.FAILED), None)
         counted = [row.rows for row in rows if row.rows is not None]
         attributes: dict[str, Value] = {"stage": stage, "state": rows[-1].state}
         if counted:
@@ -686,7 +688,7 @@ class _Maker:
             "lowwater.state": last.state,
             "lowwater.reason": last.reason,
         }
-        error = (last.reason or "failed") if last.state == runs.FAILED else ""
+        error = (last.reason or "failed") if last.state == words.FAILED else ""
         return Span(f"run {run.query_set}", self._trace, self._root, 0, *bounds, attributes, error)
 
 

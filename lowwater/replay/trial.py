@@ -16,7 +16,7 @@ from pathlib import Path, PurePath
 
 from lowwater import documents, instants, limits
 from lowwater.errors import LakeError, nearest
-from lowwater.lake import layout, locks, tables
+from lowwater.lake import layout, locks, tables, words
 from lowwater.lake.keys import differences
 from lowwater.lake.ledgers import runs
 from lowwater.lake.results.exploring import RowQuery, TableDiff, compare, result_table
@@ -32,7 +32,7 @@ from lowwater.storage.object_paths import ObjectPath
 
 Bounds = tuple[int, int]
 
-PUBLISHED = (runs.DONE, runs.PROVISIONAL, runs.INCOMPLETE)
+PUBLISHED = (words.DONE, words.PROVISIONAL, words.INCOMPLETE)
 NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
@@ -152,7 +152,7 @@ class Trial:
         newest: dict[tuple[str, str], runs.ReplayRow] = {}
         for row in runs.read_replays(mine, name, bounds):
             same = (row.interval_start, row.interval_end) == bounds
-            if same and row.stage in (runs.LOW, runs.HIGH) and row.state != runs.FAILED:
+            if same and row.stage in (runs.LOW, runs.HIGH) and row.state != words.FAILED:
                 newest[row.stage, row.query] = row
         latest = max((row.finished_at for row in runs.read_replays(lake, name, bounds)), default=0)
         rows = sorted(newest.values(), key=lambda row: row.finished_at)

@@ -13,7 +13,7 @@ from pathlib import Path, PurePath
 from lowwater.documents import json_value, stored_object
 from lowwater.errors import LakeError, LowwaterError
 from lowwater.instants import format_instant, parse_instant
-from lowwater.lake import keys, layout, locks, maintain, tables
+from lowwater.lake import keys, layout, locks, maintain, tables, words
 from lowwater.lake.ledgers import runs, statements
 from lowwater.lake.ledgers.captures import Captures, read_captures
 from lowwater.lake.results import pins, publish
@@ -137,7 +137,7 @@ def _described(entry: LogEntry, rows: Sequence[runs.ReplayRow], captures: dict[s
     what, why = PUBLISHED, tuple[str, ...]()
     if publish.ROLLED_BACK_NOTE in entry.told:
         told = json_value(entry.told[publish.ROLLED_BACK_NOTE])
-        what, why = runs.ROLLED_BACK, (f"to version {told['version']} by {told['by']}: {told['why']}",)
+        what, why = words.ROLLED_BACK, (f"to version {told['version']} by {told['by']}: {told['why']}",)
     elif now is not None and before is None:
         why = ("first publication",)
     elif now is not None and before is not None and _inputs(now):
@@ -151,7 +151,7 @@ def _is_of(row: runs.ReplayRow, entry: LogEntry) -> bool:
 
 def _publications(lake: layout.Lake, query: str, span: Range | None = None) -> list[runs.ReplayRow]:
     rows = runs.read_replays(lake, span=span, stage=runs.PUBLISH)
-    return [row for row in rows if row.query == query and row.state != runs.FAILED]
+    return [row for row in rows if row.query == query and row.state != words.FAILED]
 
 
 def _inputs(row: runs.ReplayRow) -> keys.Summary:
@@ -280,7 +280,7 @@ class RollbackTarget:
         Raises BusyError if a run is at work on the interval, and LakeError if the interval is not rolled back."""
 
         def act(target: RollbackTarget, last: runs.ReplayRow) -> runs.ReplayRow:
-            if last.state != runs.ROLLED_BACK or not last.digest:
+            if last.state != words.ROLLED_BACK or not last.digest:
                 raise LakeError(
                     f"query {target.query.name}: the interval of {format_instant(target.start)} is not rolled back",
                     "`lowwater status` shows the intervals that are",
@@ -308,7 +308,7 @@ class RollbackTarget:
                 )
             row = act(replace(self, job=replace(self.job, lake=lake)), last)
             at = _after(lake, query_set, self)
-            row = replace(row, stage=runs.PUBLISH, state=runs.ROLLED_BACK, finished_at=at, timings="{}")
+            row = replace(row, stage=runs.PUBLISH, state=words.ROLLED_BACK, finished_at=at, timings="{}")
             runs.record_replays(lake, [row])
             return row
 

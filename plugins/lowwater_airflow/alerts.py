@@ -22,6 +22,7 @@ from airflow.sdk import BaseOperator, Connection, Context
 from airflow.sdk.exceptions import AirflowNotFoundException
 
 from lowwater.config import Notify
+from lowwater.lake.words import INCOMPLETE, WARNED
 from lowwater.terminal import shown
 from lowwater_airflow.settings import Settings
 
@@ -68,7 +69,7 @@ def warned(context: Mapping[str, Any], query_set: str, outcome: Mapping[str, Any
         context: context of the task that published it.
         outcome: what the task returns.
     """
-    bad = outcome["verdict"] == "warned" or outcome["state"] == "incomplete"
+    bad = outcome["verdict"] == WARNED or outcome["state"] == INCOMPLETE
     if not bad or not outcome["committed"] or not _notify().warnings:
         return
     run = _run(context)

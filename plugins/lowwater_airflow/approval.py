@@ -12,10 +12,9 @@ from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk import Context
 
 from lowwater.instants import format_instant
+from lowwater.lake.words import WARNED
 from lowwater.storage.paths import lake_path
 from lowwater_airflow.operators import interval_of
-
-WARNED = "warned"
 
 
 class ApproveWarnings(ApprovalOperator):

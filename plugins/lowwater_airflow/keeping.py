@@ -18,12 +18,12 @@ from airflow.sdk.exceptions import AirflowSkipException
 from lowwater.config import load_config
 from lowwater.errors import CaptureError, GapError
 from lowwater.instants import format_instant, parse_instant, spoken_duration
-from lowwater.lake.query_sets import WAITING
+from lowwater.lake.words import BLOCKED, HELD, WAITING
 from lowwater.storage.captures import capture_path
 from lowwater.storage.paths import lake_path
 from lowwater_airflow.alerts import has_connection
 from lowwater_airflow.checks import of_notify
-from lowwater_airflow.notes import BLOCKED, FOUND
+from lowwater_airflow.notes import FOUND
 from lowwater_airflow.operators import (
     MOST_TOLD,
     IngestCaptures,
@@ -240,7 +240,6 @@ class KeepInterval(PublishInterval):
         return outcome
 
     def _report(self, context: Context) -> dict[str, Any]:
-        from lowwater.lake.ledgers.intervals import HELD
         from lowwater.replay.interval import unchanged
         from lowwater.replay.schedule.due import UNAPPROVED
         from lowwater.replay.schedule.looks import asked, edited, state_now

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.listeners import hookimpl
 from sqlalchemy.orm import object_session
 
+from lowwater.lake.words import BLOCKED, DONE, PROVISIONAL
 from lowwater.terminal import shown
 from lowwater_airflow import assets, pools
 from lowwater_airflow.checks import of_versions
@@ -33,8 +34,6 @@ LOOKS = ("keep_", "lowwater_ingest")
 """Prefixes of the names of DAGs whose runs are looks."""
 LOOK = "Look: "
 """Our line in the note of a look."""
-BLOCKED = "cannot start"
-"""Begin of the reason of an interval that cannot start."""
 FOUND = "found"
 """Key under which a look stores what it leaves, or has ingested, and how much."""
 NAMED = 3
@@ -146,7 +145,7 @@ def look_text(
             if state == "failed" and str(why).startswith(BLOCKED):
                 word = BLOCKED
             counts[word] += int(made.get("intervals") or len(made.get("files", "1")))
-            if word not in ("done", "provisional") and (task, state) != ("refused", "success"):
+            if word not in (DONE, PROVISIONAL) and (task, state) != ("refused", "success"):
                 reason = why or (outcome or {}).get("reason") or word
                 named.append(f"{title}{f' {done}' if done else ''}: {str(reason).removeprefix(f'{BLOCKED}: ')}")
         elif state == "failed":

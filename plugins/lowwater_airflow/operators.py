@@ -19,7 +19,7 @@ from airflow.sdk.exceptions import AirflowNotFoundException, AirflowSkipExceptio
 from lowwater.config import load_config
 from lowwater.errors import ConfigError, LowwaterError
 from lowwater.instants import SECOND, format_instant
-from lowwater.lake.query_sets import WAITING
+from lowwater.lake.words import DONE, HELD, WAITING
 from lowwater.storage.captures import capture_path
 from lowwater.storage.paths import lake_path, private
 from lowwater_airflow.alerts import warned
@@ -293,9 +293,6 @@ class PublishInterval(ReplayStages):
 
     def _tell(self, context: Context, outcome: dict[str, Any]) -> bool:
         """Adds the events of an outcome; returns whether its intervals are whole."""
-        from lowwater.lake.ledgers.intervals import HELD  # Arrow, which no DAG file needs
-        from lowwater.lake.ledgers.runs import DONE
-
         if outcome["state"] in (HELD, WAITING):
             return False  # no table has changed
         start, end = (format_instant(outcome[bound]) for bound in ("start", "end"))

@@ -13,10 +13,10 @@ from typing import Protocol
 
 from lowwater.errors import LakeError
 from lowwater.instants import format_duration, format_instant, parse_duration
-from lowwater.lake.ledgers.intervals import HELD, RUNNING, STALE
 from lowwater.lake.query_sets import KINDS
 from lowwater.lake.results.exploring import instant_of
 from lowwater.lake.tables import interval_label, safe_name
+from lowwater.lake.words import HELD, RUNNING, STALE
 from lowwater.replay.job import Job
 from lowwater.replay.schedule.due import Due, DueSelection, due
 from lowwater.replay.schedule.skew_review import SkewChange, skew_change

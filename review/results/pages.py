@@ -24,7 +24,7 @@ from fastapi.responses import HTMLResponse, JSONResponse, Response, StreamingRes
 from lowwater.errors import LakeError, LowwaterError
 from lowwater.instants import HOUR, format_instant
 from lowwater.lake.ledgers.coverage import any_covers
-from lowwater.lake.ledgers.runs import FAILED, PUBLISH
+from lowwater.lake.ledgers.runs import PUBLISH
 from lowwater.lake.open_tables import has_table
 from lowwater.lake.results.exploring import (
     DEEPEST,
@@ -38,6 +38,7 @@ from lowwater.lake.results.exploring import (
     result_table,
 )
 from lowwater.lake.tables import safe_name
+from lowwater.lake.words import FAILED
 from lowwater.plan.properties import unique_key
 from lowwater.plan.queryset import QueryPlan
 from lowwater.plan.temporal import granularity

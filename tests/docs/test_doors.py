@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
-from lowwater_review.ledgers import GRAVITY
 
 from lowwater.config import Link
+from lowwater.lake.words import WORDS
 from lowwater.replay.interval import STAGES
 from tests.docs.book import ROOT
 
@@ -71,7 +71,7 @@ def test_the_index_has_every_document_in_one_of_four_kinds() -> None:
 def test_the_glossary_explains_every_state_stage_and_policy() -> None:
     terms = Counter(row[0].strip("`").partition(",")[0] for row in rows(DOCS / "glossary.md"))
     assert {term for term, count in terms.items() if count > 1} == set()
-    assert {*GRAVITY, *STAGES, *NEEDED} - set(terms) == set()
+    assert {*WORDS, *STAGES, *NEEDED} - set(terms) == set()
     (policy,) = (row[2] for row in rows(DOCS / "glossary.md") if row[0] == "policy")
     for name in get_args(Link.model_fields["policy"].annotation):
         assert f"`{name}`" in policy

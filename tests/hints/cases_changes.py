@@ -9,11 +9,12 @@ from deltalake import DeltaTable
 
 from lowwater.instants import HOUR, format_instant
 from lowwater.lake.layout import Lake, open_lake
-from lowwater.lake.ledgers.runs import DONE, PUBLISH, ReplayRow, record_replays
+from lowwater.lake.ledgers.runs import PUBLISH, ReplayRow, record_replays
 from lowwater.lake.results.exploring import result_table
 from lowwater.lake.results.pins import publishing
 from lowwater.lake.results.publish import publish
 from lowwater.lake.results.streams import fingerprint, stream_files
+from lowwater.lake.words import DONE
 from lowwater.replay.job import Job
 from lowwater.replay.trial import folder_of
 from tests.hints.setup import Case, Setup, tried

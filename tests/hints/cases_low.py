@@ -13,8 +13,9 @@ import pytest
 from lowwater.catalog.expr import Column, Const, Param, Type
 from lowwater.config import load_config
 from lowwater.high.operators import StoredState, state_file
-from lowwater.lake.ledgers.runs import DONE, PUBLISH, ReplayRow, record_replays
+from lowwater.lake.ledgers.runs import PUBLISH, ReplayRow, record_replays
 from lowwater.lake.results.streams import kept_state, state_folder
+from lowwater.lake.words import DONE
 from lowwater.low import LowSettings, needed_columns, run_link
 from lowwater.low.code.compiler import load
 from lowwater.low.code.expressions import of_constant

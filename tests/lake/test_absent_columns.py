@@ -12,7 +12,7 @@ from lowwater.instants import HOUR
 from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.captures import read_captures
-from lowwater.lake.ledgers.runs import DONE, INCOMPLETE
+from lowwater.lake.words import DONE, INCOMPLETE
 from lowwater.replay.job import Job
 from tests.replay.support import lowwater
 

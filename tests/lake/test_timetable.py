@@ -10,7 +10,8 @@ from lowwater.config import Link
 from lowwater.instants import HOUR
 from lowwater.lake.ledgers.captures import Capture, Captures
 from lowwater.lake.ledgers.intervals import Range, StatusInputs, StatusRow, Timetable, merged, set_status, timetable
-from lowwater.lake.ledgers.runs import DONE, PUBLISH, ReplayRow
+from lowwater.lake.ledgers.runs import PUBLISH, ReplayRow
+from lowwater.lake.words import DONE
 from tests.breadth import examples
 from tests.lake.test_coverage import row
 

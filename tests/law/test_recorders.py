@@ -15,9 +15,8 @@ from lowwater.config import load_config
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.captures import Capture, ingested_links, read_captures, shared_captures
 from lowwater.lake.ledgers.files import GONE, location, read_seen
-from lowwater.lake.ledgers.intervals import BLOCKED
-from lowwater.lake.ledgers.runs import DONE
 from lowwater.lake.tables import open_table
+from lowwater.lake.words import BLOCKED, DONE
 from lowwater.replay.job import Job
 from lowwater.replay.schedule.backfill import backfill
 from lowwater.replay.schedule.due import DueSelection, due, statuses

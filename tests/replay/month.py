@@ -30,8 +30,9 @@ from lowwater.errors import AwayError
 from lowwater.high.process import InProcess
 from lowwater.instants import HOUR, SECOND, format_instant
 from lowwater.lake import tables
-from lowwater.lake.ledgers.intervals import BLOCKED, gravest, set_status
+from lowwater.lake.ledgers.intervals import gravest, set_status
 from lowwater.lake.ledgers.runs import read_replays
+from lowwater.lake.words import BLOCKED
 from lowwater.replay.schedule.backfill import backfill
 from lowwater.replay.schedule.due import DueSelection, due, expected, open_jobs
 from lowwater.replay.schedule.looks import Looker, pause_after

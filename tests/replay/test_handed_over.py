@@ -17,10 +17,11 @@ from lowwater_generator import GeneratedCapture, generate
 from lowwater.catalog.state_json import read_state, write_state
 from lowwater.errors import LakeError, LowwaterError
 from lowwater.instants import HOUR
-from lowwater.lake.ledgers.runs import DONE, PUBLISH, ReplayRow, record_replays
+from lowwater.lake.ledgers.runs import PUBLISH, ReplayRow, record_replays
 from lowwater.lake.results import publish as publishes
 from lowwater.lake.results.pins import publishing
 from lowwater.lake.results.streams import fingerprint, state_folder
+from lowwater.lake.words import DONE
 from lowwater.replay.job import Job
 from lowwater.replay.schedule.backfill import Order, backfill
 from lowwater.replay.schedule.due import DueSelection, due, statuses

@@ -15,8 +15,8 @@ from lowwater.instants import HOUR, SECOND, parse_instant
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.captures import ingested_links, read_captures
 from lowwater.lake.ledgers.missing import lake_records_outside
-from lowwater.lake.query_sets import WAITING
 from lowwater.lake.tables import open_table
+from lowwater.lake.words import WAITING
 from lowwater.replay.job import Job
 from lowwater.replay.schedule.backfill import backfill
 from lowwater.replay.schedule.due import DueSelection, due

@@ -13,6 +13,7 @@ from rich.table import Table
 
 from lowwater import extras, instants, terminal
 from lowwater.cli import options
+from lowwater.lake import words
 from lowwater.lake.query_sets import CAUSES
 
 
@@ -219,9 +220,9 @@ def status(lake: PurePath, queries: Path, space: bool) -> None:
     from lowwater.cli.why import asks_why
     from lowwater.config import load_config
     from lowwater.lake.layout import lake_to_read
-    from lowwater.lake.ledgers import captures, files, missing, runs
+    from lowwater.lake.ledgers import captures, files, missing
     from lowwater.lake.ledgers.coverage import damage_lines, tolerated_lines, undeclared_lines
-    from lowwater.lake.ledgers.intervals import BLOCKED, DAMAGED, range_words
+    from lowwater.lake.ledgers.intervals import range_words
     from lowwater.lake.results.published import stray_lines
     from lowwater.replay.schedule.due import statuses
     from lowwater.replay.schedule.links import retired_sets
@@ -230,9 +231,9 @@ def status(lake: PurePath, queries: Path, space: bool) -> None:
     unplanned: list[str] = []
     asks = False
     for row in statuses(lake, queries, lambda name, error: unplanned.append(f"query set {name}: {error}")):
-        state = terminal.styled(row.shown, "bold red" if row.shown in (BLOCKED, DAMAGED, runs.FAILED) else "")
+        state = terminal.styled(row.shown, "bold red" if row.shown in words.URGENT else "")
         table.add_row(range_words(row.start, row.end, row.intervals), row.query_set, row.query, state, row.why)
-        asks = asks or row.shown != runs.DONE
+        asks = asks or row.shown != words.DONE
     none = f"no interval: {lake} has no captures, or no query set in {queries} (--queries) reads them"
     if table.row_count or not unplanned:
         terminal.open_console().print(table if table.row_count else none)

@@ -18,18 +18,22 @@ from lowwater.instants import format_instant
 from lowwater.lake import layout, locks
 from lowwater.lake.ledgers import statements
 from lowwater.lake.ledgers.captures import Captures, life_of
-from lowwater.lake.ledgers.runs import (
-    AUDIT,
+from lowwater.lake.ledgers.runs import AUDIT, PUBLISH, ReplayRow, interval_replays, read_replays, record_replays
+from lowwater.lake.words import (
+    BLOCKED,
+    DAMAGED,
     DONE,
     FAILED,
+    HALF,
+    HELD,
     INCOMPLETE,
+    MISSING,
     PROVISIONAL,
-    PUBLISH,
     ROLLED_BACK,
-    ReplayRow,
-    interval_replays,
-    read_replays,
-    record_replays,
+    STALE,
+    VISIBLE,
+    WARNED,
+    gravity,
 )
 from lowwater.plan.temporal import END_OF_TIME
 
@@ -262,17 +266,6 @@ def _folded(numbers: Range, longest: int) -> Iterator[Range]:
 # Status of every interval of every query: missing, done, stale and so on (SEMANTICS T6, S1, S4). Reads the ledgers
 # only; the caller brings the current digests of the inputs, which need the plan, and what tables lack.
 
-MISSING, STALE, HALF = "missing", "stale", "half published"
-RUNNING = "running"  # shown of an interval on which a process is at work now, whatever its ledger says
-DAMAGED = "damaged"  # state of an interval whose table does not have the rows that were published
-HELD = "held"  # state of an interval that was audited and is not published: its run ended there, or waits for consent
-BLOCKED = "cannot start"
-"""Status of a due interval that cannot run yet: a link has not reported, or a capture must be ingested again."""
-
-GRAVEST = (FAILED, DAMAGED, STALE, HALF, MISSING, HELD, ROLLED_BACK, PROVISIONAL, INCOMPLETE, DONE)
-"""States of queries, the most important first: an interval shows the first one among its queries."""
-INVISIBLE = (MISSING, HELD, DAMAGED, STALE, FAILED)
-"""States in which the rows of the present inputs are not published."""
 NEVER = "never run"
 SILENT = "never run; no record lies in these intervals, which run as one"
 """Reason of a stretch that can run (I3)."""
@@ -449,7 +442,7 @@ def _of_part(
         own = end < run[1] and (run[0] % length or run[1] % length)
         for row in _of_interval(expected, *run, rows, damaged, over):
             part = replace(row, start=start, end=end, intervals=count)
-            lost = expected.lost(row.query, start, end) if own and row.state not in INVISIBLE else ""
+            lost = expected.lost(row.query, start, end) if own and row.state in VISIBLE else ""
             lacking = tuple(expected.lacking(start, end)) if lost else part.lacking
             yield replace(part, state=STALE, reason=lost, lacking=lacking) if lost else part
         return
@@ -472,8 +465,8 @@ def _of_interval(
     for query in expected.queries:
         key = query, start, end
         states[query] = _of_query(expected, *key, rows, damaged.get(key, ""), over.get(key, ""))
-    visible = [query for query, (state, _) in states.items() if state not in INVISIBLE]
-    waits = any(state in INVISIBLE for state, _ in states.values())
+    visible = [query for query, (state, _) in states.items() if state in VISIBLE]
+    waits = any(state not in VISIBLE for state, _ in states.values())
     lacking = tuple(expected.lacking(start, end)) if waits else ()
     if lacking and count > 1 and expected.times.in_gap(start, end):
         lacking = (*lacking, UNCOVERED)
@@ -483,7 +476,7 @@ def _of_interval(
             reason = f"published: {', '.join(visible)}; not: {query} ({reason}): run the interval again"
             state = HALF
         visible_rows = published[-1].rows if published else None
-        blocked = lacking if state in (HALF, *INVISIBLE) else ()
+        blocked = () if state in VISIBLE else lacking
         if reason == NEVER and count > 1 and not lacking:
             reason = SILENT
         yield StatusRow(expected.name, query, start, end, state, reason, visible_rows, blocked, count)
@@ -533,14 +526,11 @@ def _of_query(
 
 def gravest(rows: Iterable[StatusRow]) -> StatusRow:
     """Returns the row that stands for an interval: that with the most important state."""
-    return min(rows, key=lambda row: GRAVEST.index(row.state) if row.state in GRAVEST else -1)
+    return min(rows, key=lambda row: gravity(row.state))
 
 
 # Consent of a person to an interval whose audit warned, kept with the audit that it is of. The next look publishes the
 # interval then, without running it again. Other inputs make another audit, which asks anew.
-
-WARNED = "warned"
-"""Verdict of an audit after which a person may have to approve the publication."""
 
 
 def awaited(rows: Iterable[ReplayRow]) -> list[ReplayRow]:

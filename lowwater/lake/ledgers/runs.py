@@ -21,13 +21,11 @@ from lowwater.caches import cache_folder
 from lowwater.config import Config
 from lowwater.lake import layout, open_tables, tables
 from lowwater.lake.ledgers.captures import files_by_link
+from lowwater.lake.words import FAILED
 from lowwater.storage.locks import Fence
 
 # Every write is one commit and may be repeated.
 
-DONE, PROVISIONAL, INCOMPLETE, FAILED = "done", "provisional", "incomplete", "failed"
-ROLLED_BACK = "rolled back"
-"""State of a publication whose rows a person replaced by those of an earlier version."""
 MOST_PARTS = 100
 """Most parts of a publication among those of `Publications`; of a longer one, each question looks at it."""
 LOW, HIGH, AUDIT, PUBLISH = "low", "high", "audit", "publish"

@@ -18,10 +18,10 @@ import pyarrow.dataset as pads
 from lowwater.errors import LakeError, nearest
 from lowwater.instants import HOUR, format_instant
 from lowwater.lake.layout import Lake
-from lowwater.lake.ledgers.intervals import DAMAGED
-from lowwater.lake.ledgers.runs import DONE, ReplayRow, read_replays
+from lowwater.lake.ledgers.runs import ReplayRow, read_replays
 from lowwater.lake.results.published import HourFile, by_hour, damages
 from lowwater.lake.tables import files_dataset, files_of, lake_errors, open_table, plain_type, within
+from lowwater.lake.words import BLOCKED, DAMAGED, DONE
 from lowwater.limits import SORTED_ROWS
 from lowwater.plan.properties import is_instant
 from lowwater.storage import paths
@@ -179,7 +179,8 @@ def _not_done(rows: list[ReplayRow]) -> Iterator[str]:
 
 def state_words(start: int, end: int, state: str, reason: str) -> str:
     """What a note says of an interval that is not done."""
-    return f"{format_instant(start)} to {format_instant(end)} is {state}: {reason}"
+    verb = "" if state == BLOCKED else "is "
+    return f"{format_instant(start)} to {format_instant(end)} {verb}{state}: {reason}"
 
 
 def published_within(begin: int, until: int) -> Any:

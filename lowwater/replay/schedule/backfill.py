@@ -18,8 +18,8 @@ from threading import Semaphore
 
 from lowwater import errors, processes
 from lowwater.high.runner import Runner
-from lowwater.lake.ledgers import intervals, runs
-from lowwater.lake.query_sets import WAITING
+from lowwater.lake import words
+from lowwater.lake.words import WAITING
 from lowwater.replay.interval import run_interval
 from lowwater.replay.job import Job
 from lowwater.replay.progress import Progress
@@ -52,7 +52,7 @@ class IntervalResult:
     @property
     def published(self) -> bool:
         """Whether the interval is visible now."""
-        return self.state not in (runs.FAILED, WAITING, intervals.HELD, intervals.RUNNING)
+        return self.state not in (words.FAILED, WAITING, words.HELD, words.RUNNING)
 
 
 @dataclass(frozen=True)
@@ -149,7 +149,7 @@ class _Backfill:
             if time.monotonic() - since > PATIENCE:
                 for unit, reason in waiting:
                     for due in unit:
-                        self._ended(IntervalResult(due, intervals.RUNNING, reason))
+                        self._ended(IntervalResult(due, words.RUNNING, reason))
                 break
             self._round([unit for unit, _ in waiting])
             if len(self.tried) > ended:
@@ -225,5 +225,5 @@ class _Backfill:
         except errors.LowwaterError as error:
             if self.runner.broken(error):
                 raise
-            return IntervalResult(due, runs.FAILED, str(error), seconds=time.monotonic() - begin)
+            return IntervalResult(due, words.FAILED, str(error), seconds=time.monotonic() - begin)
         return IntervalResult(due, outcome.state, outcome.reason, outcome.rows, time.monotonic() - begin)

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from lowwater.config import Config
 from lowwater.documents import stored_object
 from lowwater.instants import HOUR, spoken_duration, spoken_instant
-from lowwater.lake import layout, tables
+from lowwater.lake import layout, tables, words
 from lowwater.lake.ledgers import coverage, files, intervals, runs
 from lowwater.lake.ledgers.captures import Captures
 from lowwater.quality.reports import IntervalAudit, interval_audits
@@ -28,22 +28,14 @@ NEWEST_AUDITS = 24
 """Newest audits of a query set in which flapping is looked for, and most audits before and after a change."""
 FEWEST_CHANGES = 3
 """A rule flaps that changed its outcome so often in them."""
-TRUSTED, DOUBTFUL, PARTIAL, REFUSED, ABSENT = "trusted", "doubtful", "partial", "refused", "absent"
-WORDS = (TRUSTED, DOUBTFUL, PARTIAL, REFUSED, ABSENT)
-"""What an interval is worth: sound; published with a warning, or its inputs have changed; published without traffic
-that is missing; held back by its audit; not published."""
-_BY_STATE = {
-    "done": TRUSTED, "warned": DOUBTFUL, "provisional": PARTIAL, "incomplete": PARTIAL, "failed": REFUSED,
-    "held": ABSENT, "damaged": DOUBTFUL, "stale": DOUBTFUL, "rolled back": DOUBTFUL,
-}  # fmt: skip
 
 
 def trust(state: str, reason: str, audit: IntervalAudit | None) -> tuple[str, str]:
     """What an interval is worth, in a word, and why; the reason is empty where it is trusted."""
-    word = _BY_STATE.get(state, ABSENT)
-    if word == TRUSTED and audit is not None and audit.verdict != "passed":
-        word = DOUBTFUL
-    if word == TRUSTED:
+    word = words.WORDS[state].worth if state in words.WORDS else words.ABSENT
+    if word == words.TRUSTED and audit is not None and audit.verdict != "passed":
+        word = words.DOUBTFUL
+    if word == words.TRUSTED:
         return word, ""
     why = reason or (audit.messages[0] if audit is not None and audit.messages else state)
     return word, why.partition("; ")[0]
@@ -152,7 +144,7 @@ class DayQuality:
 
     def lines(self) -> list[str]:
         """Five lines: what the intervals are worth, lost traffic, late records, rules that flap, and changes."""
-        worth = ", ".join(f"{self.words[word]:,} {word}" for word in WORDS if self.words.get(word))
+        worth = ", ".join(f"{self.words[word]:,} {word}" for word in words.TRUST if self.words.get(word))
         lost = ", ".join(f"{each.link} {spoken_duration(each.lost)}" for each in self.links if each.lost)
         late = ", ".join(
             f"{each.link} {skew_review.share_text(each.late)} (a week before "
@@ -184,14 +176,14 @@ def day_quality(
     end: int,
 ) -> DayQuality:
     """Measures [start, end), ns, of which `worth` has the intervals: word and reason of `trust`, and their number."""
-    words: Counter[str] = Counter()
+    worths: Counter[str] = Counter()
     first = ""
     for word, why, number in worth:
-        words[word] += number
+        worths[word] += number
         first = first or why
     query_sets = list(query_sets)
     return DayQuality(
-        words,
+        worths,
         first,
         [link_day(lake, config, link, captures[link], start, end) for link in sorted(captures)],
         flapping(lake, query_sets, max(0, start - WEEK), end),
@@ -248,14 +240,13 @@ def _published(job: Job, now: int) -> list[str]:
     """What the intervals that ran in the day have come to by its end."""
     states: dict[tuple[int, int], dict[str, str]] = {}
     for row in runs.read_replays(job.lake, job.query_set):
-        if now - DAY <= row.finished_at < now and (row.stage == runs.PUBLISH or row.state == runs.FAILED):
+        if now - DAY <= row.finished_at < now and (row.stage == runs.PUBLISH or row.state == words.FAILED):
             found = states.setdefault((row.interval_start, row.interval_end), {})
-            if runs.FAILED in (row.state, *found.values()):
+            if words.FAILED in (row.state, *found.values()):
                 found.clear()
             found[row.query] = row.state
-    worst = ("failed", "rolled back", "incomplete", "provisional", "done")
-    counts = Counter(next(state for state in worst if state in found.values()) for found in states.values())
-    told = ", ".join(f"{counts[state]:,} {state}" for state in reversed(worst) if counts[state])
+    counts = Counter(words.gravest(found.values()) for found in states.values())
+    told = ", ".join(f"{counts[word]:,} {word}" for word in reversed(words.WORDS) if counts[word])
     return [f"{job.query_set}: {told or 'nothing ran'}"]
 
 
@@ -268,13 +259,13 @@ def _due(job: Job, now: int) -> list[str]:
     blocked = sum(each.intervals for each in work if each.blocked)
     counts: Counter[str] = Counter()
     for each in work:
-        counts[each.state] += each.intervals
+        counts[each.word] += each.intervals
     kinds = ", ".join(f"{count:,} {state}" for state, count in sorted(counts.items()))
     lines = [f"{job.query_set}: {number:,} due ({kinds})" + (f", {blocked:,} cannot start" if blocked else "")]
     for each in work[:NAMED]:
-        why = f"cannot start: {each.blocked}" if each.blocked else "; ".join(each.reasons)
+        why = each.blocked or "; ".join(each.reasons)
         until = f" to {spoken_instant(each.end)}" if each.intervals > 1 else ""
-        lines.append(f"  {spoken_instant(each.start)}{until}, {each.state}: {why[:300]}")
+        lines.append(f"  {spoken_instant(each.start)}{until}, {each.word}: {why[:300]}")
     more = sum(each.intervals for each in work[NAMED:])
     return lines + ([f"  and {more:,} more"] if more else [])
 
@@ -304,8 +295,8 @@ def whole_range(job: Job, start: int, end: int) -> WholeRange:
     lacking = []
     replays = runs.read_replays(job.lake, job.query_set, (start, end))
     rows = intervals.set_status(due.expected(job, job.captures()), replays, start, end)
-    for (begin, _), together in groupby(rows, lambda row: (row.start, row.end)):
-        worst = intervals.gravest(together)
-        if worst.state != runs.DONE:
-            lacking.append((begin, worst.shown, worst.why))
+    worst = [intervals.gravest(together) for _, together in groupby(rows, lambda row: (row.start, row.end))]
+    # What is done stays so for consumers while it runs again: its rows are there until then.
+    for row in due.with_running(job.lake, [row for row in worst if row.state != words.DONE]):
+        lacking.append((row.start, row.shown, row.why))
     return WholeRange(tuple(lacking), versions)

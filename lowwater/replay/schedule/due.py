@@ -15,7 +15,7 @@ from lowwater import documents, instants
 from lowwater.catalog.time import uncovered
 from lowwater.config import load_config
 from lowwater.errors import ConfigError, LowwaterError, QueryError
-from lowwater.lake import layout, locks, query_sets
+from lowwater.lake import layout, locks, words
 from lowwater.lake.keys import differences, is_judged_otherwise
 from lowwater.lake.ledgers import coverage, intervals, missing, runs
 from lowwater.lake.ledgers.captures import Capture, Captures
@@ -58,20 +58,17 @@ def as_they_stand(rows: PublishedRows, queries: Path) -> PublishedRows:
         job = Job.open(rows.lake.root, rows.query_set, queries)
         replays = runs.read_replays(rows.lake, rows.query_set, (rows.start, rows.end))
         # Also of those that the range cuts, and of those of another length.
-        states = [*intervals.set_status(expected(job, job.captures()), replays, wanted=rows.meets)]
+        found = [*intervals.set_status(expected(job, job.captures()), replays, wanted=rows.meets)]
+        states = with_running(rows.lake, found)
     except LowwaterError:
         return rows
     own = [row for row in states if row.query == rows.query]
     published = [row for row in own if row.rows is not None]
-    not_done = [state_words(row.start, row.end, row.state, row.reason) for row in published if row.state != runs.DONE]
+    not_done = [state_words(row.start, row.end, row.shown, row.why) for row in published if row.shown != words.DONE]
     there = intervals.merged((row.start, row.end) for row in published)  # of another length, they may overlap
     unpublished = (row for row in own if row.rows is None and row.lacking)
     waiting = [row for row in unpublished if [*uncovered(there, row.start, row.end)] == [(row.start, row.end)]]
-    spans = (
-        (instants.format_instant(row.start), instants.format_instant(row.end), "; ".join(row.lacking))
-        for row in waiting
-    )
-    not_done += [f"{start} to {end} cannot start: {reason}" for start, end, reason in spans]
+    not_done += [state_words(row.start, row.end, row.shown, row.why) for row in waiting]
     return replace(rows, not_done=tuple(not_done)) if published else rows
 
 
@@ -81,7 +78,7 @@ def with_running(lake: layout.Lake, rows: Sequence[intervals.StatusRow]) -> list
     shown = []
     for row in rows:
         who = who_works(held[row.query_set], row.start, row.end)
-        shown.append(replace(row, state=intervals.RUNNING, reason=who, lacking=()) if who else row)
+        shown.append(replace(row, state=words.RUNNING, reason=who, lacking=()) if who else row)
     return shown
 
 
@@ -221,7 +218,7 @@ def estimate(job: Job, captures: Mapping[str, Sequence[Capture]], replays: Itera
     seconds: dict[tuple[int, int], dict[str, float]] = {}
     sizes: dict[tuple[int, int], dict[tuple[str, str], int]] = {}
     for row in replays:
-        if row.state != runs.FAILED:
+        if row.state != words.FAILED:
             if (size := documents.stored_object(row.accounting).get("stored")) is not None:
                 sizes.setdefault((row.interval_start, row.interval_end), {})[row.stage, row.query] = size
             spent = seconds.setdefault((row.interval_start, row.interval_end), {})
@@ -254,15 +251,6 @@ def _fitted_line(ran: Sequence[tuple[int, float]]) -> Estimate:
 # What is due is read from the ledgers and the plans of the queries; nothing runs. `lowwater plan` shows it, and
 # `replay.schedule.backfill` runs it.
 
-TO_CONFIRM = (runs.PROVISIONAL, runs.INCOMPLETE)
-"""States of a publication that a run turns into `done` where nothing is open or missing any more."""
-
-MAY_RUN = (*query_sets.KINDS, intervals.HALF, intervals.HELD)
-"""States of a query that make its interval due."""
-
-VISIBLE = (runs.DONE, runs.INCOMPLETE, runs.PROVISIONAL, runs.ROLLED_BACK)
-"""States in which a query need not run again."""
-
 UNAPPROVED = "held: its audit warned, and a person must approve it"
 """Why an interval does not run that was audited with warnings, where the settings ask for approval."""
 
@@ -279,7 +267,7 @@ class Due:
     query_set: str
     start: int
     end: int
-    state: str  # missing, failed, stale, damaged, held or half published; provisional or incomplete if it would be done
+    state: str  # one of `words.DUE`; provisional or incomplete if it would be done
     reasons: tuple[str, ...]
     queries: tuple[str, ...]  # queries that are in a due state
     packets: int  # number of packets that the run reads; 0 if it only confirms a publication
@@ -291,6 +279,7 @@ class Due:
     at_edge: bool = False  # whether only the begin or end of captures blocks it, so that `through_end` would run it
     intervals: int = 1  # number of the intervals: more than one in a stretch
     running: str = ""  # which process is at work on it, or on some of it; empty if none is
+    word: str = ""  # what `status` calls it: its state, unless it cannot start or is running
     # query -> why it is in this state, where the inputs of its published rows have changed
     causes: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
 
@@ -319,9 +308,7 @@ class DueSelection:
 
     def wants(self, state: str) -> bool:
         """Whether intervals of this state are selected; what is held is missing, or stale where it was published."""
-        kinds = {intervals.HALF: {intervals.MISSING}, intervals.HELD: {intervals.MISSING, intervals.STALE}}.get(
-            state, {state}
-        )
+        kinds = {words.HALF: {words.MISSING}, words.HELD: {words.MISSING, words.STALE}}.get(state, {state})
         return not self.kinds or not kinds.isdisjoint(self.kinds)
 
 
@@ -414,7 +401,7 @@ def due(job: Job, selection: DueSelection) -> list[Due]:
     for (start, end), rows in sorted(groups.items()):
         inputs = job.inputs(start, end, captures, known, past)
         interval = _due(inputs, chain.rows_then(inputs, rows), guess, files)
-        if interval is not None and interval.state == intervals.HELD and not interval.blocked and job.approval:
+        if interval is not None and interval.state == words.HELD and not interval.blocked and job.approval:
             mine = [row for row in replays if (row.interval_start, row.interval_end) == (start, end)]
             if intervals.awaited(mine) and not intervals.consented(mine):
                 interval = replace(interval, blocked=UNAPPROVED)
@@ -423,7 +410,8 @@ def due(job: Job, selection: DueSelection) -> list[Due]:
                 interval = replace(interval, blocked=behind)
             elif interval.blocked and job.chained and not behind:
                 behind = f"an earlier interval of its chain cannot, that of {instants.format_instant(start)}"
-            due_intervals.append(replace(interval, running=who_works(held, start, end)))
+            who = who_works(held, start, end)
+            due_intervals.append(replace(interval, running=who, word=words.RUNNING if who else interval.word))
             chain.runs(inputs, interval)
     return due_intervals
 
@@ -440,12 +428,12 @@ class _Chain:
     def rows_then(self, inputs: IntervalInputs, rows: Sequence[intervals.StatusRow]) -> list[intervals.StatusRow]:
         """The states of an interval's queries after the earlier intervals have run."""
         queries = self._taken_up_anew(inputs)
-        if not any(row.query in queries and row.state in VISIBLE for row in rows):
+        if not any(row.query in queries and row.state in words.VISIBLE for row in rows):
             return list(rows)
         lacking = tuple(inputs.lacking())
         return [
-            replace(row, state=intervals.STALE, reason=CHANGES, lacking=lacking)
-            if row.query in queries and row.state in VISIBLE
+            replace(row, state=words.STALE, reason=CHANGES, lacking=lacking)
+            if row.query in queries and row.state in words.VISIBLE
             else row
             for row in rows
         ]
@@ -473,7 +461,7 @@ def outdated_audits(job: Job, selection: DueSelection) -> list[tuple[int, int]]:
     newest: dict[tuple[int, int], dict[str, dict[str, Any]]] = {}
     for row in runs.read_replays(job.lake, job.query_set, stage=runs.AUDIT):
         judged = newest.setdefault((row.interval_start, row.interval_end), {})
-        if row.state == runs.FAILED:
+        if row.state == words.FAILED:
             judged.clear()  # it is due
         else:
             judged[row.query] = documents.stored_object(row.accounting)
@@ -499,20 +487,22 @@ def _due(
 ) -> Due | None:
     first = intervals.gravest(rows)
     state = first.state
-    if state not in MAY_RUN or (state in TO_CONFIRM and inputs.state(inputs.gaps())[0] != runs.DONE):
+    if state not in words.DUE or (state in words.TO_CONFIRM and inputs.state(inputs.gaps())[0] != words.DONE):
         return None
-    mine = [row for row in rows if row.state in MAY_RUN and (row.state != runs.INCOMPLETE or state == runs.INCOMPLETE)]
+    mine = [
+        row for row in rows if row.state in words.DUE and (row.state != words.INCOMPLETE or state == words.INCOMPLETE)
+    ]
     texts = {
-        runs.PROVISIONAL: "every link has reported to its end and the skew since",
-        runs.INCOMPLETE: intervals.NOTHING_MISSING,
+        words.PROVISIONAL: "every link has reported to its end and the skew since",
+        words.INCOMPLETE: intervals.NOTHING_MISSING,
     }
     lines = [line for row in mine if row.state == state for line in row.reason.split("; ")]
     reasons = (texts[state],) if state in texts else tuple(dict.fromkeys(lines))
     gaps = [gap for gap in inputs.gaps() if not inputs.passes(gap)] if first.lacking else []
     others = inputs.outdated() or inputs.rolled_back()
     edge = bool(gaps) and not others and all(inputs.at_edge(gap) for gap in gaps)
-    reads = PacketEstimate() if state in TO_CONFIRM else packet_estimate(files, inputs)
-    seconds = 0.0 if state in TO_CONFIRM else guess.seconds(reads.packets)
+    reads = PacketEstimate() if state in words.TO_CONFIRM else packet_estimate(files, inputs)
+    seconds = 0.0 if state in words.TO_CONFIRM else guess.seconds(reads.packets)
     return Due(
         inputs.query_set,
         inputs.start,
@@ -527,5 +517,6 @@ def _due(
         reads.exact,
         edge,
         first.intervals,
-        causes={row.query: tuple(row.reason.split("; ")) for row in mine if row.state == state == intervals.STALE},
+        word=first.shown,
+        causes={row.query: tuple(row.reason.split("; ")) for row in mine if row.state == state == words.STALE},
     )

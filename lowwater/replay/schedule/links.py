@@ -13,7 +13,8 @@ from lowwater import config, errors, instants
 from lowwater.lake.layout import lake_to_read
 from lowwater.lake.ledgers.captures import NEVER, Capture, Captures
 from lowwater.lake.ledgers.coverage import Gap
-from lowwater.lake.ledgers.runs import FAILED, PUBLISH, replayed_sets
+from lowwater.lake.ledgers.runs import PUBLISH, replayed_sets
+from lowwater.lake.words import FAILED
 from lowwater.replay.job import Job
 
 # The skew review shows the cost of a bound by what waits for the link.

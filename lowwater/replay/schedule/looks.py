@@ -14,13 +14,14 @@ from lowwater.documents import FILE_NAME, stored_object
 from lowwater.errors import AwayError, LakeError, LowwaterError
 from lowwater.high.runner import Runner
 from lowwater.instants import SECOND, format_instant
-from lowwater.lake import clocks, layout, query_sets
+from lowwater.lake import clocks, layout, query_sets, words
 from lowwater.lake.ingestion.arrivals import Watch, not_refused
 from lowwater.lake.ingestion.folders import look as look_into_folders
 from lowwater.lake.ledgers import files
 from lowwater.lake.ledgers.captures import Captures
 from lowwater.lake.ledgers.intervals import gravest, merged, range_words, set_status, without
-from lowwater.lake.ledgers.runs import FAILED, ReplayRow, read_replays, tell_untold
+from lowwater.lake.ledgers.runs import ReplayRow, read_replays, tell_untold
+from lowwater.lake.words import FAILED
 from lowwater.replay.interval import Outcome
 from lowwater.replay.job import Job
 from lowwater.replay.progress import Progress
@@ -257,13 +258,13 @@ def edited(job: Job, start: int, end: int, edition: str) -> Outcome | None:
     """The outcome of an interval that a look has found by another `edition` of queries and settings than the present
     one; None for the same. All intervals of a look run by one edition: an edit takes effect at the next look."""
     why = "its queries, suites or settings were edited after the look: the next look runs it"
-    return Outcome(start, end, query_sets.WAITING, why, {}, False) if job.edition != edition else None
+    return Outcome(start, end, words.WAITING, why, {}, False) if job.edition != edition else None
 
 
 def waits_for(job: Job, start: int, end: int) -> Outcome | None:
     """The outcome of an interval of a chained set that does not run, since the one before it is not published."""
     lacks = _lacks_state(job, start, end, job.captures()) if job.chained else ""
-    return Outcome(start, end, query_sets.WAITING, lacks, {}, False) if lacks else None
+    return Outcome(start, end, words.WAITING, lacks, {}, False) if lacks else None
 
 
 def _lacks_state(job: Job, start: int, end: int, captures: Mapping[str, Captures]) -> str:

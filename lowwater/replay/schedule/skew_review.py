@@ -19,8 +19,8 @@ from lowwater import documents, errors
 from lowwater.config import load_config, section_of
 from lowwater.instants import SECOND, format_duration, format_instant
 from lowwater.lake.ledgers.captures import Capture, Captures
-from lowwater.lake.ledgers.intervals import STALE
 from lowwater.lake.tables import lake_errors
+from lowwater.lake.words import STALE
 from lowwater.quality import lateness
 from lowwater.replay.job import Job, TrialChanges
 from lowwater.replay.schedule import due, links

@@ -134,7 +134,7 @@ def why(root: PurePath, query_set: str, queries: Path, at: int) -> Why:
     first = intervals.gravest(rows)
     inputs = job.inputs(first.start, first.end, captures)
     mine = [row for row in replays if row.interval == (first.start, first.end)]
-    failed = mine[-1] if mine and mine[-1].state == runs.FAILED else None
+    failed = mine[-1] if mine and mine[-1].state == words.FAILED else None
     defects = (*_gaps(inputs), *_missing(inputs))
     before = tuple(_before(job, inputs, states))
     return Why(
@@ -308,7 +308,7 @@ class _Steps:
 
     def _rolled_back(self) -> list[str]:
         newest = (self.inputs.publication(query) for query in self.job.plan.queries)
-        return [row.query for row in newest if row is not None and row.state == runs.ROLLED_BACK and row.digest]
+        return [row.query for row in newest if row is not None and row.state == words.ROLLED_BACK and row.digest]
 
     def _lift(self) -> Iterator[Step]:
         at = format_instant(self.first.start)

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from lowwater import errors, instants, limits
 from lowwater.catalog.schemas import ROW
 from lowwater.catalog.time import Skews
-from lowwater.lake import query_sets
+from lowwater.lake import query_sets, words
 from lowwater.lake.layout import QUALITY, QUARANTINE, VIOLATIONS, row_schema
 from lowwater.lake.ledgers import coverage, runs
 from lowwater.lake.ledgers.captures import Captures
@@ -180,7 +180,7 @@ def audit(
     )
     report = str(job.lake.reports / page)
     accounting = _accounting(measured["links"], counts)
-    if verdict(findings) == runs.FAILED:
+    if verdict(findings) == words.FAILED:
         error = _error(scope, failures, report, _acceptable(inputs, measured["skew"]))
         error.accounting = accounting
         raise error
