@@ -486,7 +486,7 @@ def _keyword(error: ErrorContext) -> str:
 def _union(error: ErrorContext) -> str:
     before = {error.text(index).upper() for index in (error.at - 2, error.at - 1, error.at)}
     if {"UNION", "ALL"} <= before | {error.text(error.at - 3).upper()}:
-        return "UNION keeps all rows and takes no ALL: `FROM A UNION B AS m`; two queries are joined with MERGE"
+        return "UNION ALL joins sources, `FROM A UNION ALL B AS m`; two queries are joined with MERGE"
     return "UNION joins sources, `FROM A UNION B AS m`; two queries are joined with MERGE" if "UNION" in before else ""
 
 

@@ -312,6 +312,9 @@ class _Reading:
         return token.update(type=word, value=word)
 
     def _in_from(self, token: Token, word: str) -> Token:
+        named = self.word(2) in _BEHIND_SOURCE | {"AS"}  # whether ALL is the name of a source
+        if word == "UNION" and self.word(1) == "ALL" and self.kind(2) in ("NAME", "STRING", "LSQB") and not named:
+            return self._merged(token, "_UNION", "UNION", 1)
         if word == "UNION" and self.source_follows() and self.word(1) != "AS":
             return token.update(type="_UNION", value=word)
         if word == "ON" and self.joined and self._condition_follows():

@@ -151,7 +151,6 @@ SYNTAX = {
     "merge_join": "MERGE a.t : b.t FROM a JOIN b",
     "merge_comma": "MERGE a.t, b.t FROM a, b",
     "filter_join_no_range": "SELECT r.a FILTER_JOIN FROM R r, S s",
-    "union_all_links": "SELECT a FROM L.R UNION ALL M.R",
     "union_select": f"{_A} UNION {_A}",
     "union_all": f"{_A} UNION ALL {_A}",
     "host_no_link": "SELECT a FROM 'h'.TCP",

@@ -75,6 +75,19 @@ def test_a_network_is_the_range_of_its_addresses() -> None:
     assert f"srcIP BETWEEN '10.1.0.0' AND '10.1.255.255' OR NOT destIP BETWEEN {low} AND {high}" in found
 
 
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("FROM A UNION ALL B AS m", "FROM A UNION B m"),
+        ("FROM A union all [x].B UNION C", "FROM A UNION [x].B UNION C"),
+        ("FROM A UNION ALL AS m", "FROM A UNION ALL m"),
+        ("FROM A UNION ALL\nWHERE a = 1", "FROM A UNION ALL\nWHERE a = 1"),
+    ],
+)
+def test_union_keeps_all_rows_with_all_or_without(text: str, written: str) -> None:
+    assert print_file(parse(f"SELECT a {text}")) == f"SELECT a\n{written}\n"
+
+
 def grouped(text: str) -> tuple[list[str], list[str]]:
     node = plan_texts([("q.gsql", text)], KNOWN).queries[0].logical
     assert isinstance(node, Aggregation)
