@@ -14,6 +14,7 @@ from lowwater.lake.layout import open_lake
 from lowwater.lake.maintain import maintain
 from lowwater.lake.results.pins import pinned
 from lowwater.lake.tables import read_rows
+from lowwater.lake.verification import Asked, verify
 from lowwater.storage import objects, paths
 from lowwater.storage.object_paths import ObjectPath
 from lowwater.storage.objects import file_cache, look_again
@@ -47,3 +48,24 @@ def test_damage_in_a_store_is_found_and_mended(root: ObjectPath) -> None:
     put(lake, 1, 1)
     whole = pinned(lake, "set", QUERIES)
     assert damaged(lake) == {} and whole is not None and not whole.unfinished
+
+
+@pytest.mark.slow
+def test_changed_bytes_in_a_store_are_found_and_mended(root: ObjectPath) -> None:
+    """A copy between stores may change bytes; the copy in the cache of this machine is as it was."""
+    lake = open_lake(root)
+    for at in range(2):
+        put(lake, at, at)
+    path = lake.table("q")
+    (file,) = [file for file in paths.files_below(path / f"_hour={BASE // HOUR}") if file.suffix == ".parquet"]
+    content = bytearray(paths.read(file))
+    content[len(content) // 3] ^= 0x10
+    objects.write(file, bytes(content))  # type: ignore[arg-type]
+    assert verify(lake, Asked()).damaged == []
+    (found,) = verify(lake, Asked(data=True)).damaged
+    assert file.name in found.where and found.what == "has other bytes than were written"
+    look_again()
+    assert list(damaged(lake)) == [0] and "other bytes" in damaged(lake)[0]
+    put(lake, 0, 5)
+    look_again()
+    assert damaged(lake) == {} and verify(lake, Asked(data=True)).damaged == []
