@@ -101,7 +101,8 @@ def _query(
 
 def _operator(op: OperatorInfo, query: QueryInfo) -> tuple[str, ...]:
     of = f" of {op.query}" if op.query != query.name else ""
-    clauses = (("WHERE", op.predicate), ("HAVING", op.having), ("CLOSING_WHEN", op.closing), ("", op.lookup))
+    clauses = [("WHERE", op.predicate), ("HAVING", op.having), ("CLOSING_WHEN", op.closing)]
+    clauses += [("", op.lookup), ("", op.first)]
     keys = ", ".join(key.name for key in op.keys)
     match = op.match.condition if op.match else ""
     return _lines(f"{op.kind}{of}", *(f"{word} {text}".strip() for word, text in clauses if text), keys, match)
