@@ -4,6 +4,7 @@ which part of a key is another one."""
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Iterator
 from dataclasses import replace
@@ -115,8 +116,9 @@ def stale(lake: Path) -> set[str]:
 
 
 def said_of(lake: Path) -> list[str]:
-    """The lines of `plan` about stale intervals."""
-    return [line for line in lowwater("plan", "--lake", lake).out.splitlines() if " stale: " in line]
+    """The lines of `plan` that say each cause of stale intervals once."""
+    lines = lowwater("plan", "--lake", lake).out.splitlines()
+    return [line for line in lines if re.search(r"\d hours? stale: ", line)]
 
 
 TIES = Revision(
