@@ -104,8 +104,10 @@ def fingerprint(files: Sequence[PurePath]) -> str:
     Raises LakeError if a file cannot be read."""
     digest = sha256()
     for path in files:
-        with tables.lake_errors(f"{path}: the stream cannot be read"), open_regular(paths.local(path)) as file:
-            digest.update(file_digest(file, "sha256").digest())
+        with tables.lake_errors(f"{path}: the stream cannot be read"):
+            (there,) = paths.as_they_are([path])
+            with open_regular(there) as file:
+                digest.update(file_digest(file, "sha256").digest())
     return digest.hexdigest()
 
 

@@ -32,7 +32,7 @@ from lowwater.quality.links import LinkScan, scan_link
 from lowwater.quality.measures import AuditScope, Counts, frames, lfta_counts
 from lowwater.quality.suites import LATE, CustomExpectation
 from lowwater.replay.job import IntervalInputs, Job
-from lowwater.storage.paths import locals_of
+from lowwater.storage.paths import as_they_are
 from lowwater.threads import TaskMap
 
 if TYPE_CHECKING:
@@ -216,7 +216,7 @@ class _Stream:
 
 
 def _checked(stream: _Stream) -> tuple[str, streams.StreamCheck]:
-    files = locals_of(stream.files)
+    files = as_they_are(stream.files)
     try:
         found = fingerprint(files)
     except errors.LakeError:
@@ -225,7 +225,7 @@ def _checked(stream: _Stream) -> tuple[str, streams.StreamCheck]:
 
 
 def _distinct(stream: _Stream) -> bool:
-    return not stream.key or streams.distinct_keys(locals_of(stream.files), stream.fields, stream.key)
+    return not stream.key or streams.distinct_keys(as_they_are(stream.files), stream.fields, stream.key)
 
 
 def _looked(task: tuple[Callable[[_Stream], Any], _Stream]) -> Any:
@@ -253,7 +253,7 @@ def _queries(
         name, key = query.name, query.key
         keys, broken = 0, streams.BrokenRows()
         if key and stream.files and not check.columns and not distinct:
-            files = locals_of(stream.files)
+            files = as_they_are(stream.files)
             keys, broken = streams.shared_keys(files, stream.fields, key, limits.EXAMPLE_ROWS, scratch / "keys")
         damage = damage_of(job.lake, job.query_set, name, inputs.start, inputs.end)
         about = name, query.links, key, written[name]
@@ -268,7 +268,7 @@ def _judged(job: Job, inputs: IntervalInputs, query: streams.QueryMeasures) -> l
     (planned,) = (each for each in job.plan.queries if each.name == query.query)
     suite = job.suites.get(query.query, ())
     schema = row_schema(planned.high.fields)
-    return streams.check_rows(locals_of(files), schema, suite, job.config.suites, modules=job.modules)
+    return streams.check_rows(as_they_are(files), schema, suite, job.config.suites, modules=job.modules)
 
 
 def _judged_late(
