@@ -149,6 +149,8 @@ class UnsupportedError(QueryError):
 class SqlError(LowwaterError):
     """A statement of SQL cannot be bound or evaluated."""
 
+    repeats = True
+
 
 class CaptureError(LowwaterError):
     """A file cannot be read as a capture."""

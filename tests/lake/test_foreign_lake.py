@@ -173,6 +173,8 @@ def commands(lake: Path) -> list[list[object]]:
         ["history", "flows", "--lake", lake],
         ["log", "--lake", lake, *queries],
         ["why", "q", HOUR, "--lake", lake, *queries],
+        ["sql", "SELECT count(*) FROM main1", "--lake", lake],
+        ["ask", "protocols", "--lake", lake],
         ["try", "no-trial", "--lake", lake, "--drop", *queries],
         ["backfill", "--lake", lake, *before, *queries],
         ["replay", "q", "--lake", lake, *span, "--stage", "low", *queries],

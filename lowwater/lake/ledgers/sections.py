@@ -7,7 +7,7 @@ import json
 from datetime import date, datetime, time
 from typing import Any
 
-from lowwater.config import SECTIONS, Config, kept_sections
+from lowwater.config import SECTIONS, Config, kept_sections, section_of
 from lowwater.documents import FILE_NAME, toml_table
 from lowwater.errors import LakeError
 from lowwater.instants import format_instant
@@ -51,8 +51,8 @@ def ended_lines(lake: Lake, config: Config) -> list[str]:
             when = "where its captures end" if end is None else f"at {format_instant(end)}, where its captures end"
             until = "" if end is None else f', or write until = "{format_instant(end)}" in it for a link that is over'
             lines.append(
-                f"link {name!r}: {FILE_NAME} has no section [links.{name}] any more: by its last settings it has ended "
-                f"{when}, and its history stays; give it its section back{until}"
+                f"link {name!r}: {FILE_NAME} has no section {section_of(name)} any more: by its last settings it has "
+                f"ended {when}, and its history stays; give it its section back{until}"
             )
     return lines
 

@@ -270,7 +270,7 @@ class _Steps:
         self.job, self.inputs, self.first = job, inputs, first
         self.defects, self.before, self.rows = defects, before, rows
         self.lake, self.set = shlex.quote(str(job.lake.root)), shlex.quote(job.query_set)
-        self.bounds = f"--from {format_instant(first.start)} --to {format_instant(first.end)}"
+        self.begin, self.end = format_instant(first.start), format_instant(first.end)
 
     def steps(self) -> Iterator[Step]:
         word = self.first.shown
@@ -286,7 +286,7 @@ class _Steps:
         if word == words.HELD and self.job.approval and intervals.awaited(self.rows) and not self._consented():
             yield Step(
                 "approve what the audit warned of, which publishes it",
-                f"lowwater replay {self.set} --lake {self.lake} --stage publish {self.bounds}",
+                f"lowwater replay {self.set} --lake {self.lake} --stage publish --from {self.begin} --to {self.end}",
             )
             return
         if word == words.FAILED:
