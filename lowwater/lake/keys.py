@@ -1,7 +1,7 @@
 """The tree of keys: what everything that is made depends on, and how two of them differ (SEMANTICS S1, T7).
 
     decode(content)          its identity, what decoding reads of the settings, the version that decoded it
-    low(LFTA, link, range)   the contents in the range, with clocks; skew and life of the link; the text of the LFTA,
+    low(LFTA, link, range)   the contents in the range, with clocks; skews and life of the link; the text of the LFTA,
                              with what that names and the rules that have changed (`lowwater.revisions`)
     high(query, interval)    all links as its lows read them, the text of the query with what it names and its rules,
                              the state of the interval before
@@ -111,6 +111,7 @@ def link_key(
         **({} if dropped is None else {"duplicates": dropped}),
         **({} if settings.shed is None else {"shed": settings.shed}),
         **({} if settings.group_skew is None else {"group_skew": settings.group_skew.model_dump()}),
+        **({"skews": settings.skews} if settings.skews else {}),
     }
 
 
@@ -293,7 +294,7 @@ def _link(inputs: Key) -> Summary:
         records = _hash(json.dumps([capture["records"], capture["flagged"]]))
         stored = [records, *(capture[key] for key in ("decoder", "clock", "kept", "key"))]
         captures[short(capture["capture"])] = stored
-    values = {key: inputs.get(key) for key in ("skew", "shed", "duplicates", READS, "life", "policy", "gaps")}
+    values = {key: inputs.get(key) for key in ("skew", "skews", "shed", "duplicates", READS, "life", "policy", "gaps")}
     return values | {"captures": captures}
 
 
@@ -327,6 +328,7 @@ def _link_changes(name: str, old: Summary, new: Summary, captures: Sequence[Capt
     (born, over), (born_now, over_now) = _within(old["life"], reads) if reads else old["life"], new["life"]
     values: tuple[tuple[str, Any, Any, Callable[[Any], str]], ...] = (
         ("skew", old["skew"], new["skew"], format_duration),
+        ("skews", old.get("skews"), new["skews"], _attribute_skews),
         ("shed", old.get("shed"), new["shed"], lambda value: "not set" if value is None else str(value)),
         ("duplicates", old.get("duplicates"), new["duplicates"], lambda value: value or "kept"),
         ("since", born, born_now, lambda value: "before what it reads" if value is None else format_instant(value)),
@@ -359,6 +361,10 @@ def _capture_changes(
 
 def _span(gap: Sequence[int]) -> str:
     return f"from {format_instant(gap[0])} to {format_instant(gap[1])}"
+
+
+def _attribute_skews(skews: Mapping[str, int] | None) -> str:
+    return ", ".join(f"{name} {skew}" for name, skew in sorted((skews or {}).items())) or "not set"
 
 
 def _policy(value: str) -> str:

@@ -48,10 +48,7 @@ class QueryPlan:
     @cached_property
     def files(self) -> list[str]:
         """Paths of the files that its functions read, such as prefix tables."""
-        parts = (part for node in ops.walk(self.logical) for expr in node.exprs() for part in ex.walk(expr))
-        calls = [part for part in parts if isinstance(part, ex.Call)]
-        arguments = [call.arguments[place] for call in calls for place in call.function.files]
-        return sorted({each.value for each in arguments if isinstance(each, ex.Const) and isinstance(each.value, str)})
+        return files_read(expr for node in ops.walk(self.logical) for expr in node.exprs())
 
     @property
     def links(self) -> list[str]:
@@ -229,9 +226,21 @@ def _named_inputs(plan: ops.Node, statements: Sequence[syntax.Statement], contex
         for link in sorted(owners) if reads_properties else ():
             for word, value in sorted(context.links.properties.get(link, {}).items()):
                 inputs[f"property {word} of link {link}", f"property {link} {word} = {value!r}"] = None
-    for zone in sorted({zone for node in ops.walk(plan) for expr in node.exprs() for zone in _zones(expr)}):
-        inputs[f"days of {zone}", f"days of {zone} {localdays.local_days(zone).digest}"] = None
-    return list(inputs)
+    zones = zones_read(expr for node in ops.walk(plan) for expr in node.exprs())
+    return [*inputs, *zones.items()]
+
+
+def files_read(exprs: Iterable[ex.Expr]) -> list[str]:
+    """Returns the paths of the files that functions of some expressions read, sorted."""
+    calls = (part for expr in exprs for part in ex.walk(expr) if isinstance(part, ex.Call))
+    arguments = (call.arguments[place] for call in calls for place in call.function.files)
+    return sorted({each.value for each in arguments if isinstance(each, ex.Const) and isinstance(each.value, str)})
+
+
+def zones_read(exprs: Iterable[ex.Expr]) -> dict[str, str]:
+    """Returns the days of the time zones that some expressions read, as (label, text), as definitions of a plan."""
+    zones = sorted({zone for expr in exprs for zone in _zones(expr)})
+    return {f"days of {zone}": f"days of {zone} {localdays.local_days(zone).digest}" for zone in zones}
 
 
 def _zones(expr: ex.Expr) -> list[str]:

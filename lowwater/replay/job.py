@@ -459,7 +459,9 @@ class IntervalInputs(LowInputs):
         for leaf in (node for node in ops.walk(*highs) if isinstance(node, ops.LftaInput)):
             lfta, owner = leaf.lfta, owners[leaf.query]
             names = {label: text for label, text in owner.parts if not label.startswith("query ")}
-            names |= {f"file {path}": file_digest(path) for path in owner.files}
+            # A condition of a reader may have moved into it (`plan.rules.push_filter`), with what that reads.
+            names |= {f"file {path}": file_digest(path) for path in queryset.files_read(leaf.exprs())}
+            names |= queryset.zones_read(leaf.exprs())
             start = self.lfta_starts[lfta.name]
             try:
                 about = [plain(lfta), grains[lfta.name][0], sorted(together[lfta.name]), start, self.start]
