@@ -351,7 +351,7 @@ def _without_kept(attempt: _Attempt, plan: _Plan, alone: bool) -> _Plan:
     failure."""
     job, journal, bounds = attempt.job, attempt.journal, (attempt.start, attempt.end)
     rows, lows = journal.rows(), plan.inputs.low_keys()
-    there = reuse.lows_there(job, rows, *bounds)
+    there = reuse.lows_there(job, *bounds)
     same = {name for name, key in lows.items() if key and there.get(name) == key}
     kept = {
         query.name
@@ -499,7 +499,7 @@ def _low(attempt: _Attempt, plan: _Plan, outcome: Outcome) -> Outcome:
 
 def _made(attempt: _Attempt, plan: _Plan) -> dict[str, str]:
     """LFTA -> key of the rows that are there once a low stage is done: that of the stage, or of the one before."""
-    there = reuse.lows_there(attempt.job, attempt.journal.rows(), attempt.start, attempt.end)
+    there = reuse.lows_there(attempt.job, attempt.start, attempt.end)
     return {**there, **{name: plan.lows[name] for name in plan.anew}}
 
 

@@ -28,11 +28,14 @@ def lfta_folder(lfta: ops.Lfta) -> str:
     return f"{lfta.name}-{sha256(columns.encode()).hexdigest()[:8]}"
 
 
-def lows_there(job: Job, rows: Sequence[runs.ReplayRow], start: int, end: int) -> dict[str, str]:
-    """LFTA -> key of its rows over [start, end), ns, in the lake, with their accounts: what the last low stage of these
-    rows of the ledger says, and the log of the table. One that failed or was killed says of none."""
-    last = [row for row in rows if row.stage == runs.LOW][-1:]
-    told = documents.stored_object(last[0].accounting).get("lows", {}) if last and last[0].state != words.FAILED else {}
+def lows_there(job: Job, start: int, end: int) -> dict[str, str]:
+    """LFTA -> key of its rows over [start, end), ns, in the lake, with their accounts: what the last low stage about an
+    instant of it says, and the log of the table. One that failed or was killed says of none, and so does one of an
+    interval of another length, which has replaced the accounts, but not the rows."""
+    last = [row for row in runs.interval_replays(job.lake, job.query_set, start, end) if row.stage == runs.LOW][-1:]
+    if not last or last[0].interval != (start, end) or last[0].state == words.FAILED:
+        return {}
+    told = documents.stored_object(last[0].accounting).get("lows", {})
     found = {}
     for lfta in job.plan.lftas:
         table = job.lake.lfta(job.query_set, lfta_folder(lfta))
@@ -73,8 +76,7 @@ def taken(job: Job, wanted: Mapping[str, str], start: int, end: int, folder: Pat
     theirs = replace(job, lake=layout.Lake(job.lake.shared))
 
     def there() -> set[str]:
-        rows = runs.interval_replays(theirs.lake, job.query_set, start, end)
-        found = lows_there(theirs, [row for row in rows if row.interval == (start, end)], start, end)
+        found = lows_there(theirs, start, end)
         return {name for name, key in wanted.items() if found.get(name) == key}
 
     names, files = there(), dict[str, list[list[PurePath]]]()

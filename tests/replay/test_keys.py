@@ -18,7 +18,7 @@ from lowwater.instants import HOUR, SECOND
 from lowwater.lake import keys
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.captures import Captures, read_captures
-from lowwater.lake.ledgers.runs import read_replays
+from lowwater.lake.ledgers.runs import read_heartbeats, read_replays
 from lowwater.replay.job import Job
 from lowwater.revisions import Decoding, Revision
 from tests.capturemaker import ACK, LINUX_SLL, SYN, pcap_bytes, tcp
@@ -316,6 +316,21 @@ def test_what_an_edit_that_failed_left_is_not_used(lake: Path) -> None:
     assert lowwater("backfill", "--lake", lake).code == 0
     lows, queries, count = evaluated(lake, count)
     assert lows == [["chosen", "counted"]] * 2 and queries == {"chosen", "counted", "busy"}
+
+
+@pytest.mark.slow
+def test_accounts_that_an_interval_of_another_length_replaced_are_made_again(lake: Path) -> None:
+    """Counterexample: hours, then two hours at once by another text, then hours by the first text again. The rows of
+    the hours were there, and their accounts were those of the other text."""
+    text = "DEFINE {{ query_name 'long'; }} SELECT time, len FROM a.TCP WHERE srcPort > {};"
+    for length, least, accepted in (("1h", 2009, 100), ("2h", 2049, 20), ("1h", 2009, 100)):
+        settings = SETTINGS.replace('params = { most = "5" }', "").replace('length = "1h"', f'length = "{length}"')
+        (lake / "lowwater.toml").write_text(settings)
+        (lake / "all.gsql").write_text(text.format(least))
+        assert lowwater("backfill", "--lake", lake).code == 0
+        assert len(table_rows(lake, "long", 0, 1 << 62)) == accepted
+        accounts = read_heartbeats(open_lake(lake), "all", 0, 1 << 62)
+        assert sum(accounts.column("accepted").to_pylist()) == accepted
 
 
 PREFIXES = """
