@@ -157,12 +157,74 @@ def test_a_part_of_a_capture_is_no_capture_of_its_own(tmp_path: Path, whole_firs
     assert take(lake) == {} and view(lake)[0] == [(whole.name, at(0), at(3590))] and not view(lake)[1]
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_copy_of_a_file_that_is_set_aside_is_read_for_it(tmp_path: Path, packed: bool) -> None:
+    lake, folder = world(tmp_path / "lake"), tmp_path / "in"
+    whole = capture(folder / "whole.pcap", every(0, 3600))
+    take(lake)
+    copy = Path(shutil.copy(whole, folder / "copy.pcap"))
+    copy = _packed(copy) if packed else aged(copy)
+    assert take(lake) == {copy.name: "known"}
+    set_aside(lake, load_config(lake.root), [whole.name], "the copy counts", "me")
+    assert take(lake) == {copy.name: "replaced"} and take(lake) == {}
+    assert [name for name, *_ in view(lake)[0]] == [copy.name] and not view(lake)[1]
+    assert not [row for row in read_seen(lake).values() if row.unread]
+    # and one that is set aside, and then named, is read again
+    set_aside(lake, load_config(lake.root), [copy.name], "neither", "me")
+    assert view(lake) == ([], [])
+    assert take(lake, [copy]) == {copy.name: "known"}
+    assert [name for name, *_ in view(lake)[0]] == [copy.name] and len(stamps(lake)) == 360
+    assert not [row for row in read_seen(lake).values() if row.unread]
+
+
 def _packed(path: Path) -> Path:
     target = path.with_name(f"{path.name}.gz")
     with gzip.open(target, "wb") as file:
         file.write(path.read_bytes())
     path.unlink()
     return aged(target)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("whole_first", [True, False])
+def test_a_part_with_an_end_that_is_no_record_is_no_capture_of_its_own(tmp_path: Path, whole_first: bool) -> None:
+    lake, folder = world(tmp_path / "lake"), tmp_path / "in"
+    whole, part = capture(folder / "whole.pcap", every(0, 3600)), capture(folder / "part.pcap", every(0, 1800))
+    part.write_bytes(part.read_bytes() + bytes(4096))  # room that its recorder took before it wrote
+    for path in (whole, part) if whole_first else (part, whole):
+        take(lake, [aged(path)])
+    assert view(lake) == ([(whole.name, at(0), at(3590))], []) and take(lake) == {}
+
+
+@pytest.mark.slow
+def test_files_of_one_time_are_set_aside_by_a_pattern_of_those_that_are_not_read(tmp_path: Path) -> None:
+    lake, folder = world(tmp_path / "lake"), tmp_path / "in"
+    hours(folder)
+    others(folder)
+    take(lake)
+    set_aside(lake, load_config(lake.root), ["*.pcap"], "the other recorder", "me")
+    assert [name for name, *_ in view(lake)[0]] == ["a_1.pcap", "a_2.pcap"] and not view(lake)[1]
+
+
+@pytest.mark.slow
+def test_a_name_that_two_links_have_is_that_of_the_file_that_is_not_read(tmp_path: Path) -> None:
+    lake, folder = world(tmp_path / "lake"), tmp_path / "in"
+    with (lake.root / "lowwater.toml").open("a") as file:
+        file.write(f'[links.b]\ncaptures = "{tmp_path}/other/*.pcap"\n')
+    hours(folder)
+    broken = capture(tmp_path / "other" / "a_1.pcap", [0])
+    broken.write_bytes(b"no capture" * 99)
+    assert lowwater("ingest", "--lake", lake.root).code == 1
+    config = load_config(lake.root)
+    set_aside(lake, config, ["a_1.pcap"], "broken", "me")
+    assert [name for name, *_ in view(lake)[0]] == ["a_1.pcap", "a_2.pcap"], "that which is read is read"
+    assert not [row for row in read_seen(lake).values() if row.unread]
+    undo(lake, config, ["a_1.pcap"], "me")
+    capture(broken, every(0, 60))
+    assert lowwater("ingest", "--lake", lake.root).code == 0
+    with pytest.raises(ConfigError, match="several files of this name are read, of a, b"):
+        set_aside(lake, config, ["a_1.pcap"], "which?", "me")
 
 
 @pytest.mark.slow

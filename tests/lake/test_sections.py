@@ -103,3 +103,24 @@ def test_a_section_that_is_renamed_counts_no_record_twice(lake: Lake, tmp_path: 
     assert [len(found[link]) for link in "abc"] == [3, 0, 3]
     said = lowwater("status", "--lake", lake.root)
     assert "no section" not in said.out + said.err
+
+
+@pytest.mark.slow
+def test_hours_without_a_record_are_no_copies_of_each_other(tmp_path: Path) -> None:
+    """Counterexample: a link that was taken down had a silent hour, and so had another one."""
+    root = tmp_path / "lake"
+    root.mkdir()
+    (root / "n.gsql").write_text(QUERY)
+    for number in range(3):
+        hour(tmp_path, "a", number, 60 if number != 2 else 1)
+        hour(tmp_path, "b", number, 30 if number != 1 else 1)
+    for path in (tmp_path / "a" / "x_2027011510.pcap", tmp_path / "b" / "x_2027011509.pcap"):
+        path.write_bytes(path.read_bytes()[:24])
+        os.utime(path, ns=(BASE - 2000 * HOUR,) * 2)
+    settle(root, sections(tmp_path, "a", "b"))
+    lake = open_lake(root)
+    assert set(words(lake).values()) == {"done"}
+    (root / "lowwater.toml").write_text(sections(tmp_path, "a"))
+    assert len(read_captures(lake, ["b"])["b"]) == 3 and set(words(lake).values()) == {"done"}
+    settle(root, sections(tmp_path, "c=b", "a"))
+    assert [len(found) for found in read_captures(lake, ["b", "c"]).values()] == [0, 3], "and by another name they are"

@@ -155,12 +155,12 @@ class _Known:
         self._ledger = replacement.LedgerFiles(lake, link, settings)
         self._copies: dict[str, replacement.LedgerFile] = {}
         for file in self._ledger.all:
+            if file.row.aside:  # nobody reads the records of its copies, and of its beginnings, for it
+                continue
             others = file.row.copied_to if file.copies and self._ledger.where(file) is not None else {}
-            parts = {} if file.row.aside else file.row.begun_in
-            if others or parts:
-                for key, copy in {**others, **parts}.items():
-                    rows = (replace(row, bytes=copy.bytes, ingested_at=copy.seen_at) for row in file.rows)
-                    self._copies.setdefault(ledger.location(lake, key), replacement.LedgerFile(tuple(rows)))
+            for key, copy in {**others, **file.row.begun_in}.items():
+                rows = (replace(row, bytes=copy.bytes, ingested_at=copy.seen_at) for row in file.rows)
+                self._copies.setdefault(ledger.location(lake, key), replacement.LedgerFile(tuple(rows)))
 
     def unchanged(self, path: Path) -> bool:
         """Whether the lake has a file as it is now, decoded as the settings want it."""

@@ -355,16 +355,16 @@ class Batch:
         else:
             declared = old.row.declared if keeps_declared else declared_now or old.row.declared
         note = f"ingested already as {old.row.path}"
-        here, growing = old, self._is_growing(number, file_survey)
+        here, growing = old.counted(), self._is_growing(number, file_survey)  # one that is set aside was named
         if old.row.file_digest != file_survey.sha256:
             note = f"one capture with {old.row.path}, which has the same records"
-            here = old.with_copy(
+            here = here.with_copy(
                 key_of(self._ledger.lake, file_survey.path), file_survey.sha256, file_survey.bytes, time.time_ns()
             )
             growing = bool(old.row.growing)
         elif self._ledger.has_moved(file_survey.path, old):
             note = f"it was {old.row.path}"
-            here = self._ledger.here(old, file_survey.path)
+            here = self._ledger.here(here, file_survey.path)
         by_rotation = patterns.by_rotation(self._settings, self._paths[number])
         rotated = by_rotation if declared == declared_now and not by_hand else old.row.rotated
         new = here.covering(declared, growing, by_hand, rotated and not by_hand)

@@ -811,18 +811,30 @@ SHOWN = 5
 def set_aside(lake: Lake, config: Config, names: Sequence[str], reason: str, person: str) -> list[ledger.SeenFile]:
     """Sets files aside, by their paths, by names of files that are not read, or by patterns of either, also of files
     that are gone: no ingest takes them by a pattern, and no interval lacks them any more. One that is in the lake is
-    set aside by its name or path, no pattern, and its records are read no more.
-    Raises ConfigError if a name fits no file, or a pattern only files that are in the lake."""
+    set aside by its name or path, no pattern, and its records are read no more. A name that a file which is not read
+    and one that is read have in two folders means the first.
+    Raises ConfigError if a name fits no file, or several that are read, or a pattern only files that are read."""
     look(lake, config)
-    named = [file for name in names for file in _ingested(lake, config, name)]
+    overlapping = {row.path for row in ledger.overlapping_files(lake, config)}
+
+    def is_unread(row: ledger.SeenFile) -> bool:
+        return _is_unread(row) or row.path in overlapping
+
     with ledger.changing(lake) as held:
-        known = ledger.read_seen(lake)
-        rows = [known.get(file.path, file) for file in named]
-        rows += _chosen(lake, [name for name in names if not _ingested(lake, config, name)], _is_unread, _READ)
+        known, rows, unread = ledger.read_seen(lake), list[ledger.SeenFile](), list[str]()
+        for name in names:
+            if any(map(is_unread, _found(lake, name))) or not (named := _ingested(lake, config, name)):
+                unread.append(name)
+            elif len({file.path for file in named}) > 1:
+                links = ", ".join(sorted({link for file in named for link in file.links}))
+                raise ConfigError(f"{name}: several files of this name are read, of {links}", "name each by its path")
+            else:
+                rows += (known.get(file.path, file) for file in named)
+        rows += _chosen(lake, unread, is_unread, _READ)
         statements.state(lake, _said(statements.ASIDE, rows, reason, person))
         rows = [replace(row, state=ledger.ASIDE, reason=reason, person=person, unread=False) for row in rows]
         ledger.put_seen(held, rows)
-    _mark(lake, config, names, True)
+    _mark(lake, config, [ledger.location(lake, row.path) for row in rows], True)
     return rows
 
 
@@ -854,7 +866,7 @@ def undo(lake: Lake, config: Config, names: Sequence[str], person: str) -> list[
     return rows
 
 
-_READ = "is in the lake, and read: name it without a pattern"
+_READ = "is in the lake, and read: name it without a pattern, or name the file that has its records"
 
 
 def _is_unread(row: ledger.SeenFile) -> bool:
@@ -886,13 +898,12 @@ def _settings(config: Config, link: str) -> Link:
     return config.links.get(link, Link())
 
 
-def _mark(lake: Lake, config: Config, names: Sequence[str], aside: bool) -> None:
-    """Notes at captures of these paths or names whether they are set aside."""
+def _mark(lake: Lake, config: Config, places: Sequence[str], aside: bool) -> None:
+    """Notes at captures of these paths whether they are set aside."""
 
     def chosen(of: Lake) -> list[replacement.LedgerFile]:
         files = replacement.LedgerFiles(of, family, _settings(config, family)).all
-        plain = [name for name in names if not glob.has_magic(name)]
-        return [file for file in files if any(_of_name(lake, name, file) for name in plain)]
+        return [file for file in files if any(_of_name(lake, place, file) for place in places)]
 
     for family in sorted({*map(family_of, ingested_links(lake))}):
         if any(bool(file.row.aside) != aside for file in chosen(lake)):

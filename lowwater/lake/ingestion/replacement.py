@@ -119,6 +119,10 @@ class LedgerFile:
         """Returns the file at another path, with its place and name there."""
         return self._with(path=str(path), place=place, name=name)
 
+    def counted(self) -> LedgerFile:
+        """Returns the file as one that nobody has set aside."""
+        return self._with(aside=None) if self.row.aside else self
+
     def with_copy(self, place: str, sha256: str, size: int, seen_at: int) -> LedgerFile:
         """Returns the file with another file that has its records and lies beside it."""
         known = self.row.copied_to.get(place)
@@ -209,9 +213,12 @@ class LedgerFiles:
         return self._files.keys()
 
     def same(self, path: Path, sha256: str, identity: str, declared: Coverage | None) -> LedgerFile | None:
-        """Returns the file with these bytes, or with these records in a file of its own that still lies there. An empty
-        file may stand for many hours: its coverage must agree (T5)."""
+        """Returns the file with these bytes, or with these records in a file of its own that still lies there; of those
+        that are set aside only the file itself. An empty file may stand for many hours: its coverage must agree
+        (T5)."""
         for file in filter(self._is_own, self._places.find([("bytes", sha256), ("records", identity)])):
+            if file.row.aside and not self.is_of(path, file):
+                continue
             if file.packets or file.row.declared == declared:
                 if file.row.file_digest == sha256:
                     return file
@@ -317,11 +324,11 @@ class LedgerFiles:
                 yield file
 
     def perhaps_parts(self, whole: LedgerFile) -> Iterator[LedgerFile]:
-        """Yields files of other names whose records may be the first ones of a new file, and whose bytes, which are
-        compressed, do not tell."""
+        """Yields files of other names whose records may be the first ones of a new file. Their bytes do not always
+        tell: they may be compressed, in another format, or have an end that is no record."""
         path = capture_path(whole.row.path)
         for file in self._beginning_as(whole):
-            if file.row.compression and _may_begin_with(whole, file) and not self.is_of(path, file):
+            if _may_begin_with(whole, file) and not self.is_of(path, file):
                 yield file
 
     def _beginning_as(self, file: LedgerFile) -> Iterator[LedgerFile]:

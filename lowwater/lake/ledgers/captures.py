@@ -653,7 +653,7 @@ def _family_captures(
             raise errors.LakeError(f"{lake.captures}: {twice:,} captures of link {family!r} are there twice", MEND)
         rows = _without_parts(rows.filter(pc.invert(pc.fill_null(rows.column("aside"), False))))
         if elsewhere:
-            rows = rows.filter(pc.invert(pc.is_in(rows.column("capture"), pa.array(sorted(elsewhere), pa.string()))))
+            rows = rows.filter(pa.array([each not in elsewhere for each in _contents(rows)], pa.bool_()))
         plain = rows.column("edges").null_count == rows.num_rows and not overlaps.may_overlap(rows)
         return by_interface(rows, 0) if plain else rows
 
@@ -673,17 +673,30 @@ def _family_captures(
 
 
 def _contents_of(lake: Lake, links: Collection[str]) -> frozenset[str]:
-    """Returns the identities of all captures of some links and their interfaces."""
+    """Returns what all captures of some links and their interfaces have, as `_contents`."""
 
     def read(table: DeltaTable | None) -> dict[str, frozenset[str]]:
         if table is None:
             return {}
-        rows = tables.read_rows(lake.captures, pa.schema([CAPTURES.field(name) for name in ("link", "capture")]))
-        families = ((link_names.family_of(row["link"]), row["capture"]) for row in rows.to_pylist())
-        return {family: frozenset(own) for family, own in tables.grouped(families).items()}
+        names = ("link", "attempt", "capture", "packets", "covers_from")
+        rows = tables.read_rows(lake.captures, pa.schema([CAPTURES.field(name) for name in names]))
+        families = map(link_names.family_of, rows.column("link").to_pylist())
+        return {
+            family: frozenset(own)
+            for family, own in tables.grouped(zip(families, _contents(rows), strict=True)).items()
+        }
 
     found = open_tables.cached_value(lake.captures, "contents", read)
     return frozenset().union(*(own for family, own in found.items() if family in links))
+
+
+def _contents(rows: pa.Table) -> list[str]:
+    """Returns of each row what its file has: the identity of its records, and of a file without any, as which all such
+    files are, the begin of its coverage, too."""
+    names = ("attempt", "capture", "packets", "covers_from")
+    of_rows = [*zip(*(rows.column(name).to_pylist() for name in names), strict=True)]
+    having = {attempt for attempt, _, packets, _ in of_rows if packets}
+    return [capture if attempt in having else f"{capture} {begin}" for attempt, capture, _, begin in of_rows]
 
 
 def _without_parts(rows: pa.Table) -> pa.Table:
