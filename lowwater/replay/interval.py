@@ -346,9 +346,9 @@ def _plan(attempt: _Attempt, stages: tuple[str, ...], ask: bool) -> _Plan:
 
 
 def _without_kept(attempt: _Attempt, plan: _Plan, alone: bool) -> _Plan:
-    """Chooses the queries and LFTAs to run: those whose key has changed (S1). Where that is none, as after a failure of
-    an audit, it is all of them; so are the LFTAs of a stage that somebody asks for by itself, and those after a
-    failure."""
+    """Chooses the queries and LFTAs to run: those whose key has changed (S1). Where that is none, and after a failure
+    of an audit, which may be of what was kept, it is all of them; so are the LFTAs of a stage that somebody asks for by
+    itself, and those after a failure."""
     job, journal, bounds = attempt.job, attempt.journal, (attempt.start, attempt.end)
     rows, lows = journal.rows(), plan.inputs.low_keys()
     there = reuse.lows_there(job, *bounds)
@@ -363,11 +363,12 @@ def _without_kept(attempt: _Attempt, plan: _Plan, alone: bool) -> _Plan:
         and not plan.inputs.lost(query)
         and reuse.has_stream(job, rows, query.name, plan.digests[query.name], *bounds)
     }
-    if len(kept) == len(job.plan.queries):
+    newest = [row for row in rows if row.query in ("", *plan.digests)][-1:]
+    failed = bool(newest) and newest[0].state == words.FAILED
+    if len(kept) == len(job.plan.queries) or (failed and newest[0].stage == runs.AUDIT):
         kept = set()
     needed = {lfta.name for query in job.plan.queries if query.name not in kept for lfta in query.lftas}
-    newest = [row for row in rows if row.query in ("", *plan.digests)][-1:]
-    trusted = not alone and not (newest and newest[0].state == words.FAILED)
+    trusted = not alone and not failed
     anew = needed - same if trusted else needed
     if kept:
         attempt.progress.say(f"  kept, since their inputs are the same: {', '.join(sorted(kept))}")

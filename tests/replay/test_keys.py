@@ -333,6 +333,20 @@ def test_accounts_that_an_interval_of_another_length_replaced_are_made_again(lak
         assert sum(accounts.column("accepted").to_pylist()) == accepted
 
 
+@pytest.mark.slow
+def test_after_a_failure_of_the_audit_nothing_is_kept(lake: Path) -> None:
+    """Counterexample: the accounts of a query that was kept were gone. Each audit of an edit failed by them, and no run
+    made them again."""
+    assert lowwater("backfill", "--lake", lake).code == 0
+    shutil.rmtree(lake / "heartbeats")
+    (lake / "all.gsql").write_text(QUERIES.replace("len > $most", "len >= $most"))
+    hour = ("replay", "all", "--lake", lake, "--from", "2026-01-01T00:00Z", "--to", "2026-01-01T01:00Z")
+    assert lowwater(*hour).code == 1
+    *_, count = evaluated(lake, 0)
+    assert lowwater(*hour).code == 0
+    assert evaluated(lake, count)[1] == {*NAMES}
+
+
 PREFIXES = """
 DEFINE { query_name 'flows'; visibility 'internal'; }
 SELECT tb, destIP, count(*) AS n FROM a.TCP GROUP BY time/600 AS tb, destIP;
