@@ -32,6 +32,8 @@ class Links:
     interfaces: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # link -> links of its interfaces (T1)
     remedy: str = ""  # how to add a missing link, with `{}` for its name; empty for a section of the settings
     protocols: Mapping[str, str] = field(default_factory=dict)  # link -> protocol of its records, by its settings
+    # link whose section is gone -> links with a section that have some of its captures now (T5)
+    moved: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def holds(self, name: str) -> bool:
         """Whether a name is a link or may be an interface of a link; interfaces are known only after ingest."""
@@ -47,6 +49,15 @@ class Links:
     def read(self, names: Iterable[str]) -> tuple[str, ...]:
         """Returns the links that are read for these names: a link with interfaces stands for its interfaces."""
         return tuple(sorted({interface for name in names for interface in self.interfaces.get(name, (name,))}))
+
+    def lacking(self, chosen: Iterable[str]) -> tuple[str, str] | None:
+        """Returns of the links that are read one whose captures another link has a part of, which is not read, and the
+        name of that; None where there is none."""
+        families = {name.partition("/")[0] for name in chosen}
+        return next(
+            ((name, other) for name in sorted(families) for other in self.moved.get(name, ()) if other not in families),
+            None,
+        )
 
     def without(self, name: str, names: Iterable[str]) -> str:
         """Returns a hint for a name that is not a link: a similar name, or how to add the link."""

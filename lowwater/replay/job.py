@@ -29,7 +29,7 @@ from lowwater.lake import keys, layout, query_sets, words
 from lowwater.lake.ingestion import record_options, replacement
 from lowwater.lake.keys import outdated
 from lowwater.lake.ledgers import runs
-from lowwater.lake.ledgers.captures import Capture, Captures, ingested_links, interface_links, read_captures
+from lowwater.lake.ledgers.captures import Capture, Captures, ingested_links, interface_links, moved_to, read_captures
 from lowwater.lake.ledgers.coverage import Gap, at_edge, check, gap_error, gap_texts, unsettled
 from lowwater.lake.ledgers.missing import KnownMissing, Missing, fields_read, lacking_fields, missing_texts
 from lowwater.lake.results.streams import FORM, state_folder
@@ -342,19 +342,20 @@ def require_owned(job: Job) -> None:
 def lake_links(config: Config, lake: layout.Lake) -> Links:
     """The links that queries over a lake may name: configured ones, otherwise ingested ones, and their interfaces
     (T1)."""
-    ingested = ingested_links(lake)
+    ingested, moved = ingested_links(lake), dict[str, tuple[str, ...]]()
     if config.ended:  # one all of whose captures are of other links now was renamed
         there = {
             link_names.family_of(link) for link, rows in read_captures(lake, ingested, config).items() if len(rows)
         }
         renamed = config.ended.keys() - there
+        moved = {name: others for name, others in moved_to(lake, config).items() if name in there}
         ingested = [link for link in ingested if link_names.family_of(link) not in renamed]
         config = config.model_copy(update={"links": {k: v for k, v in config.links.items() if k not in renamed}})
     standing = interface_links(ingested)
     chosen = set(config.links) or {*ingested, *standing}
     chosen |= {link for link in ingested if link_names.family_of(link) in chosen}
     links = config_links(config, sorted(chosen))
-    return replace(links, interfaces=standing)
+    return replace(links, interfaces=standing, moved=moved)
 
 
 def query_files(config: Config, query_set: str, folder: Path) -> list[Path]:

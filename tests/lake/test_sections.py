@@ -124,3 +124,24 @@ def test_hours_without_a_record_are_no_copies_of_each_other(tmp_path: Path) -> N
     assert len(read_captures(lake, ["b"])["b"]) == 3 and set(words(lake).values()) == {"done"}
     settle(root, sections(tmp_path, "c=b", "a"))
     assert [len(found) for found in read_captures(lake, ["b", "c"]).values()] == [0, 3], "and by another name they are"
+
+
+@pytest.mark.slow
+def test_who_names_a_link_that_is_renamed_in_part_names_both(lake: Lake, tmp_path: Path) -> None:
+    """Counterexample: the old files of a link were deleted when its section was renamed, and a set named the old link:
+    the hours of the files that were there were published again without it, `done`."""
+    (tmp_path / "c").mkdir()
+    (tmp_path / "b" / "x_2027011510.pcap").rename(tmp_path / "c" / "x_2027011510.pcap")
+    (lake.root / "n.gsql").write_text(QUERY.replace("ETH", "[ab].ETH"))
+    (lake.root / "lowwater.toml").write_text(sections(tmp_path, "a", "c") + '[sets]\nab = ["a", "b"]\n')
+    assert lowwater("ingest", "--lake", lake.root).code == 0
+    said = lowwater("backfill", "--lake", lake.root)
+    assert said.code != 0 and "some of its captures are of link c now" in said.out + said.err
+    assert sorted(published(lake).values()) == [90, 90, 90]
+    for command in ("status", "plan", "report"):
+        said = lowwater(command, "--lake", lake.root)
+        assert "some of its captures are of link c now" in said.out + said.err
+    (lake.root / "n.gsql").write_text(QUERY)
+    since = sections(tmp_path, "c", more=f'since = "{format_instant(at(7200))}"\n').partition("[links")
+    settle(lake.root, sections(tmp_path, "a") + "".join(since[1:]))
+    assert sorted(published(lake).values()) == [90, 90, 90] and set(words(lake).values()) == {"done"}

@@ -672,9 +672,23 @@ def _family_captures(
     return _READ.get(key, (state, rules), lambda: _without_overlaps(found, rules))
 
 
+def moved_to(lake: Lake, config: Config) -> dict[str, tuple[str, ...]]:
+    """Finds the links with a section that have captures of a link that has ended: name of that -> theirs, in order."""
+    found, live = _contents_by_family(lake), sorted(config.links.keys() - config.ended.keys())
+    nothing = frozenset[str]()
+    moved = {
+        name: tuple(other for other in live if found.get(name, nothing) & found.get(other, nothing))
+        for name in config.ended
+    }
+    return {name: others for name, others in moved.items() if others}
+
+
 def _contents_of(lake: Lake, links: Collection[str]) -> frozenset[str]:
     """Returns what all captures of some links and their interfaces have, as `_contents`."""
+    return frozenset().union(*(own for family, own in _contents_by_family(lake).items() if family in links))
 
+
+def _contents_by_family(lake: Lake) -> dict[str, frozenset[str]]:
     def read(table: DeltaTable | None) -> dict[str, frozenset[str]]:
         if table is None:
             return {}
@@ -686,8 +700,7 @@ def _contents_of(lake: Lake, links: Collection[str]) -> frozenset[str]:
             for family, own in tables.grouped(zip(families, _contents(rows), strict=True)).items()
         }
 
-    found = open_tables.cached_value(lake.captures, "contents", read)
-    return frozenset().union(*(own for family, own in found.items() if family in links))
+    return open_tables.cached_value(lake.captures, "contents", read)
 
 
 def _contents(rows: pa.Table) -> list[str]:

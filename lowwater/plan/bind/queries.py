@@ -353,6 +353,9 @@ class Binder:
                 hint = f"there are: {', '.join(known for known in self.context.protocols if known not in READY)}"
             raise text.error(ref.place, f"no {kind} is called {ref.name}", hint)
         links = self.context.links.read([ref.name]) if link else self._links(ref, protocol.kind, text)
+        if lacking := self.context.links.lacking(links):
+            message = "link {} has no section in the settings any more, and some of its captures are of link {} now"
+            raise text.error(ref.place, message.format(*lacking), "name both, or give the first its section back")
         self._check_kinds(ref, protocol.kind, links, text)
         # The interface name of a capture may hold `.` and `/`; a range variable may not.
         alias = ref.alias or re.sub(r"\W", "_", ref.name)
