@@ -151,7 +151,8 @@ def kept_state(folder: PurePath) -> dict[str, bytes]:
     written = documents.json_value(files.pop(_DIGESTS, b"{}").decode())
     for name, digest in written.items():
         if sha256(files.get(name, b"")).hexdigest() != digest:
-            raise LakeError(f"{folder / name}: its bytes are not those that were written", tables.DAMAGED_HINT)
+            text = f"{folder / name}: a state cannot be read: its bytes are not those that were written"
+            raise LakeError(text, f"remove the folder {folder}, and `lowwater backfill` makes it again")
     return files
 
 
