@@ -145,3 +145,25 @@ def test_who_names_a_link_that_is_renamed_in_part_names_both(lake: Lake, tmp_pat
     since = sections(tmp_path, "c", more=f'since = "{format_instant(at(7200))}"\n').partition("[links")
     settle(lake.root, sections(tmp_path, "a") + "".join(since[1:]))
     assert sorted(published(lake).values()) == [90, 90, 90] and set(words(lake).values()) == {"done"}
+
+
+@pytest.mark.slow
+def test_names_with_ends_go_on_to_share_their_last_unit(tmp_path: Path) -> None:
+    """Counterexample: a recorder that is started again within the last minute of a file names both files by it, and of
+    a link that was taken down one of the two was read no more."""
+    root, b = tmp_path / "lake", tmp_path / "b"
+    root.mkdir()
+    for name, begin, end in (("0800-202701150929", 0, 5350), ("0929-202701151059", 5401, 10800)):
+        path = capture(b / f"x_20270115{name}.pcap", range(begin, end, 60))
+        os.utime(path, ns=(BASE - 2000 * HOUR,) * 2)
+    hour(tmp_path, "a", 0, 60)
+    pattern = "x_%Y%m%d%H%M-%LY%Lm%Ld%LH%LM.pcap"
+    (root / "lowwater.toml").write_text(
+        sections(tmp_path, "a") + f'[links.b]\ncaptures = "{b}/{pattern}"\nskew = "3s"\n'
+    )
+    assert lowwater("ingest", "--lake", root).code == 0
+    lake = open_lake(root)
+    assert len(read_captures(lake, ["b"])["b"]) == 2
+    (root / "lowwater.toml").write_text(sections(tmp_path, "a"))
+    (found,) = read_captures(lake, ["b"]).values()
+    assert len(found) == 2 and not found.unread

@@ -668,7 +668,7 @@ def _family_captures(
     found: pa.Table | dict[str, Captures] = _ROWS.get(key, state, read)
     if isinstance(found, dict):
         return found
-    rules = _rules(config or load_config(lake.root), family)
+    rules = _rules(lake, config or load_config(lake.root), family)
     return _READ.get(key, (state, rules), lambda: _without_overlaps(found, rules))
 
 
@@ -722,11 +722,15 @@ def _without_parts(rows: pa.Table) -> pa.Table:
     return rows.filter(pc.invert(pc.is_in(digests, pa.array(sorted(parts), pa.string()))))
 
 
-def _rules(config: Config, family: str) -> overlaps.Rules:
+def _rules(lake: Lake, config: Config, family: str) -> overlaps.Rules:
     """Returns the rules of a link; by default settings where it has none any more."""
     settings = config.link(family) if family in config.links or not config.links else Link()
+    patterns: Sequence[str] = settings.captures or ()
+    if family in config.ended:  # it has no folders any more, and its files have the names that it gave them
+        kept = kept_sections(lake.root).get(family, {}).get("section", {}).get("captures", ())
+        patterns = (kept,) if isinstance(kept, str) else kept
     skew = settings.longest_skew
-    return overlaps.Rules(skew, max(skew, last_unit(settings.captures or ())), settings.jump)
+    return overlaps.Rules(skew, max(skew, last_unit(patterns)), settings.jump)
 
 
 def _without_overlaps(rows: pa.Table, rules: overlaps.Rules) -> dict[str, Captures]:
