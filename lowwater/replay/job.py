@@ -36,7 +36,7 @@ from lowwater.lake.results.streams import FORM, state_folder
 from lowwater.lake.tables import check_owner
 from lowwater.low import Policy
 from lowwater.low.settings import Flush, LowSettings
-from lowwater.plan import operators as ops, properties, queryset, temporal
+from lowwater.plan import operators as ops, properties, queryset, shares, temporal
 from lowwater.plan.context import Links
 from lowwater.plan.identity import plain
 from lowwater.plan.properties import hands_over
@@ -457,6 +457,9 @@ class IntervalInputs(LowInputs):
         for query in self.plan.queries:
             for lfta in query.lftas:
                 together[lfta.name].add(tuple(sorted(each.name for each in query.lftas)))
+        # Rows of one instant are read in the order of the file, which shares divide.
+        placed = {name for high in highs for name in properties.placed_leaves(high)}
+        divided = shares.low_shares(highs) if placed else {}
         for leaf in (node for node in ops.walk(*highs) if isinstance(node, ops.LftaInput)):
             lfta, owner = leaf.lfta, owners[leaf.query]
             names = {label: text for label, text in owner.parts if not label.startswith("query ")}
@@ -465,7 +468,9 @@ class IntervalInputs(LowInputs):
             names |= queryset.zones_read(leaf.exprs())
             start = self.lfta_starts[lfta.name]
             try:
-                about = [plain(lfta), grains[lfta.name][0], sorted(together[lfta.name]), start, self.start]
+                about: list[Any] = [plain(lfta), grains[lfta.name][0], sorted(together[lfta.name]), start, self.start]
+                if lfta.name in placed:
+                    about.append([shares.texts(keys) for keys in divided.get(lfta.name, ())])
             except TypeError:
                 found[lfta.name] = ""
                 continue

@@ -22,7 +22,7 @@ from lowwater.lake.ledgers.runs import read_heartbeats, read_replays
 from lowwater.replay.job import Job
 from lowwater.revisions import Decoding, Revision
 from tests.capturemaker import ACK, LINUX_SLL, SYN, pcap_bytes, tcp
-from tests.replay.support import lowwater, table_rows
+from tests.replay.support import lowwater, stored_rows, table_rows
 
 BEGIN = 1_767_225_600  # 2026-01-01T00:00:00Z
 SETTINGS = """
@@ -345,6 +345,30 @@ def test_after_a_failure_of_the_audit_nothing_is_kept(lake: Path) -> None:
     *_, count = evaluated(lake, 0)
     assert lowwater(*hour).code == 0
     assert evaluated(lake, count)[1] == {*NAMES}
+
+
+@pytest.mark.slow
+def test_rows_by_share_are_not_those_in_order(lake: Path) -> None:
+    """Counterexample: rows of an LFTA were divided by the group of its reader, which was then edited to take the first
+    and the last one. Of rows of one instant it took those of other groups, as done."""
+    count, lengths = 70_000, 50
+    frames = [tcp("10.0.0.1", "192.0.2.1", 1000 + at, 443, SYN, data=bytes(at)) for at in range(lengths)]
+    sent = [frames[(7 * at + 13) % lengths] for at in range(count)]
+    rows = [((BEGIN + at // 40) * SECOND, frame) for at, frame in enumerate(sent)]
+    (lake / "a_2026010100.pcap").write_bytes(pcap_bytes(rows, nanoseconds=True))
+    assert lowwater("ingest", "--lake", lake).code == 0
+    settings = SETTINGS.replace('params = { most = "5" }', "").replace(
+        "[links.b]", 'until = "2026-01-01T01:00:00Z"\n[links.b]'
+    )
+    (lake / "lowwater.toml").write_text(settings)
+    groups = "len, approx_count_distinct(srcPort) AS ports FROM a.TCP GROUP BY time/3600 AS tb, len"
+    edges = "FIRST(len) AS early, FIRST(srcPort) AS port, LAST(len) AS late FROM a.TCP GROUP BY time/3600 AS tb"
+    for items in (groups, edges):
+        (lake / "all.gsql").write_text(f"DEFINE {{ query_name 'q'; }} SELECT tb, {items};")
+        assert lowwater("backfill", "--lake", lake).code == 0
+    (row,) = stored_rows(lake, "q", 0, 1 << 62).to_pylist()
+    first, last = len(sent[0]), len(sent[-1])
+    assert (row["early"], row["port"], row["late"]) == (first, 1013, last)
 
 
 PREFIXES = """
