@@ -822,16 +822,32 @@ _OF_FOLDERS = ("captures", "rotation", "covers", "timezone", "symbolic_links")
 
 
 def kept_sections(lake: PurePath) -> dict[str, dict[str, Any]]:
-    """Reads SECTIONS; empty where there are none."""
+    """Reads SECTIONS; empty where there are none. Raises LakeError if they cannot be read: without them, what is
+    published of a link that has ended would be made again without it."""
     if not paths.may_hold(lake, SECTIONS.parts[0]):
         return {}
     try:
         found = json_value(paths.read_lately(lake / SECTIONS, SETTINGS_BYTES + 1))
-    except (OSError, ValueError):
+    except (FileNotFoundError, NotADirectoryError):
         return {}
-    return (
-        {str(name): kept for name, kept in found.items() if isinstance(kept, dict)} if isinstance(found, dict) else {}
+    except OSError as error:
+        raise errors.LakeError(f"{lake / SECTIONS}: cannot be read: {error.strerror}", hint_of(error, "")) from error
+    except ValueError:
+        found = None
+    if isinstance(found, dict) and all(map(_is_section, found.values())):
+        return {str(name): kept for name, kept in found.items()}
+    raise errors.LakeError(
+        f"{lake / SECTIONS}: it does not have the last section of each link: another program changed it",
+        f"put a copy of it back, or remove it once {FILE_NAME} has a section for each link with captures",
     )
+
+
+def _is_section(kept: object) -> bool:
+    if not (isinstance(kept, dict) and isinstance(kept.get("section"), dict)):
+        return False
+    captures, end = kept["section"].get("captures", ()), kept.get("end", 0)
+    named = isinstance(captures, str | list | tuple) and all(isinstance(each, str) for each in captures)
+    return named and isinstance(end, int) and 0 <= end < 1 << 63
 
 
 def _ended_links(lake: PurePath | None, data: dict[str, Any]) -> dict[str, int | None]:

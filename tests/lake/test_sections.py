@@ -167,3 +167,25 @@ def test_names_with_ends_go_on_to_share_their_last_unit(tmp_path: Path) -> None:
     (root / "lowwater.toml").write_text(sections(tmp_path, "a"))
     (found,) = read_captures(lake, ["b"]).values()
     assert len(found) == 2 and not found.unread
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("text", ["{", '{"b": {"section": {}, "end": -5}}', '{"b": {"section": {"captures": 5}}}'])
+def test_sections_that_another_program_changed_are_no_reason_to_publish_without_a_link(
+    tmp_path: Path, text: str
+) -> None:
+    root = tmp_path / "lake"
+    root.mkdir()
+    (root / "n.gsql").write_text(QUERY)
+    (root / "lowwater.toml").write_text(sections(tmp_path, "a", "b"))
+    for link in ("a", "b"):
+        hour(tmp_path, link, 0, 60)
+    assert lowwater("ingest", "--lake", root).code == 0
+    (root / "lowwater.toml").write_text(sections(tmp_path, "a"))
+    (root / "_links" / "sections.json").write_text(text)
+    for command in ("plan", "backfill", "ingest"):
+        said = lowwater(command, "--lake", root)
+        assert said.code != 0 and "it does not have the last section of each link" in said.err
+    (root / "_links" / "sections.json").unlink()
+    (root / "lowwater.toml").write_text(sections(tmp_path, "a", "b"))
+    assert lowwater("plan", "--lake", root).code == 0
