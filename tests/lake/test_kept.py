@@ -42,7 +42,7 @@ def take(lake: Lake, path: Path, **settings: Any) -> str:
 def stored(lake: Lake, columns: str) -> list[tuple[Any, ...]]:
     """What the files of the ledger's capture hold, read by DuckDB."""
     ((capture,),) = (read_captures(lake, ["a"]).values(),)
-    files = [str(path) for path in lake.packets.rglob(f"*-{capture[0].attempt}.parquet")]
+    files = [str(path) for path in lake.packets.rglob(f"*-{capture[0].attempt}.*parquet")]
     found: list[tuple[Any, ...]] = duckdb.sql(
         f"SELECT {columns} FROM read_parquet({files}) ORDER BY position"
     ).fetchall()

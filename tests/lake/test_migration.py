@@ -60,7 +60,7 @@ READERS = (
     ("plan",), ("status",), ("report",), ("rows", "talkers"), ("history", "talkers"), ("streams",), ("metrics",),
     ("diff", "talkers", "--from", "previous"), ("tail", "talkers"), ("skew",), ("try",), ("expect", "--suggest"),
     ("export", "--link", "main1", "--out", "out.pcap", "--force"), ("check", "queries/talkers.gsql"),
-    ("explain", "queries/talkers.gsql", "--with-stats"), ("maintain", "--verify"),
+    ("explain", "queries/talkers.gsql", "--with-stats"), ("why", "talkers", "2026-01-01"), ("log",),
     ("rollback", "talkers", "--dry-run", "--at", "2026-01-01", "--to", "previous", "--because", "why"),
 )  # fmt: skip
 
