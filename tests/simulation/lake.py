@@ -17,7 +17,7 @@ from deltalake.exceptions import TableNotFoundError
 
 from lowwater.errors import LawError, LowwaterError
 from lowwater.instants import HOUR, SECOND
-from lowwater.lake import maintain as maintaining, open_tables, tables, upkeep
+from lowwater.lake import clocks, maintain as maintaining, open_tables, tables, upkeep
 from lowwater.lake.ingestion import ingest as cleaning
 from lowwater.lake.layout import Lake
 from lowwater.lake.locks import hold, hold_range
@@ -483,7 +483,7 @@ class Sim:
             (objects, name, getattr(_Objects(self), name))
             for name in ("read", "write", "swap", "copy", "head", "delete", "below", "walk", "entries", "children")
         ]
-        replaced += [(module, "time", sim_time) for module in (locks, tables, maintaining, pinning)]
+        replaced += [(module, "time", sim_time) for module in (locks, tables, clocks, pinning)]
         replaced += [(module, "uuid", uuid) for module in (locks, streams, upkeep, tables)]
         replaced += [(module, "random", world.draw) for module in (locks, tables, table_states)]
         replaced += [

@@ -179,7 +179,7 @@ def test_a_maintenance_that_lost_its_lease_removes_nothing_and_says_so(
         raise locks.LostError("the lease was not renewed for 30 s")
 
     fence = locks.Fence(("maintenance",), 1, SimpleNamespace(require=silent))  # type: ignore[arg-type]
-    monkeypatch.setattr("lowwater.lake.maintain.hold", lambda *_: nullcontext(fence))
+    monkeypatch.setattr("lowwater.lake.maintain.hold", lambda *_, **__: nullcontext(fence))
     with pytest.raises(TakenOverError, match="no longer the one at work on it: the lease was not renewed"):
         maintain(lake, Retention(versions="1h"))
     assert waiting.exists()

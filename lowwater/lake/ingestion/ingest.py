@@ -63,8 +63,9 @@ def _is_tidy(note: PurePath) -> bool:
 def _clean_table(lake: layout.Lake, table: PurePath, name: str, attempts: Collection[str]) -> None:
     own = f"link={name}"
     folders = [path for path in paths.folders(table) if path.name == own or path.name.startswith(f"{own}@")]
-    forms = "hour=*/*.parquet", f"hour=*/*.parquet{paths.ASIDE}"
-    stored = (path for folder in folders for form in forms for path in paths.matching(folder, form))
+    ends = ".parquet", f".parquet{paths.ASIDE}"
+    inside = (path for folder in folders for path in paths.matching(folder, "hour=*/*"))  # one list of each in a store
+    stored = (path for path in inside if path.name.endswith(ends))
     named = ((path, digests.bare(path.name.removesuffix(paths.ASIDE)).rpartition("-")[2]) for path in stored)
     on_disk = [path for path, attempt in named if _OWN.fullmatch(attempt) and attempt not in attempts]
     if on_disk:  # a file stays on disk until its commit is undone, so no commit is missed
