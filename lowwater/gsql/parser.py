@@ -85,7 +85,7 @@ def parse(text: str, file: str = "", functions: tuple[str, ...] = ()) -> syntax.
 
     Example:
         >>> parse("SELECT time FROM TCP").statements[0].items
-        (SelectItem(expression=Name(name='time', qualifier=''), alias=''),)
+        (SelectItem(expression=Name(name='time', qualifier=''), alias='', hidden=False),)
     """
     size = len(text.encode("utf-8", "surrogatepass"))
     if size > limits.QUERY_BYTES:
