@@ -67,7 +67,8 @@ Match = Callable[[dict[str, Any], dict[str, Any]], bool]
 def joined(
     left: Sequence[Row], right: Sequence[Row], node: Join, names: Sequence[str], match: Match
 ) -> list[tuple[Any, ...]]:
-    """The rows of a join as nested loops: tb, tb, k, k, x, x, `_last`; V1 for the columns of a missing side."""
+    """The rows of a join as nested loops: tb, tb, k, k, x, x, `_last`; V1 for the columns of a missing side. An anti
+    join has only the left rows that nothing meets (O8)."""
     lefts = [(dict(zip(names, values, strict=True)), last) for values, last in left]
     rights = [(dict(zip(names, values, strict=True)), last) for values, last in right]
     rows: list[tuple[Any, ...]] = []
@@ -78,7 +79,8 @@ def joined(
             if match(a, b):
                 alone = False
                 met.add(i)
-                rows.append((a["tb"], b["tb"], a["k"], b["k"], a["x"], b["x"], max(a_last, b_last)))
+                if node.kind is not JoinKind.ANTI:
+                    rows.append((a["tb"], b["tb"], a["k"], b["k"], a["x"], b["x"], max(a_last, b_last)))
         if alone and node.kind.keeps_left:
             rows.append((a["tb"], None, a["k"], None, a["x"], None, node.window.last_left(a["tb"])))
     for i, (b, _) in enumerate(rights):

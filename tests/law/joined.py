@@ -11,11 +11,13 @@ from tests.law.drawn import drawn
 from tests.law.questions import IP, SECOND, Question
 from tests.law.settings import choices
 from tests.law.worlds import world
-from tests.plan.batch_join_questions import KINDS
+from tests.plan.batch_join_questions import KINDS as WITH_PAIRS
 
 SHAPES = ("left", "right", "both", "itself", "three")
 """Of chains: which inputs of the last join are joins; `itself` is a join with itself, `three` one over one over one."""
 
+ANTI = "ANTI_JOIN"
+KINDS = {**WITH_PAIRS, ANTI: "ANTI JOIN"}
 OUTER = tuple(kind for kind in KINDS if kind != "INNER_JOIN")
 SOURCES = {
     "main1.TCP": "link = 'main1' AND flags IS NOT NULL",
@@ -101,36 +103,42 @@ class Grammar:
 
     def below(self, left: Stream, right: Stream) -> Stream:
         """A join that another one reads, so it has a time in every row."""
-        made = self.join(left, right, self.random.choice(list(KINDS)), above=True)
+        kind = self.random.choice(list(KINDS))
+        made = self.join(left, right, kind, above=True)
         assert made.timed is not None
         time, time_sql = made.timed
-        side = self.random.choice("AB")
+        side = self.random.choice(_readable(kind))
         port = (left if side == "A" else right).names["p"]
-        columns = f"{time} AS t, {side}.{port} AS p, A.{left.names['n']} AS n, B.{right.names['n']} AS m"
-        rows = f"{time_sql} AS t, {side}.p AS p, A.n AS n, B.n AS m"
+        last, of = ("A", left.names["m"]) if kind == ANTI else ("B", right.names["n"])
+        columns = f"{time} AS t, {side}.{port} AS p, A.{left.names['n']} AS n, {last}.{of} AS m"
+        rows = f"{time_sql} AS t, {side}.p AS p, A.n AS n, {last}.{'m' if kind == ANTI else 'n'} AS m"
         named = self.named(f"SELECT {columns} {made.text}", f"(SELECT {rows} {made.sql})", left.text + right.text)
         return replace(named, join=True)
 
     def output(self, left: Stream, right: Stream, kind: str = "", across: bool = False) -> Question:
         """The last join, or groups of its rows."""
-        made = self.join(left, right, kind or self.random.choice(list(KINDS)), across)
-        a, b = left.names, right.names
-        rows = ", ".join(f"{side}.{name}" for name in "tpnm" for side in "AB")
-        items = ", ".join(f"A.{a[name]} AS a{name}, B.{b[name]} AS b{name}" for name in "tpnm")
+        kind = kind or self.random.choice(list(KINDS))
+        made = self.join(left, right, kind, across)
+        names = {side: stream.names for side, stream in zip("AB", (left, right), strict=True)}
+        read, last = _readable(kind), _readable(kind)[-1]
+        rows = ", ".join(f"{side}.{name}" for name in "tpnm" for side in read)
+        items = ", ".join(f"{side}.{names[side][name]} AS {side.lower()}{name}" for name in "tpnm" for side in read)
         text, sql = f"SELECT {items} {made.text}", f"SELECT {rows} {made.sql}"
         if made.timed and self.random.random() < 0.3:
             time, time_sql = made.timed
-            side, port = self.random.choice((("A", a["p"]), ("B", b["p"])))
-            text = f"SELECT e, {side}.{port} AS p, count(*), sum(A.{a['n']}), max(B.{b['m']}) {made.text}"
+            side = self.random.choice(read)
+            port, n, m = names[side]["p"], names["A"]["n"], names[last]["m"]
+            text = f"SELECT e, {side}.{port} AS p, count(*), sum(A.{n}), max({last}.{m}) {made.text}"
             text += f" GROUP BY ({time})/3 AS e, {side}.{port}"
-            sql = f"SELECT ({time_sql}) // 3, {side}.p, count(*), sum(A.n)::BIGINT, max(B.m) {made.sql}"
+            sql = f"SELECT ({time_sql}) // 3, {side}.p, count(*), sum(A.n)::BIGINT, max({last}.m) {made.sql}"
             sql += " GROUP BY 1, 2"
         return Question("q", f"{left.text}{right.text}DEFINE{{query_name 'q';}} {text}", sql, "law.joined")
 
     def join(self, left: Stream, right: Stream, kind: str, across: bool = False, above: bool = False) -> Joined:
         """A join of two streams; where one is above it, it has a time."""
         random, a, b = self.random, _columns("A", left), _columns("B", right)
-        keeps_left, keeps_right = (kind in ("OUTER_JOIN", f"{side}_OUTER_JOIN") for side in ("LEFT", "RIGHT"))
+        keeps_left = kind in ("OUTER_JOIN", "LEFT_OUTER_JOIN", ANTI)
+        keeps_right = kind in ("OUTER_JOIN", "RIGHT_OUTER_JOIN")
         band, shift = random.random() < 0.5, random.choice(("", "", " + 2"))
         # What makes progress is what stands in the window, of a side that no row lacks.
         timed = [] if keeps_right else [(a["t"], "A.t")]
@@ -143,7 +151,8 @@ class Grammar:
             band, met, on = False, [f"{a['t']} = {b['t']}{shift}"], [f"A.t = B.t{shift}"]
             timed += [] if keeps_left else [(b["t"] + shift, "B.t" + shift)]
             first = "CASE WHEN {0} IS NOT NULL THEN {0} ELSE {1} END"
-            timed.append((first.format(a["t"], b["t"] + shift), first.format("A.t", "B.t" + shift)))
+            if kind != ANTI:
+                timed.append((first.format(a["t"], b["t"] + shift), first.format("A.t", "B.t" + shift)))
         port = random.choice(("=", "=", "+ 0 =", ""))
         if port or above:
             met.append(f"{a['p']} {port or '='} {b['p']}")
@@ -153,12 +162,13 @@ class Grammar:
         met += [residual.format(a=a, b=b)] if residual else []
         on += [sql] if sql else []
         kept = [random.choice((*FILTERS, "{m} IS NULL") if stream.join else FILTERS) for stream in (left, right)]
-        if by_on := random.random() < 0.5:
+        if by_on := kind == ANTI or random.random() < 0.5:
             # SQL's own form: what stands behind ON decides matching, also of one side, and WHERE asks the joined rows.
             sides, where, asked = [left.sql, right.sql], [], []
             for keep, alias, names in zip(kept, "AB", (a, b), strict=True):
                 own = {name: f"{alias}.{name}" for name in OWN}
-                text, own_sql = (met, on) if random.random() < 0.5 else (where, asked)
+                decides = alias not in _readable(kind) or random.random() < 0.5
+                text, own_sql = (met, on) if decides else (where, asked)
                 text += [keep.format(**names)] if keep else []
                 own_sql += [keep.format(**own)] if keep else []
             missing, missing_sql = random.choice(
@@ -167,7 +177,7 @@ class Grammar:
                     ("", ""),
                     *(
                         (f"{names[name]} IS NULL", f"{alias}.{name} IS NULL")
-                        for alias, names in (("A", a), ("B", b))
+                        for alias, names in zip(_readable(kind), (a, b), strict=False)
                         for name in "tpn"
                     ),
                 )
@@ -196,6 +206,11 @@ class Grammar:
         self.count += 1
         hidden = self.random.choice(("visibility 'internal';", "visibility 'internal';", ""))
         return Stream(f"{before}DEFINE{{query_name 's{self.count}'; {hidden}}} {text};\n", f"s{self.count}", sql)
+
+
+def _readable(kind: str) -> str:
+    """The sides whose columns WHERE and SELECT may read."""
+    return "A" if kind == ANTI else "AB"
 
 
 def _columns(alias: str, stream: Stream) -> dict[str, str]:

@@ -68,6 +68,12 @@ def test_the_text_of_a_query_has_all_that_its_rows_depend_on() -> None:
     assert text(one_field, {}) != text(one_field.replace("get_len", "get_caplen"), {})
 
 
+BETWEEN = {
+    JoinKind.INNER: "JOIN", JoinKind.LEFT: "LEFT JOIN", JoinKind.RIGHT: "RIGHT JOIN", JoinKind.OUTER: "FULL JOIN",
+    JoinKind.ANTI: "ANTI JOIN",
+}  # fmt: skip
+
+
 @pytest.mark.parametrize("kind", list(JoinKind))
 def test_every_join_is_evaluated_in_slices(kind: JoinKind) -> None:
     """Those too whose condition is a function of both sides, or a band that keeps both."""
@@ -75,7 +81,7 @@ def test_every_join_is_evaluated_in_slices(kind: JoinKind) -> None:
         ("A.time = B.time AND UMAX(A.len, B.len) = 6", "hash join in slices"),
         ("A.time <= B.time AND B.time <= A.time + 2", "band join in slices"),
     ):
-        query = one(f"SELECT A.time {kind.value} FROM a.TCP A, b.TCP B WHERE {window}")
+        query = one(f"SELECT A.time FROM a.TCP A {BETWEEN[kind]} b.TCP B ON {window}")
         assert query.high.physical().operator == form and by_slices(query.high)
 
 
