@@ -56,11 +56,11 @@ OF_PLANS = {"part", "sub-aggregation", "aggregation of sub-aggregates"}
 
 
 def operators() -> Iterator[type[ops.Node]]:
-    """Every concrete operator."""
+    """Every concrete operator of the product; other tests define more."""
     waiting: list[type[ops.Node]] = [ops.Node]
     for kind in waiting:
         waiting += kind.__subclasses__()
-        if "facts" in vars(kind):
+        if "facts" in vars(kind) and kind.__module__.startswith("lowwater."):
             yield kind
 
 
