@@ -30,7 +30,7 @@ from lowwater.instants import HOUR, SECOND, format_duration, format_instant, par
 from lowwater.limits import SETTINGS_BYTES
 from lowwater.storage import paths
 from lowwater.storage.captures import is_address
-from lowwater.storage.failures import hint_of
+from lowwater.storage.failures import hint_of, lake_error
 from lowwater.storage.object_paths import require_pattern
 
 # Sections of the settings file: their base class, and the limits by which audits judge. `config` has the others.
@@ -785,15 +785,22 @@ class Config(Section):
         return self.thresholds.model_copy(update=overrides)
 
 
-def load_config(lake: PurePath | None = None, path: Path | None = None, text: str | None = None) -> Config:
+def load_config(
+    lake: PurePath | None = None,
+    path: Path | None = None,
+    text: str | None = None,
+    kept: Mapping[str, dict[str, Any]] | None = None,
+) -> Config:
     """Reads the settings of a lake; environment variables `LOWWATER_SECTION__KEY` override the file. Returns the
     settings. Paths (`lake`, `captures`, files of query sets, modules) are absolute, from the folder of the file.
-    Raises ConfigError if a setting is refused; names the file or variable, the key, and an allowed value.
+    Raises ConfigError if a setting is refused; names the file or variable, the key, and an allowed value. Raises
+    LakeError if the sections that the lake keeps cannot be read.
 
     Args:
         lake: directory of the lake; overrides `lake` in the file.
         path: the settings file; None for `<lake>/lowwater.toml`, or the defaults if that does not exist.
         text: content to read in place of the file's, to see what a change would do.
+        kept: sections of links, as `kept_sections` returns them; None for those that the lake has.
     """
     chosen = path or (lake / FILE_NAME if lake else None)
     data: dict[str, Any] = {}
@@ -806,7 +813,7 @@ def load_config(lake: PurePath | None = None, path: Path | None = None, text: st
         except ValueError as error:
             raise errors.ConfigError(f"{chosen}: is not valid TOML: {error}") from error
     variables = override(data, os.environ)
-    ended = _ended_links(lake, data)
+    ended = _ended_links(lake, data, kept)
     try:
         config = Config.model_validate(data)
         config._ended = ended
@@ -824,14 +831,14 @@ _OF_FOLDERS = ("captures", "rotation", "covers", "timezone", "symbolic_links")
 def kept_sections(lake: PurePath) -> dict[str, dict[str, Any]]:
     """Reads SECTIONS; empty where there are none. Raises LakeError if they cannot be read: without them, what is
     published of a link that has ended would be made again without it."""
-    if not paths.may_hold(lake, SECTIONS.parts[0]):
-        return {}
     try:
+        if not paths.may_hold(lake, SECTIONS.parts[0]):
+            return {}
         found = json_value(paths.read_lately(lake / SECTIONS, SETTINGS_BYTES + 1))
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except OSError as error:
-        raise errors.LakeError(f"{lake / SECTIONS}: cannot be read: {error.strerror}", hint_of(error, "")) from error
+        raise lake_error(error, f"{lake / SECTIONS}: cannot be read: {error.strerror}", hint_of(error, "")) from error
     except ValueError:
         found = None
     if isinstance(found, dict) and all(map(_is_section, found.values())):
@@ -850,13 +857,15 @@ def _is_section(kept: object) -> bool:
     return named and isinstance(end, int) and 0 <= end < 1 << 63
 
 
-def _ended_links(lake: PurePath | None, data: dict[str, Any]) -> dict[str, int | None]:
+def _ended_links(
+    lake: PurePath | None, data: dict[str, Any], sections: Mapping[str, dict[str, Any]] | None
+) -> dict[str, int | None]:
     """Adds the links whose sections are no longer in the settings, with their last ones, as links that have ended (T5):
     what is published of them goes on to be what it was. Returns their ends, ns."""
     links, ended = data.get("links"), dict[str, int | None]()
     if lake is None or not isinstance(links, dict) or not links:
         return ended
-    for name, kept in kept_sections(lake).items():
+    for name, kept in (kept_sections(lake) if sections is None else sections).items():
         section, end = kept.get("section"), kept.get("end")
         if name not in links and isinstance(section, dict):
             section = {key: value for key, value in section.items() if key not in _OF_FOLDERS}

@@ -31,7 +31,7 @@ from lowwater.lake.ledgers.captures import few
 from lowwater.plan import definitions, queryset
 from lowwater.replay.checks import lines_to_add
 from lowwater.replay.names import config_links
-from lowwater.storage import failures, paths
+from lowwater.storage import failures, objects, paths
 from lowwater.storage.captures import StoredCapture
 from lowwater.storage.object_paths import ObjectPath
 
@@ -192,6 +192,7 @@ def init_lake(given: Sequence[Path], lake: PurePath, queries: Sequence[Path], sa
     text = settings(proposal, folder, lake, queries, kept) if kept else text
     with _made(lake):
         paths.write(target, text.encode())
+    objects.look_again(lake)  # the settings were proven while there was no lake yet
     for line in (*_several(proposal.links), *proposal.doubles):
         terminal.say(line)
     for link in proposal.links:

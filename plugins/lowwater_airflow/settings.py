@@ -5,6 +5,7 @@ They open no table and plan no query, so that parsing stays fast.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Mapping
@@ -16,9 +17,9 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from lowwater.caches import cache_folder
-from lowwater.config import Config, load_config
+from lowwater.config import Config, kept_sections, load_config
 from lowwater.documents import FILE_NAME
-from lowwater.errors import ConfigError
+from lowwater.errors import ConfigError, LakeError
 from lowwater.extras import checkout
 from lowwater.instants import HOUR, SECOND, format_duration
 from lowwater.lake.query_sets import is_chained
@@ -190,21 +191,24 @@ def _config(lake: PurePath) -> Config:
     task could not even wait."""
     if isinstance(lake, Path):
         return load_config(lake)
-    copy = cache_folder() / "settings" / f"{sha256(str(lake).encode()).hexdigest()[:24]}.toml"
+    copy = cache_folder() / "settings" / f"{sha256(str(lake).encode()).hexdigest()[:24]}.json"
     try:
         with patience(SOON if copy.is_file() else STORE_PATIENCE):
             text = paths.read_lately(lake / FILE_NAME, SETTINGS_BYTES + 1).decode()
-    except OSError as error:
+            kept = kept_sections(lake)
+    except (OSError, LakeError) as error:
         if not away(error) or not copy.is_file():
             return load_config(lake)
-        return load_config(lake, text=copy.read_text(encoding="utf-8"))
-    if not copy.is_file() or copy.read_text(encoding="utf-8") != text:
+        text, kept = json.loads(copy.read_text(encoding="utf-8"))
+        return load_config(lake, text=text, kept=kept)
+    seen = json.dumps([text, kept])
+    if not copy.is_file() or copy.read_text(encoding="utf-8") != seen:
         with suppress(OSError):
             copy.parent.mkdir(exist_ok=True)
             new = copy.with_suffix(f".{os.getpid()}")
-            new.write_text(text, encoding="utf-8")
+            new.write_text(seen, encoding="utf-8")
             new.replace(copy)
-    return load_config(lake, text=text)
+    return load_config(lake, text=text, kept=kept)
 
 
 def query_folder(lake: PurePath) -> Path:

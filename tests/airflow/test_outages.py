@@ -95,6 +95,8 @@ def test_a_store_that_is_away_is_waited_for_and_dags_stay(
 ) -> None:
     from airflow.sdk.exceptions import TaskDeferred
 
+    from lowwater.config import SECTIONS, kept_sections
+    from lowwater.errors import AwayError
     from lowwater.lake.layout import open_lake
     from lowwater.storage import paths
     from lowwater_airflow import settings
@@ -106,12 +108,15 @@ def test_a_store_that_is_away_is_waited_for_and_dags_stay(
     monkeypatch.setenv("LOWWATER_QUERIES", str(tmp_path))
     here = lake_of(tmp_path, [0], more=FAR)
     paths.write(root / "lowwater.toml", (here.lake.root / "lowwater.toml").read_bytes())
+    paths.write(root / SECTIONS, b'{"ended": {"section": {"skew": "2s"}}}')
     open_lake(root)
-    assert Settings.load().query_sets() == ["q"]
+    assert Settings.load().query_sets() == ["q"] and Settings.load().config.ended == {"ended": None}
     found = look(root, tmp_path).execute(Task().context)
     proxy.breaks(Rule("refused"))
     objects.look_again()
-    assert Settings.load().query_sets() == ["q"]
+    assert Settings.load().query_sets() == ["q"] and Settings.load().config.ended == {"ended": None}
+    with pytest.raises(AwayError, match=r"sections\.json: cannot be read"):
+        kept_sections(root)
     with pytest.raises(TaskDeferred) as waits:
         look(root, tmp_path).execute(Task().context)
     proxy.breaks()

@@ -15,7 +15,7 @@ from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.captures import ingested_links, read_captures
 from lowwater.limits import SETTINGS_BYTES
 from lowwater.link_names import family_of
-from lowwater.storage import paths
+from lowwater.storage import objects, paths
 
 
 def keep_sections(lake: Lake, config: Config) -> None:
@@ -38,6 +38,8 @@ def keep_sections(lake: Lake, config: Config) -> None:
         except OSError as error:
             text = f"{lake.root / SECTIONS}: cannot be written: {error.strerror}"
             raise LakeError(text, "check that the lake is writable") from error
+        if not before:
+            objects.look_again(lake.root)  # it may have the first object of its folder
 
 
 def ended_lines(lake: Lake, config: Config) -> list[str]:
