@@ -526,7 +526,7 @@ def unread_lines(
         if states & {REFUSED, EMPTY, GONE}:
             advice.append("put a whole file in the place of each that was refused, is empty or is gone")
         if states & {OVERLAPS}:
-            advice.append("of files of one time, write a longer skew, make links of them, or set one aside")
+            advice.append("of files of one time, write a longer skew, or make links of them")
         if states & {UNCLAIMED}:
             advice.append("let a pattern of captures claim what none claims, ingest it by name")
         advice.append(f"or set them aside: lowwater set-aside --lake {folder} FILE --reason WHY")
