@@ -108,7 +108,9 @@ def written(plan: Plan, folder: Path, rows: int) -> dict[tuple[str, str], list[s
     for seed, lfta in enumerate(plan.lftas):
         for at in range(4):
             shares = keys.get(lfta.name, ())
-            sink = StreamWriter(folder / lfta.name, str(at), stream_schema(lfta.fields), shares, grains[lfta.name][0])
+            sink = StreamWriter(
+                folder / lfta.name / f"{at}.parquet", stream_schema(lfta.fields), shares, grains[lfta.name][0]
+            )
             for batch in batches(lfta, rows // 4, 10 * seed + at):
                 sink.write(batch)
             sink.close()

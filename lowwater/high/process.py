@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING
+from threading import Event
+from typing import Any
 
 from lowwater import errors, limits
-from lowwater.high.runner import Promises, Source
+from lowwater.high.levels import LOOK, Level, Running, Start, Task
 from lowwater.threads import TaskMap, each_on_threads, thread_count
-
-if TYPE_CHECKING:
-    from lowwater.high.streams import StoredStream
 
 
 def process_bounds(memory: int = 0, threads: int = 0) -> tuple[int, int]:
@@ -48,6 +48,38 @@ class InProcess:
         """Returns what runs tasks on the threads."""
         return partial(each_on_threads, threads=self.threads)
 
-    def promises(self, feeds: Mapping[Source, StoredStream]) -> Generator[Promises]:
-        """Yields the stored punctuation, all together."""
-        yield [(source, feed.promise) for source, feed in feeds.items() if feed.promises]
+    @contextmanager
+    def levels(self) -> Iterator[Start]:
+        """Yields what begins levels, whose tasks share the threads."""
+        stopped = Event()
+        with ThreadPoolExecutor(self.threads) as pool, ThreadPoolExecutor(thread_name_prefix="lowwater-level") as each:
+
+            def start(level: Level) -> Running:
+                running = Running()
+                running.future = each.submit(_followed, level, running, pool, stopped)
+                return running
+
+            try:
+                yield start
+            finally:
+                stopped.set()
+
+
+def _followed(level: Level, running: Running, pool: ThreadPoolExecutor, stopped: Event) -> Any:
+    """Evaluates the tasks of a level as they become due; returns its result."""
+    steps, at_work = level.steps(), dict[Future[Any], Task]()
+    try:
+        step = next(steps)
+        while not stopped.is_set():
+            running.done = step.done
+            at_work |= {pool.submit(task): task for task in step.tasks}
+            if not at_work:
+                stopped.wait(LOOK)
+            ended, _ = wait(at_work, LOOK, FIRST_COMPLETED)
+            step = steps.send({at_work.pop(each): each.result() for each in ended})
+    except StopIteration as end:
+        return end.value
+    finally:
+        for future in at_work:
+            future.cancel()
+    raise errors.LowwaterError(f"{level.what}: was interrupted", "run the command again")

@@ -1,11 +1,10 @@
-"""Runs the high stage of one interval: the parts of output queries over the rows of LFTAs, settings and results."""
+"""The high level of one interval: the parts of output queries over the rows of LFTAs, settings and results."""
 
 from __future__ import annotations
 
 import time
 from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from itertools import groupby, repeat
@@ -20,13 +19,16 @@ from lowwater.catalog.watchlists import read_watchlist
 from lowwater.columns.files import FINEST, HourFiles, Share, file_schema
 from lowwater.errors import LowwaterError, error_of_query
 from lowwater.high import handover, operators
-from lowwater.high.closing import PlanParts, closed_parts
+from lowwater.high.closing import Arriving, Source, least_promise, never_closed
+from lowwater.high.levels import Outcomes, Step, Steps, Task
 from lowwater.high.part import Part, PartOutcome, StoredLeaf, added, evaluate_part
-from lowwater.high.runner import Promises, Runner, Source
+from lowwater.high.runner import Runner
 from lowwater.high.streams import StoredStream, StreamFiles, timeline_of
-from lowwater.high.timeline import Timeline, TimeSlice, choose_chain, choose_slices, rows_of
+from lowwater.high.timeline import ALL_TIME, ROW_COUNT_UNIT, Timeline, TimeSlice, choose_chain, choose_slices, rows_of
+from lowwater.instants import format_instant
+from lowwater.limits import TIMELINE_TICKS
 from lowwater.plan import properties, rules, temporal
-from lowwater.plan.operators import Cut, LftaInput, Node, WatchJoin, leaves, walk, with_leaves
+from lowwater.plan.operators import Cut, Field, LftaInput, Node, WatchJoin, leaves, walk, with_leaves
 from lowwater.plan.shares import Stage, by_slices, fragment_plan, stages_of, texts, waits_for_promises
 from lowwater.storage import paths
 
@@ -81,9 +83,9 @@ class HighResult:
     states: dict[str, bytes] = field(default_factory=dict)
 
 
-# Parts are evaluated once the promises of their sources have closed them. `low` writes the input files, the lake stores
-# the result. At the closing tick the sources promise the end of time, so every row comes out; only rows that the
-# interval owns are kept (SEMANTICS I1).
+# Parts are evaluated once the promises of their sources have closed them. `low` writes the input files, and may be at
+# work still; the lake stores the result. At the closing tick the sources promise the end of time, so every row comes
+# out; only rows that the interval owns are kept (SEMANTICS I1).
 
 RESULT = "rows"
 """Folder of the rows of a query; others are named as the plans that others read."""
@@ -96,86 +98,155 @@ of a plan with a state has the rows of so many parts.
 FEW_ROWS = 1 << 13
 """Rows of a file on average, below which the shares of a slice are put into one."""
 
-Inputs = Mapping[tuple[str, str], list[str]]
+Inputs = Mapping[Source, Sequence[str]]
 Behind = Mapping[str, tuple[LftaInput | Cut, dict[Source, StoredStream]]]
 """Name of a leaf -> the leaf and its stored streams."""
 
-Outcomes = list[PartOutcome] | LowwaterError
-"""Those of the parts of a plan in order, or its first error."""
+HighOutcome = tuple[dict[str, HighResult], dict[str, LowwaterError]]
+"""Query -> its result, and query -> its error."""
+
+Slices = list[tuple[list[TimeSlice], int]]
+"""The slices of each part, and its number of shares."""
+
+Parts = Generator[list[Task], Outcomes, None]
+"""The work of a query: yields the parts that have been closed, as tasks, and is sent the outcomes of those that have
+ended."""
+
+Lists = Mapping[tuple[str, tuple[Field, ...]], pa.Table | LowwaterError]
+"""(file, columns) of a watch list -> its rows, or why they cannot be read."""
 
 
 @dataclass(frozen=True)
-class _Plan(PlanParts):
-    """A plan in parts; `shared` is its state, if it has one and is evaluated by shares."""
+class HighLevel:
+    """The high level of one interval.
 
-    timeline: Timeline
-    shared: handover.SharedState | None
+    Attributes:
+        queries: output query -> high plan.
+        inputs: (LFTA, link) -> parquet files in order of `_tick`: paths, or addresses in the lake.
+        start, end: the interval, ns; rows with `_last` in [start, end) are kept.
+        folder: folder for rows and parts, with a folder for each query, of this machine, or of the lake where tasks
+            run on other machines; the caller removes it.
+        carries: query -> its place in a chain, for queries with a state.
+        published: whether rows are written in published types instead of stream types.
+        lists: of all queries, since they lie on the machine of the command (`read_lists`).
+        most, again: as of `evaluate_part`.
+        coming: whether the low level that makes the inputs is at work; then parts close as its files come.
+    """
 
-    def states(self, outcomes: Outcomes) -> dict[str, bytes] | None:
-        """Returns what the whole plan leaves; None where the outcomes are not those of the whole."""
-        if isinstance(outcomes, LowwaterError):
-            return None
-        if self.shared is not None:
-            return self.shared.merged(outcomes)
-        return {name: state for outcome in outcomes for name, state in outcome.states.items()}
-
-
-Plans = Generator[_Plan, Outcomes, None]
-"""The plans of a query, one after another; each is answered with what its evaluation gave."""
-
-
-@dataclass(frozen=True)
-class _Run:
-    """What the output queries of one run share; `promised` has the promise of each source so far, ns, `read` yields
-    more."""
-
-    runner: Runner
-    feeds: Mapping[Source, StoredStream]
-    read: Iterator[Promises]
+    queries: Mapping[str, Node]
+    inputs: Inputs
     start: int
     end: int
     folder: PurePath
-    settings: HighSettings
-    carries: Mapping[str, operators.StateHandover]
-    published: bool
-    promised: dict[Source, int] = field(default_factory=dict)
+    settings: HighSettings = field(default_factory=HighSettings)
+    carries: Mapping[str, operators.StateHandover] = field(default_factory=dict)
+    published: bool = False
+    lists: Lists = field(default_factory=dict)
+    most: int = 0
+    again: bool = False
+    coming: bool = False
 
-    def results(self, queries: Mapping[str, Node], errors: dict[str, LowwaterError]) -> dict[str, HighResult]:
-        """Runs queries; the plans that come next in each of them are evaluated together."""
-        began = time.monotonic()
-        results = {name: HighResult() for name in queries}
-        waiting = {name: self._plans(name, node, results[name]) for name, node in queries.items()}
-        outcomes: dict[str, Outcomes] = {}
-        while waiting:
-            plans = {}
-            for name, following in waiting.items():
+    @property
+    def what(self) -> str:
+        return f"high level of {', '.join(self.queries)}"
+
+    def steps(self) -> Steps:
+        """Begins the queries; their result is query -> result, and query -> error."""
+        lftas = {leaf.lfta for node in self.queries.values() for leaf in leaves(node) if isinstance(leaf, LftaInput)}
+        files = {(lfta.name, link): _files(self.inputs, lfta.name, link) for lfta in lftas for link in lfta.links}
+        return _Run(self, Arriving(files, self.coming)).steps()
+
+
+@dataclass
+class _Plan:
+    """A stage at work. `begin`: up to which it is divided, ns; `whole`: whether it is as a whole. Without a timeline
+    there is nothing to do."""
+
+    query: str
+    stage: Stage
+    behind: Behind
+    out: StreamFiles
+    divided: tuple[Expr, ...]
+    parts: list[Part] = field(default_factory=list)
+    slices: int = 0
+    begin: int = -ALL_TIME
+    whole: bool = False
+    timeline: Timeline | None = None
+    shared: handover.SharedState | None = None
+
+    @property
+    def sources(self) -> dict[Source, StoredStream]:
+        return {source: feed for _, group in self.behind.values() for source, feed in group.items()}
+
+    def states(self, outcomes: Sequence[PartOutcome]) -> dict[str, bytes] | None:
+        """Returns what the whole plan leaves; None where the outcomes are not those of the whole."""
+        if self.shared is not None:
+            return None if any(each.error for each in outcomes) else self.shared.merged(outcomes)
+        return {name: state for outcome in outcomes for name, state in outcome.states.items()}
+
+
+@dataclass
+class _Run:
+    """The output queries of one interval at work; `closed` and `ended` count parts."""
+
+    level: HighLevel
+    arriving: Arriving
+    closed: int = 0
+    ended: int = 0
+    news: bool = False  # whether files have come at the last look
+
+    @property
+    def settings(self) -> HighSettings:
+        return self.level.settings
+
+    def steps(self) -> Steps:
+        """Runs the queries side by side, each as far as promises have closed its parts."""
+        began, owners = time.monotonic(), dict[Task, str]()
+        results, errors = {name: HighResult() for name in self.level.queries}, dict[str, LowwaterError]()
+        waiting = {name: self._plans(name, node, results[name]) for name, node in self.level.queries.items()}
+        outcomes: Outcomes | None = None
+        while True:
+            due: list[Task] = []
+            self.news = self.arriving.look()
+            for name, parts in [*waiting.items()]:
+                mine = {task: each for task, each in (outcomes or {}).items() if owners[task] == name}
                 try:
-                    plans[name] = following.send(outcomes[name]) if name in outcomes else next(following)
+                    tasks = next(parts) if outcomes is None else parts.send(mine)
                 except StopIteration:
                     results[name].seconds = time.monotonic() - began
+                    del waiting[name]
                 except Exception as error:  # noqa: BLE001 - whatever a query does is its own failure
-                    errors[name] = error if error is outcomes.get(name) else error_of_query(name, error)
-            waiting = {name: waiting[name] for name in plans}
-            outcomes = self._evaluated(plans)
-        return {name: result for name, result in results.items() if name not in errors}
+                    errors[name] = error_of_query(name, error)
+                    del waiting[name]
+                else:
+                    owners |= dict.fromkeys(tasks, name)
+                    due += tasks
+            if not waiting:
+                # The first error is that of the first query, whichever failed first.
+                failed = {name: errors[name] for name in self.level.queries if name in errors}
+                return {name: result for name, result in results.items() if name not in failed}, failed
+            self.closed += len(due)
+            outcomes = yield Step(due, {"parts": self.ended, "closed": self.closed, **self._promised()})
+            self.ended += len(outcomes)
 
-    def _evaluated(self, plans: Mapping[str, _Plan]) -> dict[str, Outcomes]:
-        """Evaluates the parts of plans, of different queries, as promises close them."""
-        found: dict[str, list[PartOutcome]] = {query: [] for query in plans}
-        tasks = self.runner.tasks(f"high level of {', '.join(plans)}")
-        work = partial(evaluate_part, most=self.runner.most, again=self.runner.again)
-        for closed in closed_parts(plans, self.promised, self.read):
-            chosen = [each for each in closed if not any(outcome.error for outcome in found[each[0]])]
-            for (query, _), outcome in zip(chosen, tasks(work, [part for _, part in chosen]), strict=True):
-                found[query].append(outcome)
-        errors = {query: [each.error for each in outcomes if each.error] for query, outcomes in found.items()}
-        return {query: errors[query][0] if errors[query] else outcomes for query, outcomes in found.items()}
+    def _promised(self) -> dict[str, str]:
+        """Link -> the least promise of its streams."""
+        least: dict[str, int] = {}
+        for (_, link), feed in self.arriving.streams.items():
+            least[link] = min(feed.promise, least.get(link, temporal.END_OF_TIME))
+        return {link: format_instant(promise) for link, promise in least.items()
+                if -temporal.END_OF_TIME < promise < temporal.END_OF_TIME}  # fmt: skip
 
-    def _plans(self, query: str, node: Node, result: HighResult) -> Plans:
-        """Yields the plans of a query: of its fragments, and each in stages, which all feed those behind them."""
+    def _plans(self, query: str, node: Node, result: HighResult) -> Parts:
+        """Yields the parts of a query: of its fragments, and each in stages, which all feed those behind them."""
         fragments, top = fragment_plan(node)
         feeds: dict[str, StoredStream] = {}
         for name, plan in [*((each.name, each.node) for each in fragments), (RESULT, top)]:
+            behind = self._feeding(plan, feeds)
+            sources = [source for _, group in behind.values() for source in group]
+            # Stages need all rows, or those of a slice that promises have closed.
+            while not (self.arriving.whole(sources) or self._early(plan, behind, -ALL_TIME)[0]):
+                yield []
             stages = self._stages(plan, feeds)
             for at, stage in enumerate(stages):
                 out = self._opened(query, f"{name}-{stage.name}" if stage.name else name, stage.node)
@@ -188,10 +259,11 @@ class _Run:
     def _opened(self, query: str, name: str, node: Node) -> StreamFiles:
         """Opens the stream of a plan. One that others read keeps every row: only theirs show whether the interval owns
         them."""
-        folder = self.folder / query / name
+        folder = self.level.folder / query / name
         paths.make_folders(folder)
         if name == RESULT:
-            return StreamFiles(folder, node.fields, (self.start, self.end), self.end, self.published)
+            owned = self.level.start, self.level.end
+            return StreamFiles(folder, node.fields, owned, self.level.end, self.level.published)
         return StreamFiles(folder, node.fields, (-temporal.END_OF_TIME, temporal.INT64_MAX), temporal.END_OF_TIME)
 
     def _run(
@@ -202,22 +274,32 @@ class _Run:
         out: StreamFiles,
         divided: tuple[Expr, ...],
         result: HighResult,
-    ) -> Plans:
-        """Yields the plan of a stage, and writes its stream."""
-        plan = self._sliced(query, stage, feeds, out, divided)
-        if plan is None:
-            out.close(self.end)
-            return
-        outcomes = yield plan
+    ) -> Parts:
+        """Yields the parts of a stage as they are closed, and writes its stream."""
+        plan = _Plan(query, stage, self._feeding(stage.node, feeds), out, divided)
+        work = partial(evaluate_part, most=self.level.most, again=self.level.again)
+        tasks, ended = list[Task](), dict[Task, PartOutcome]()
+        while True:
+            last = plan.whole or any(outcome.error for outcome in ended.values())
+            due = [] if last else [Task(work, part) for part in self._closed(plan)]
+            tasks += due
+            if len(ended) == len(tasks) and (last or plan.whole):
+                break
+            ended.update((yield due))
+        outcomes = [ended[task] for task in tasks]
         states = plan.states(outcomes)
-        if states is None and plan.shared is not None:  # an error of a share may be none of the whole: one part decides
+        if states is None:  # an error of a share may be none of the whole: one part decides
             paths.remove_tree(out.folder)
             paths.make_folders(out.folder)
             yield from self._run(query, replace(stage, keys=(), anywhere=False), feeds, out, divided, result)
             return
-        if isinstance(outcomes, LowwaterError):
-            raise outcomes
-        result.states |= states or {}
+        for outcome in outcomes:
+            if outcome.error is not None:
+                raise outcome.error
+        if plan.timeline is None:  # there was nothing to do
+            out.close(self.level.end)
+            return
+        result.states |= states
         for file, rows in _gathered(plan.parts, outcomes):
             out.files.append(file)
             out.rows += rows
@@ -259,47 +341,93 @@ class _Run:
         keys = tuple({moved.get(leaf, leaf): expr for leaf, expr in key.items()} for key in keys)
         return [*before, replace(stage, node=with_leaves(stage.node, cuts), keys=keys)]
 
-    def _sliced(
-        self, query: str, stage: Stage, feeds: Mapping[str, StoredStream], out: StreamFiles, divided: tuple[Expr, ...]
-    ) -> _Plan | None:
-        """Divides a stage into parts, slices of time x shares; None where there is nothing to do."""
-        node, behind = stage.node, self._feeding(stage.node, feeds)
-        sources = {source: feed for _, group in behind.values() for source, feed in group.items()}
-        rows, handed = any(feed.rows for feed in sources.values()), properties.hands_over(node)
+    def _closed(self, plan: _Plan) -> list[Part]:
+        """Makes the parts of a plan that promises have closed since the last look, slices of time x shares."""
+        node, feeds, end = plan.stage.node, plan.sources, self.level.end
+        divided = bool(plan.stage.keys) or plan.stage.anywhere
+        plan.whole = self.arriving.whole(feeds)
+        if not plan.whole:
+            slices, timeline = self._early(node, plan.behind, plan.begin, divided)
+            return self._parts(plan, slices, timeline) if timeline and slices else []
+        rows, handed = any(feed.rows for feed in feeds.values()), properties.hands_over(node)
         if not rows and not handed:
-            return None
-        carry = self.carries.get(query, operators.StateHandover(end=self.end))
+            return []
+        if least_promise(feeds.values(), end) < temporal.END_OF_TIME:
+            raise never_closed(plan.query, feeds)
+        carry = self._carry(plan.query)
         start = carry.start if handed and (carry.start or not rows) else None
-        timeline = timeline_of(sources.values(), self.end, self.settings.tick, start)
-        lists = {(join.file, join.columns): _watch_table(join) for join in walk(node) if isinstance(join, WatchJoin)}
-        stored = _stored(node, behind)
+        plan.timeline = timeline_of(feeds.values(), end, self.settings.tick, start)
+        return self._parts(plan, self._slices(node, plan.behind, divided, plan.begin), plan.timeline)
+
+    def _carry(self, query: str) -> operators.StateHandover:
+        return self.level.carries.get(query, operators.StateHandover(end=self.level.end))
+
+    def _early(self, node: Node, behind: Behind, begin: int, divided: bool = False) -> tuple[Slices, Timeline | None]:
+        """Chooses the slices from `begin` (ns) on that promises have closed while files are still to come, with a
+        timeline that gives their rows the ticks of the whole one; none for a plan that needs all rows first."""
+        end, tick = self.level.end, self.settings.tick
+        feeds = [feed for _, group in behind.values() for feed in group.values()]
+        alone = by_slices(node) and not properties.hands_over(node)
+        alone = alone and not any(isinstance(leaf, Cut) for leaf, _ in behind.values())
+        if not self.news or not alone or end == temporal.END_OF_TIME or not any(feed.rows for feed in feeds):
+            return [], None
+        # What comes later may make the step of the ticks longer, or have the closing one.
+        first = min(properties.read_from(node, self.level.start).values())
+        if (end - first) // tick > TIMELINE_TICKS or any(feed.latest > end // tick * tick for feed in feeds):
+            return [], None
+        timeline = timeline_of(feeds, end, tick)
+        until = int(timeline.promises[:-1].max(initial=-ALL_TIME))
+        return self._slices(node, behind, divided, begin, until), timeline
+
+    def _parts(self, plan: _Plan, slices: Slices, timeline: Timeline) -> list[Part]:
+        """Describes the parts of slices, which follow those that a plan has."""
+        node, out = plan.stage.node, plan.out
+        stored, lists = _stored(node, plan.behind), self._lists(node)
         step = None if waits_for_promises(node) else self.settings.tick
         settings = out.owned, timeline, step, out.published
-        keys = {name: tuple(key[name] for key in stage.keys) for name in behind if _keys_of(stage, name)}
-        slices = self._slices(node, behind, bool(stage.keys) or stage.anywhere)
-        width, shared = slices[0][1], None
-        places: Iterable[operators.StateHandover | None] = repeat(None) if by_slices(node) else [carry]
-        if not by_slices(node) and width > 1:
-            shared = handover.SharedState(stage, carry, width)
-            places = shared.divided()
+        keys = {name: tuple(key[name] for key in plan.stage.keys) for name in plan.behind if _keys_of(plan.stage, name)}
+        places: Iterable[operators.StateHandover | None] = repeat(None)
+        if not by_slices(node):
+            carry, width = self._carry(plan.query), slices[0][1]
+            plan.shared = handover.SharedState(plan.stage, carry, width) if width > 1 else None
+            places = plan.shared.divided() if plan.shared else [carry]
         parts = []
-        for number, (span, shares) in enumerate(slices):
+        for number, (span, shares) in enumerate(slices, plan.slices):
             for at, place in zip(range(shares), places, strict=False):
                 name = f"{number:05d}" if shares == 1 else f"{number:05d}-{at:02d}"
                 share = None if shares == 1 else Share(at, shares, keys)
                 read = {leaf: each.narrowed(leaf, span, share) for leaf, each in stored.items()}
-                parts.append(Part(node, span, read, lists, out.folder, name, *settings, place, share, divided))
-        self.promised.update({source: feed.promise for source, feed in sources.items() if source not in self.feeds})
-        return _Plan(parts, sources, self.end, timeline, shared)
+                parts.append(Part(node, span, read, lists, out.folder, name, *settings, place, share, plan.divided))
+        plan.slices += len(slices)
+        plan.begin = slices[-1][0][-1].end
+        plan.parts += parts
+        return parts
 
-    def _slices(self, node: Node, behind: Behind, divided: bool) -> list[tuple[list[TimeSlice], int]]:
-        """Chooses the slices of each part of a plan and its number of shares; `divided` if something divides rows."""
+    def _lists(self, node: Node) -> dict[tuple[str, tuple[Field, ...]], pa.Table]:
+        found = {}
+        for join in walk(node):
+            if isinstance(join, WatchJoin):
+                rows = self.level.lists[join.file, join.columns]
+                if isinstance(rows, Exception):
+                    raise rows
+                found[join.file, join.columns] = rows
+        return found
+
+    def _slices(
+        self, node: Node, behind: Behind, divided: bool, begin: int = -ALL_TIME, until: int = ALL_TIME
+    ) -> Slices:
+        """Chooses the slices of each part of a plan in [begin, until), ns, and its number of shares; `divided` if
+        something divides rows. Before all rows are there, a slice has the rows of a part at least."""
         ends: Counter[int] = Counter()
         for _, group in behind.values():
             for feed in group.values():
                 ends.update(feed.ends)
         if by_slices(node):
-            slices = choose_slices(node, ends, max(1, -(-ends.total() // self.settings.slice_rows)))
+            unit, rows = ROW_COUNT_UNIT, self.settings.slice_rows
+            mine = {at: count for at, count in ends.items() if (at + 1) * unit > begin and at * unit < until}
+            total = sum(mine.values())
+            most = max(1, -(-total // rows)) if until == ALL_TIME else total // rows
+            slices = choose_slices(node, mine, most, begin, until) if most else []
             return [([slice_], self._shares(rows_of(slice_, ends)) if divided else 1) for slice_ in slices]
         shares = self._shares(ends.total()) if divided else 1
         # Longer slices make fewer parts, but a share may have most of the rows.
@@ -323,7 +451,7 @@ class _Run:
                 behind[leaf.name] = leaf, {(leaf.name, ""): feeds[leaf.name]}
             else:
                 name = leaf.lfta.name
-                behind[name] = leaf, {(name, link): self.feeds[name, link] for link in leaf.lfta.links}
+                behind[name] = leaf, {(name, link): self.arriving.streams[name, link] for link in leaf.lfta.links}
         return behind
 
 
@@ -376,10 +504,31 @@ def _watch_table(node: WatchJoin) -> pa.Table:
     return pa.table(arrays, names=[f.name for f in node.columns])
 
 
-def _files(inputs: Inputs, lfta: str, link: str) -> list[str]:
+def _files(inputs: Inputs, lfta: str, link: str) -> Sequence[str]:
     if (lfta, link) not in inputs:
         raise LowwaterError(f"the low stage left no stream of {lfta} on link {link}", "run the low stage first")
     return inputs[lfta, link]
+
+
+def read_lists(queries: Mapping[str, Node]) -> Lists:
+    """Reads the watch lists of queries."""
+    lists: dict[tuple[str, tuple[Field, ...]], pa.Table | LowwaterError] = {}
+    for join in (each for node in queries.values() for each in walk(node) if isinstance(each, WatchJoin)):
+        try:
+            lists[join.file, join.columns] = _watch_table(join)
+        except LowwaterError as error:  # of its query alone
+            lists[join.file, join.columns] = error
+    return lists
+
+
+def high_results(ended: HighOutcome, failures: dict[str, LowwaterError] | None = None) -> dict[str, HighResult]:
+    """Returns the results of the queries. `failures`: filled with query -> its error; with None the first is raised."""
+    results, errors = ended
+    if failures is None and errors:
+        raise next(iter(errors.values()))
+    if failures is not None:
+        failures |= errors
+    return results
 
 
 def run_high(
@@ -394,30 +543,11 @@ def run_high(
     failures: dict[str, LowwaterError] | None = None,
     published: bool = False,
 ) -> dict[str, HighResult]:
-    """Runs every output query over the LFTA rows of one interval.
-
-    Args:
-        queries: output query -> high plan.
-        inputs: (LFTA, link) -> parquet files in order of `_tick`: paths, or addresses in the lake.
-        start, end: the interval, ns; rows with `_last` in [start, end) are kept.
-        folder: folder for rows and parts, with a folder for each query, of this machine, or of the lake where tasks
-            run on other machines; the caller removes it.
-        carries: query -> its place in a chain, for queries with a state.
-        failures: filled with query -> its error; None lets the first error end the run.
-        published: whether rows are written in published types instead of stream types.
-
-    Raises:
-        LowwaterError: an input cannot be read, the runner fails, or a query, and errors end the run.
-    """
-    settings = settings or HighSettings()
-    lftas = {leaf.lfta for node in queries.values() for leaf in leaves(node) if isinstance(leaf, LftaInput)}
-    feeds = {
-        (lfta.name, link): StoredStream.scan(_files(inputs, lfta.name, link)) for lfta in lftas for link in lfta.links
-    }
-    with closing(runner.promises(feeds)) as read:
-        run = _Run(runner, feeds, read, start, end, folder, settings, carries or {}, published)
-        errors = {} if failures is None else failures
-        results = run.results(queries, errors)
-    if failures is None and errors:
-        raise next(errors[name] for name in queries if name in errors)
-    return results
+    """Runs the high level of an interval by itself; arguments as of `HighLevel` and `high_results`.
+    Raises LowwaterError if an input cannot be read, the runner fails, or a query, and errors end the run."""
+    chosen, lists = settings or HighSettings(), read_lists(queries)
+    level = HighLevel(
+        queries, inputs, start, end, folder, chosen, carries or {}, published, lists, runner.most, runner.again
+    )
+    with runner.levels() as begin:
+        return high_results(begin(level).result(), failures)

@@ -6,19 +6,13 @@ Its tasks are functions of plain values, the same wherever they run. Rows do not
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Protocol
 
 from lowwater import errors, threads
 
-if TYPE_CHECKING:  # an ingest has a runner, and no plans
-    from lowwater.high.streams import StoredStream
-
-Source = tuple[str, str]
-"""A stored stream: (LFTA, link), or (part of a cut plan, empty text)."""
-
-Promises = Sequence[tuple[Source, int]]
-"""What sources promise, ns, as it is read together."""
+if TYPE_CHECKING:  # an ingest has a runner, and no levels
+    from lowwater.high.levels import Start
 
 
 class Runner(Protocol):
@@ -46,7 +40,8 @@ class Runner(Protocol):
         """Returns the runner whose tasks say that they are for an interval of a query set."""
 
     def tasks(self, what: str) -> threads.TaskMap:
-        """Returns what runs tasks of an ingest, the low or the high level, or an audit, as `what` says."""
+        """Returns what runs tasks of an ingest or an audit, as `what` says."""
 
-    def promises(self, feeds: Mapping[Source, StoredStream]) -> Generator[Promises]:
-        """Yields what the stored streams of LFTAs promise, as it is read."""
+    def levels(self) -> AbstractContextManager[Start]:
+        """Yields what begins the low and the high level of an interval; those that have not ended at its end are
+        ended."""

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from lowwater import caches, errors, limits, link_names, threads
+from lowwater import caches, errors, limits, link_names
 from lowwater.catalog.schemas import FRAME, HEAD, PUNCTUATION, ROW
 from lowwater.catalog.time import ticks_up_to
 from lowwater.config import Config
@@ -402,7 +402,7 @@ def run_intervals(
         else:
             work = folder / f"interval-{number}"
             with progress.stage("low", detail):
-                inputs, low = _low(request, inputs, work / "low", runner.tasks("low"), progress, found)
+                inputs, low = _low(request, inputs, work / "low", runner, progress, found)
                 plan = inputs.plan
             with progress.stage("high", detail):
                 states = _high(request, inputs, low, work / "high", states, runner, found)
@@ -414,7 +414,7 @@ def run_intervals(
 
 
 def _low(
-    request: RunRequest, inputs: LowInputs, folder: Path, tasks: threads.TaskMap, progress: Progress, found: RunResults
+    request: RunRequest, inputs: LowInputs, folder: Path, runner: Runner, progress: Progress, found: RunResults
 ) -> tuple[LowInputs, LowResult]:
     """Runs the low stage. One kernel runs all queries of a link, so where it fails each is tried alone. Returns the
     inputs without the queries that it cannot run, too."""
@@ -422,7 +422,7 @@ def _low(
 
     def attempt(plan: Plan, where: Path) -> tuple[LowInputs, LowResult]:
         chosen = replace(inputs, plan=plan)
-        return chosen, low_stage(chosen, settings, where, tasks, say=progress.say)
+        return chosen, low_stage(chosen, settings, where, runner, progress.say)
 
     try:
         chosen, low = attempt(inputs.plan, folder / "all")

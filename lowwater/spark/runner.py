@@ -1,25 +1,37 @@
-"""The runner on Spark: parts are its tasks, and a stream over the files of lfta/ reads the punctuation."""
+"""The runner on Spark: each level of an interval is a streaming query whose tasks evaluate; all else is plain tasks."""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import suppress
+import secrets
+import tempfile
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from copy import copy
-from uuid import uuid4
+from dataclasses import dataclass
+from pathlib import Path, PurePath
+from threading import Lock
+from traceback import format_exception
+from typing import Any
 
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
 
 from lowwater import errors, limits
-from lowwater.high import runner, streams
-from lowwater.spark.punctuation import Punctuation
+from lowwater.high.levels import TELL, Level, Running, Start, Steps
+from lowwater.spark.levels import AT_WORK, RESULT, Folder, LevelSource
 from lowwater.spark.session import Sessions, build_session
-from lowwater.spark.tasks import SparkTasks, lost, translate
+from lowwater.spark.tasks import SparkTasks, cloned, lost, tell, translate
+from lowwater.storage import paths
 
-LOOK = 5
-"""Seconds between two looks at what the stream has read."""
+TRIES = 3
+_SLOW = "Timed out while waiting for the Python worker to connect back"
+"""What Spark says of a stream whose Python process has not begun within ten seconds, on a busy machine."""
+_BEGINNING = Lock()
+"""Streams begin one after the other: several at once are slow to."""
 
 
 class OnSpark:
@@ -48,17 +60,108 @@ class OnSpark:
 
     def tasks(self, what: str) -> SparkTasks:
         """Returns what runs tasks in workers; Spark's pages show what they are."""
-        about = f"{what} of {self.interval}" if self.interval else what
-        return SparkTasks(lambda: self._sessions.spark, what, self.far, self._sessions.say, about)
+        return SparkTasks(lambda: self._sessions.spark, what, self.far, self._sessions.say, self._about(what))
 
-    def promises(self, feeds: Mapping[runner.Source, streams.StoredStream]) -> Generator[runner.Promises]:
-        """Yields what a stream over the files reads."""
-        sources = list(feeds)
-        files = [(number, file) for number, source in enumerate(sources) for file in feeds[source].files]
-        if not files:
+    @contextmanager
+    def levels(self) -> Iterator[Start]:
+        """Yields what begins levels, each as a streaming query by which Spark's pages call it."""
+        begun: list[_Query] = []
+        with ThreadPoolExecutor(thread_name_prefix="lowwater-level") as each:
+
+            def start(level: Level) -> Running:
+                running = Running()
+                query = _Query(level, self._about(level.what), self._sessions.spark, running)
+                begun.append(query)
+                running.future = each.submit(self._result, query)
+                return running
+
+            try:
+                yield start
+            finally:
+                for query in begun:
+                    query.end()
+
+    def _result(self, query: _Query) -> Any:
+        result, runs = query.ended()
+        for run in runs:
+            tell(self._sessions.say, run, query.about)
+        query.running.runs = runs if self.far else []
+        if isinstance(result, errors.LowwaterError):
+            raise result
+        return result
+
+    def _about(self, what: str) -> str:
+        return f"{what} of {self.interval}" if self.interval else what
+
+
+class _Query:
+    """The streaming query of a level."""
+
+    def __init__(self, level: Level, about: str, session: SparkSession, running: Running) -> None:
+        self.about, self.running = about, running
+        self._level, self._session = level, session
+        self._folder: PurePath | None = None
+        self._query: StreamingQuery | None = None
+        self._over = False
+
+    def ended(self) -> tuple[Any, Any]:
+        """Waits until it has ended; returns the result of the level, and the runs of its tasks."""
+        key, failed = secrets.token_bytes(), None
+        try:
+            with cloned(self._session) as spark:
+                for number in range(TRIES):
+                    folder = Folder(self._level.folder / f"stream-{number}", key)
+                    try:
+                        self._follow(spark, folder)
+                        break
+                    except PySparkException as error:
+                        if _SLOW not in str(error) or number + 1 == TRIES:
+                            raise
+        except PySparkException as error:
+            failed = translate(self._level.what, error, self._session)
+            # Not the error itself: it holds its request, for which a client would wait at the end of its process.
+            failed.add_note("".join(format_exception(error)))
+        if failed is not None:
+            raise failed
+        if self._over or not paths.has_file(folder.path / RESULT):
+            raise errors.LowwaterError(f"{self._level.what}: was interrupted", "run the command again")
+        ((result, runs),) = folder.read([RESULT])
+        return result, runs
+
+    def _follow(self, spark: SparkSession, folder: Folder) -> None:
+        paths.write(folder.path / AT_WORK, b"")
+        self._folder = folder.path
+        with _BEGINNING:
+            spark.dataSource.register(LevelSource.of(self._level, folder))
+            stream = spark.readStream.format(LevelSource.name()).load().writeStream
+            query = stream.format("noop").queryName(f"lowwater {self.about}").trigger(availableNow=True).start()
+        self._query = query
+        while not (self._over or query.awaitTermination(int(TELL))):
+            if (progress := query.lastProgress) is not None:
+                offset: dict[str, Any] = json.loads(progress.sources[0].endOffset)
+                self.running.done = {name: value for name, value in offset.items() if name != "tasks"}
+
+    def end(self) -> None:
+        """Ends it, if it has not ended."""
+        if self.running.future.done():
             return
-        for rows in _punctuation(self._sessions.spark, files):
-            yield [(sources[source], promise) for source, promise in rows]
+        self._over = True
+        if self._folder is not None:
+            paths.remove(self._folder / AT_WORK)
+        with suppress(PySparkException):
+            if self._query is not None and not lost(self._session):
+                self._query.stop()
+
+
+@dataclass(frozen=True)
+class _Nothing:
+    """A level without tasks."""
+
+    folder: PurePath
+    what: str = "warm-up"
+
+    def steps(self) -> Steps:
+        yield from ()
 
 
 def warm(address: str) -> None:
@@ -66,30 +169,9 @@ def warm(address: str) -> None:
     Raises LowwaterError."""
     session = build_session(master=address)
     SparkTasks(lambda: session, "warm-up")(len, [""])
-    for _ in _punctuation(session, []):
-        pass
+    with tempfile.TemporaryDirectory() as folder:
+        _Query(_Nothing(Path(folder)), "warm-up", session, Running()).ended()
     session.stop()
-
-
-def _punctuation(session: SparkSession, files: Sequence[tuple[int, str]]) -> Iterator[list[tuple[int, int]]]:
-    """Yields what a stream over files of numbered sources reads: number of the source and promise, ns."""
-    query, seen, ended, table = None, 0, False, f"punctuation_{uuid4().hex}"
-    try:
-        session.dataSource.register(Punctuation)
-        stream = session.readStream.format(Punctuation.name()).option("files", json.dumps(files)).load()
-        query = stream.writeStream.format("memory").queryName(table).trigger(availableNow=True).start()
-        while not ended:
-            ended = bool(query.awaitTermination(LOOK))
-            rows = session.table(table).toArrow().to_pylist()
-            yield [(row["source"], row["promise"]) for row in rows[seen:]]
-            seen = len(rows)
-    except PySparkException as error:
-        raise translate("punctuation", error, session) from error
-    finally:
-        with suppress(PySparkException):
-            if query is not None and not lost(session):
-                query.stop()
-                session.catalog.dropTempView(table)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import socket
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -13,14 +12,13 @@ from uuid import uuid4
 from weakref import WeakKeyDictionary, WeakSet
 
 import pyarrow as pa
-from pyspark import TaskContext
 from pyspark.errors import PySparkException
-from pyspark.serializers import CPickleSerializer
 from pyspark.sql import SparkSession
 from pyspark.sql.connect.shell.progress import ProgressHandler
 
 from lowwater.cluster import TaskRun
 from lowwater.errors import AwayError, LowwaterError
+from lowwater.spark.levels import SERIALIZER, Made, guarded
 
 IDLE = 600.0
 """Seconds after which a clone that nobody uses is not used again: a server forgets sessions after an hour."""
@@ -152,8 +150,6 @@ def cause_of(text: str) -> str:
     return _LOST_TASK.sub("", (causes or spark_messages or lines or ["no message"])[-1])[:500]
 
 
-_SERIALIZER: Any = CPickleSerializer()
-"""Of Spark, as it brings functions and arguments to its workers."""
 _RESULT = "task bigint, outcome binary"
 _DESCRIPTION = "spark.job.description"
 
@@ -199,24 +195,21 @@ class SparkTasks:
         chosen = list(arguments)
         outcomes = self._run(function, chosen) if chosen else []
         if self.far:
-            self.runs += [
-                TaskRun(getattr(task, "label", ""), getattr(task, "weight", 0), *spot)
-                for task, (_, *spot) in zip(chosen, outcomes, strict=True)
-            ]
+            self.runs += [_run_of(task, made) for task, made in zip(chosen, outcomes, strict=True)]
         for outcome, *_ in outcomes:
             if isinstance(outcome, LowwaterError):
                 raise outcome
         return [outcome for outcome, *_ in outcomes]
 
     def _run(self, function: Callable[[Any], Any], arguments: Sequence[Any]) -> list[Any]:
-        """Returns what `_guarded` made of each argument."""
+        """Returns what `guarded` made of each argument."""
         # The heaviest first: so the last executor ends at most one third later than with the best placement.
         order = sorted(range(len(arguments)), key=lambda at: -getattr(arguments[at], "weight", 0))
 
         def evaluated(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for batch in batches:
                 for number in (order[place] for place in batch.column(0).to_pylist()):
-                    made = _SERIALIZER.dumps(_guarded(function, arguments[number]))
+                    made = SERIALIZER.dumps(guarded(function, arguments[number]))
                     yield pa.record_batch([pa.array([number]), pa.array([made], pa.binary())], ["task", "outcome"])
 
         tag, session, count = uuid4().hex, self._session(), len(order)
@@ -228,8 +221,8 @@ class SparkTasks:
                 spark.conf.set(_DESCRIPTION, f"lowwater {self._about}: {count} task{'s' if count > 1 else ''}")
                 # In order, as they end: who waits is told of a task that was tried again.
                 for row in spark.range(0, count, 1, count).mapInArrow(evaluated, _RESULT).toLocalIterator():
-                    outcomes[row.task] = outcome = _SERIALIZER.loads(row.outcome)
-                    self._tell(arguments[row.task], *outcome)
+                    outcomes[row.task] = made = SERIALIZER.loads(row.outcome)
+                    tell(self._say, _run_of(arguments[row.task], made), self._about)
         except PySparkException as error:
             raise translate(self._what, error, session) from error
         return [outcomes[number] for number in range(count)]
@@ -251,20 +244,13 @@ class SparkTasks:
             del self._running[tag]
             spark.removeTag(tag)
 
-    def _tell(self, task: Any, outcome: Any, host: str, tries: int, seconds: float) -> None:
-        if tries > 1:
-            label = getattr(task, "label", "")
-            named = f"task {label} of {self._about}" if label else f"a task of {self._about}"
-            self._say(f"Spark: {named} was tried again: its try {tries} ended on {host} after {seconds:.1f} s")
+
+def _run_of(task: Any, made: Made) -> TaskRun:
+    return TaskRun(getattr(task, "label", ""), getattr(task, "weight", 0), made.host, made.tries, made.seconds)
 
 
-def _guarded(function: Callable[[Any], Any], argument: Any) -> tuple[Any, str, int, float]:
-    """Returns the outcome of a task or its error, its machine, the number of the try from 1, and its seconds."""
-    begin = time.monotonic()
-    try:
-        outcome = function(argument)
-    except LowwaterError as error:  # raised here, Spark would make it the text of a Java exception
-        outcome = error
-    context = TaskContext.get()
-    tries = context.attemptNumber() + 1 if context is not None else 1
-    return outcome, socket.gethostname(), tries, round(time.monotonic() - begin, 3)
+def tell(say: Callable[[str], None], run: TaskRun, about: str) -> None:
+    """Says of a task that was tried again where it ended; `about` as of `SparkTasks`."""
+    if run.tries > 1:
+        named = f"task {run.task} of {about}" if run.task else f"a task of {about}"
+        say(f"Spark: {named} was tried again: its try {run.tries} ended on {run.host} after {run.seconds:.1f} s")

@@ -166,8 +166,7 @@ def test_one_memory_bounds_the_parts_of_both_runners(
 
     monkeypatch.setattr(Spill, "__init__", noted)
     on_spark: Any = import_module("lowwater.spark.runner").OnSpark
-    monkeypatch.setattr(on_spark, "promises", InProcess.promises)
-    monkeypatch.setattr(on_spark, "tasks", lambda *_: lambda function, each: [*map(function, each)])
+    monkeypatch.setattr(on_spark, "levels", lambda _: InProcess(1).levels())
     runners = {"process": InProcess, "spark": lambda _, memory: on_spark(SimpleNamespace(master="local"), memory)}
     node = plans()["joined"]
     rows, found = drawn(node, 5), []

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from lowwater.config import Config, Link
+from lowwater.high.process import InProcess
 from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.captures import read_captures
@@ -19,7 +20,6 @@ from lowwater.plan.context import Links
 from lowwater.plan.queryset import plan_texts
 from lowwater.replay.stages.engines import LowResult, low_stage
 from lowwater.replay.stages.inputs import LowInputs
-from lowwater.threads import each_on_threads
 from tests.breadth import examples
 from tests.capturemaker import pcap_bytes
 from tests.lftamaker import by_tick
@@ -49,7 +49,7 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> LowInputs:
 
 def pass_of(inputs: LowInputs, folder: Path, task_packets: int) -> LowResult:
     chosen = LowSettings(0, compiled=False, chunk_rows=64, slots=4, task_packets=task_packets)
-    return low_stage(inputs, chosen, folder, each_on_threads)
+    return low_stage(inputs, chosen, folder, InProcess())
 
 
 def content(inputs: LowInputs, result: LowResult) -> dict[str, Any]:

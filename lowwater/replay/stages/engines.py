@@ -6,9 +6,8 @@ knows which of its promises no query waits for (003; SEMANTICS T2).
 
 from __future__ import annotations
 
-import os
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path, PurePath
@@ -20,13 +19,14 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lowwater import errors, threads
+from lowwater import errors
 from lowwater.catalog import schemas
 from lowwater.catalog.expr import columns_of
 from lowwater.catalog.time import is_late, ticks_up_to
 from lowwater.columns.files import FEWEST, Choices, DividedWriter, only_rows
+from lowwater.high.levels import Steps, every
 from lowwater.high.operators import StateHandover, StoredState
-from lowwater.high.query_runs import HighResult, HighSettings, run_high
+from lowwater.high.query_runs import HighLevel, HighResult, HighSettings, high_results, read_lists
 from lowwater.high.runner import Runner
 from lowwater.instants import SECOND
 from lowwater.lake.ingestion.record_options import planned_skews
@@ -77,6 +77,10 @@ class LowTask:
         """The link and the number of the chunk, from 1."""
         return f"{self.link} {self.number + 1}"
 
+    def path(self, lfta: Lfta) -> PurePath:
+        """The file of the rows of an LFTA."""
+        return self.folder / safe_name(lfta.name) / f"{safe_name(self.link)}-{self.number}.parquet"
+
 
 @dataclass(frozen=True)
 class LowOutcome:
@@ -84,22 +88,6 @@ class LowOutcome:
 
     result: LinkResult
     files: dict[str, tuple[str, ...]]
-
-
-def run_tasks(tasks: Sequence[LowTask], runner: threads.TaskMap) -> list[LowOutcome]:
-    """Runs tasks in parallel; returns one outcome for each link, in the order of the tasks. On links that shed load,
-    the packets of every second are counted first, over all chunks (SEMANTICS O5)."""
-    shedding = [task for task in tasks if task.settings.shed is not None]
-    loads: dict[str, dict[str, LoadCounter]] = {}
-    for task, of_task in zip(shedding, runner(count_loads, shedding), strict=True):
-        of_link = loads.get(task.link)
-        loads[task.link] = {name: of_link[name].also(load) if of_link else load for name, load in of_task.items()}
-    thinned = {link: {name: load.thinning() for name, load in of_link.items()} for link, of_link in loads.items()}
-    whole = [replace(task, thinnings=thinned.get(task.link, {})) for task in tasks]
-    links: dict[str, list[LowOutcome]] = {}
-    for outcome in runner(run_low, whole):
-        links.setdefault(outcome.result.link, []).append(outcome)
-    return [_merged_outcome(parts) for parts in links.values()]
 
 
 def links_to_compile(tasks: Sequence[LowTask]) -> dict[str, int]:
@@ -125,8 +113,7 @@ def run_low(task: LowTask) -> LowOutcome:
     Raises LakeError if the files cannot be written."""
     sinks = {
         lfta.name: StreamWriter(
-            task.folder / safe_name(lfta.name),
-            f"{safe_name(task.link)}-{task.number}",
+            task.path(lfta),
             properties.stream_schema(lfta.fields),
             task.keys.get(lfta.name, ()),
             task.bounds.grains.get(lfta.name, 1),
@@ -185,18 +172,19 @@ class StreamWriter:
 
     def __init__(
         self,
-        folder: PurePath,
-        name: str,
+        path: PurePath,
         schema: pa.Schema,
         keys: Choices = (),
         grain: int = 1,
         shared: int = LowSettings.shared_rows,
     ) -> None:
-        self.path = folder / f"{name}.parquet"
+        self.path = path
+        # The high level reads a file as soon as it has its name.
+        self._open = paths.draft(path).with_suffix(".open")
         options = {"compression": "zstd", "compression_level": 1}
         fewest = min(FEWEST, -(-shared // 8))
         # What waits is one group, and not one and a small rest, unless the batches of a large table are larger.
-        self._writer = DividedWriter(paths.draft(self.path), schema, keys, 2 * GROUP_ROWS, fewest, **options)
+        self._writer = DividedWriter(self._open, schema, keys, 2 * GROUP_ROWS, fewest, **options)
         self._schema, self._keys, self._grain, self._least = schema, keys, grain, shared
         self._waiting: list[pa.RecordBatch] = []
         self._promises: list[pa.RecordBatch] = []
@@ -221,7 +209,7 @@ class StreamWriter:
         self._flush()
         self._promise()
         self._writer.close()
-        paths.put(self.path)
+        paths.take(self._open, self.path)
 
     @property
     def _shared(self) -> bool:
@@ -359,36 +347,46 @@ StayingTicks = Mapping[int, tuple[int, int]]
 """Number of a stored run of promises -> first and last tick of it that stay."""
 
 
-def on_demand(outcomes: Sequence[LowOutcome], lftas: Sequence[Lfta], plans: Sequence[Node]) -> tuple[LowOutcome, ...]:
+@dataclass(frozen=True)
+class Thinning:
+    """The streams of the low stage from which promises are removed, by whom they are read, and the folder for what
+    stays."""
+
+    outcomes: tuple[LowOutcome, ...]
+    lftas: tuple[Lfta, ...]
+    plans: tuple[Node, ...]
+    folder: PurePath
+
+
+def on_demand(task: Thinning) -> tuple[LowOutcome, ...]:
     """Rewrites the streams of the low stage so that they keep only needed promises; returns the new outcomes. Those of
     an LFTA of which some reader waits for LFTAs that did not run keep all.
     Raises LakeError if a stream cannot be read or written."""
-    ran = {lfta.name for lfta in lftas}
-    read = [{lfta.name for lfta in lftas_of(plan)} for plan in plans]
+    ran = {lfta.name for lfta in task.lftas}
+    read = [{lfta.name for lfta in lftas_of(plan)} for plan in task.plans]
     unknown = set().union(*(names for names in read if not names <= ran))
-    plans = [plan for plan, names in zip(plans, read, strict=True) if names <= ran]
-    lftas = [lfta for lfta in lftas if lfta.name not in unknown]
+    plans = [plan for plan, names in zip(task.plans, read, strict=True) if names <= ran]
     try:
-        outcomes = [_near(outcome) for outcome in outcomes]
-        files = {name: [*map(Path, paths)] for name, paths in LowResult(tuple(outcomes)).files.items()}
-        promises = {name: _promises(paths) for name, paths in files.items()}
+        stored = LowResult(task.outcomes).files
+        files = {name: locals_of(map(lake_path, each)) for name, each in stored.items()}
+        promises = {name: _promises(each) for name, each in files.items()}
         demands = [_demand(plan, files, promises) for plan in plans]
         spared: dict[StreamName, int] = {}
-        for lfta in lftas:
+        for lfta in task.lftas:
+            folder = task.folder / safe_name(lfta.name)
             for name in files.keys() & {(lfta.name, link) for link in lfta.links}:
+                targets = [folder / lake_path(path).name for path in stored[name]]
+                if lfta.name in unknown:
+                    for path, target in zip(stored[name], targets, strict=True):
+                        paths.take(lake_path(path), target)
+                    continue
                 spans = [span for demand in demands if name in demand.promises for span in demand.tick_spans(name)]
                 staying = promises[name].runs_to_keep(fewest_ticks(spans))
-                spared[name] = _thin(lfta, files[name], staying, promises[name])
+                spared[name] = _thin(lfta, [*zip(files[name], targets, strict=True)], staying, promises[name])
     except (OSError, pa.ArrowException) as error:
         message = f"surplus punctuation cannot be removed from the streams of the low stage: {error}"
         raise errors.LakeError(message, "make room on the disk") from None
-    return tuple(_counted(outcome, spared) for outcome in outcomes)
-
-
-def _near(outcome: LowOutcome) -> LowOutcome:
-    """Brings the files that tasks left in the lake to this machine, where they are rewritten."""
-    files = {name: tuple(map(str, locals_of(map(lake_path, paths)))) for name, paths in outcome.files.items()}
-    return replace(outcome, files=files)
+    return tuple(_counted(outcome, spared, task.folder) for outcome in task.outcomes)
 
 
 def _promises(paths: Sequence[Path]) -> Promises:
@@ -417,27 +415,24 @@ def _demand(plan: Node, files: Mapping[StreamName, Sequence[Path]], promises: Ma
     return demand
 
 
-def _thin(lfta: Lfta, paths: Sequence[Path], requested: StayingTicks, promises: Promises) -> int:
+def _thin(lfta: Lfta, files: Sequence[tuple[Path, PurePath]], requested: StayingTicks, promises: Promises) -> int:
     """Rewrites a stream; returns the number of promises removed. The closing one stays (SEMANTICS T6)."""
     total, number = len(promises.first), 0
     staying = {**requested, total - 1: (int(promises.first[-1]), int(promises.until[-1]))}
-    for path in paths:
-        number = _thin_file(lfta, path, staying, promises, number)
+    for path, target in files:
+        number = _thin_file(lfta, path, target, staying, promises, number)
     return total - len(staying)
 
 
-def _thin_file(lfta: Lfta, path: Path, staying: StayingTicks, promises: Promises, number: int) -> int:
+def _thin_file(lfta: Lfta, path: Path, target: PurePath, staying: StayingTicks, promises: Promises, number: int) -> int:
     """Rewrites a file whose first promise has this number; returns the number after its last promise."""
-    folder = path.with_suffix(".demand")
-    sink = StreamWriter(folder, path.stem, properties.stream_schema(lfta.fields))
+    sink = StreamWriter(target, properties.stream_schema(lfta.fields))
     for batch in _batches([path], True):
         sink.write(batch)
     after: int = number + sum(batch.num_rows for batch in _batches([path], False, ["_kind"]))
     if kept := [_part(promises, staying[at], at) for at in range(number, after) if at in staying]:
         sink.write(punctuation_batch(lfta, kept, int(promises.period.max())))
     sink.close()
-    os.replace(sink.path, path)
-    folder.rmdir()
     return after
 
 
@@ -446,13 +441,17 @@ def _part(promises: Promises, ticks: tuple[int, int], run: int) -> PunctuationRu
     return PunctuationRun(0, int(promises.promise[run]) + ticks[0] - int(promises.first[run]), *ticks)
 
 
-def _counted(outcome: LowOutcome, spared: Mapping[StreamName, int]) -> LowOutcome:
-    """The outcome with the counts of the remaining promises."""
+def _counted(outcome: LowOutcome, spared: Mapping[StreamName, int], folder: PurePath) -> LowOutcome:
+    """The outcome with the counts of the remaining promises, and its files in another folder."""
     statistics = []
     for counts in outcome.result.statistics:
         out = spared.get((counts.lfta, outcome.result.link), 0)
         statistics.append(replace(counts, punctuations=counts.punctuations - out, spared=out))
-    return replace(outcome, result=replace(outcome.result, statistics=tuple(statistics)))
+    files = {
+        name: tuple(str(folder / safe_name(name) / lake_path(path).name) for path in each)
+        for name, each in outcome.files.items()
+    }
+    return LowOutcome(replace(outcome.result, statistics=tuple(statistics)), files)
 
 
 @dataclass(frozen=True)
@@ -467,21 +466,69 @@ class LowResult:
         return {(name, each.result.link): list(paths) for each in self.outcomes for name, paths in each.files.items()}
 
 
-def low_stage(
+@dataclass(frozen=True)
+class LowLevel:
+    """The low level of one interval: a task for each chunk of a link.
+
+    Attributes:
+        tasks: of the chunks, those of a link in order.
+        lftas, plans: LFTAs and high plans of the query set.
+        demanded: whether promises that no plan waits for are removed in the end.
+    """
+
+    tasks: tuple[LowTask, ...]
+    lftas: tuple[Lfta, ...]
+    plans: tuple[Node, ...]
+    folder: PurePath
+    demanded: bool
+    what: str = "low"
+
+    @property
+    def files(self) -> dict[StreamName, list[str]]:
+        """(LFTA, link) -> files of its stream, which have these names once they are whole."""
+        files: dict[StreamName, list[str]] = {}
+        for task in self.tasks:
+            for lfta in task.lftas:
+                path = replace(task, folder=self.folder).path(lfta)
+                files.setdefault((lfta.name, task.link), []).append(str(path))
+        return files
+
+    def steps(self) -> Steps:
+        """On links that shed load, the packets of every second are counted first, over all chunks (SEMANTICS O5). Early
+        chunks of all links come first, since the least promise of the links closes parts."""
+        shedding, loads = [task for task in self.tasks if task.settings.shed is not None], dict[str, Any]()
+        for task, of_task in zip(shedding, (yield from every(count_loads, shedding, "counted")), strict=True):
+            of_link = loads.get(task.link)
+            loads[task.link] = {name: of_link[name].also(load) if of_link else load for name, load in of_task.items()}
+        thinned = {link: {name: load.thinning() for name, load in of_link.items()} for link, of_link in loads.items()}
+        whole = [replace(task, thinnings=thinned.get(task.link, {})) for task in self.tasks]
+        ordered = sorted(whole, key=lambda task: (task.number, -task.weight))
+        links: dict[str, list[LowOutcome]] = {task.link: [] for task in self.tasks}
+        for outcome in (yield from every(run_low, ordered, "chunks")):
+            links[outcome.result.link].append(outcome)
+        outcomes = tuple(map(_merged_outcome, links.values()))
+        if self.demanded:
+            (outcomes,) = yield from every(
+                on_demand, [Thinning(outcomes, self.lftas, self.plans, self.folder)], "thinned"
+            )
+        return LowResult(outcomes)
+
+
+def low_level(
     inputs: LowInputs,
     settings: LowSettings,
     folder: PurePath,
-    runner: threads.TaskMap,
     tunings: Mapping[str, Tuning] = MappingProxyType({}),
     say: Callable[[str], None] = lambda _: None,
     only: Container[str] | None = None,
-) -> LowResult:
-    """Runs every LFTA over every link that it reads: a task for each chunk of about `task_packets`, in order. `say`:
-    called with a line for each kernel that must be compiled. `only`: names of the LFTAs to run; None for all. Their
-    rows are as if all ran: what all queries of the set read is read.
+) -> LowLevel:
+    """Divides the links of an interval into chunks of about `task_packets`, over which every LFTA runs that reads the
+    link. `say`: called with a line for each kernel that must be compiled. `only`: names of the LFTAs to run; None for
+    all. Their rows are as if all ran: what all queries of the set read is read.
     Raises LakeError if packets cannot be read."""
     queries = [query.high for query in inputs.plan.queries]
     starts, grains, keys = inputs.lfta_starts, properties.needed_granularity(*queries), shares.low_shares(queries)
+    demanded = settings.policy is Policy.ON_DEMAND
     tasks: list[LowTask] = []
     ran = [lfta for lfta in tuned_lftas(inputs.plan.lftas, tunings) if only is None or lfta.name in only]
     for link, lftas in by_link(ran).items():
@@ -500,13 +547,24 @@ def low_stage(
         )
         for number, part in enumerate(divide(read, chosen.task_packets)):
             own = replace(bounds, entered=part.entered, left=part.left, before=part.before)
-            tasks.append(LowTask(link, part, lftas, own, chosen, folder, number, keys=keys))
+            where = folder / "all" if demanded else folder
+            tasks.append(LowTask(link, part, lftas, own, chosen, where, number, keys=keys))
     for link, count in links_to_compile(tasks).items():
         say(f"  compiling the kernel of link {link}, once: {count} LFTA{'s' if count > 1 else ''}")
-    outcomes = tuple(run_tasks(tasks, runner))
-    if settings.policy is Policy.ON_DEMAND:
-        outcomes = on_demand(outcomes, ran, queries)
-    return LowResult(outcomes)
+    return LowLevel(tuple(tasks), tuple(ran), tuple(queries), folder, demanded)
+
+
+def low_stage(
+    inputs: LowInputs,
+    settings: LowSettings,
+    folder: PurePath,
+    runner: Runner,
+    say: Callable[[str], None] = lambda _: None,
+) -> LowResult:
+    """Runs the low level of an interval by itself; arguments and errors as of `low_level`."""
+    with runner.levels() as start:
+        result: LowResult = start(low_level(inputs, settings, folder, say=say)).result()
+    return result
 
 
 def _whole_seconds(inputs: LowInputs, link: str, start: int, arriving: bool) -> int:
@@ -522,6 +580,27 @@ def _whole_seconds(inputs: LowInputs, link: str, start: int, arriving: bool) -> 
     return max(0, start - link_settings.longest_skew * arriving) // SECOND * SECOND
 
 
+def high_level(
+    runner: Runner,
+    inputs: LowInputs,
+    files: Mapping[tuple[str, str], list[str]],
+    folder: PurePath,
+    settings: Mapping[str, Any],
+    states: Mapping[str, StoredState] = MappingProxyType({}),
+    failures: Collection[str] = (),
+    published: bool = False,
+    coming: bool = False,
+) -> HighLevel:
+    """Describes the high level for a runner: every output query but those of `failures`, over the streams of the low
+    level, by (LFTA, link); `coming` as of `HighLevel`. `folder`: for rows, of the lake where tasks run on other
+    machines; the caller removes it. `settings`: fields of `HighSettings`. `published`: whether rows are written in
+    published types instead of stream types."""
+    queries = {query.name: query.high for query in inputs.plan.queries if query.name not in failures}
+    carries = {query.name: _handover(inputs, query, states.get(query.name)) for query in inputs.plan.queries}
+    chosen, lists, about = HighSettings(**settings), read_lists(queries), (runner.most, runner.again, coming)
+    return HighLevel(queries, files, inputs.start, inputs.end, folder, chosen, carries, published, lists, *about)
+
+
 def high_stage(
     runner: Runner,
     inputs: LowInputs,
@@ -530,16 +609,12 @@ def high_stage(
     settings: Mapping[str, Any],
     states: Mapping[str, StoredState] = MappingProxyType({}),
     failures: dict[str, errors.LowwaterError] | None = None,
-    published: bool = False,
 ) -> dict[str, HighResult]:
-    """Runs every output query over the streams of the low stage, by (LFTA, link). `folder`: for rows, of the lake where
-    tasks run on other machines; the caller removes it. `settings`: fields of `HighSettings`. `failures`: filled with
-    query -> its error; queries in it are skipped. None lets the first error end the stage. `published`: whether rows
-    are written in published types instead of stream types."""
-    queries = {query.name: query.high for query in inputs.plan.queries if query.name not in (failures or {})}
-    carries = {query.name: _handover(inputs, query, states.get(query.name)) for query in inputs.plan.queries}
-    chosen, bounds = HighSettings(**settings), (inputs.start, inputs.end)
-    return run_high(runner, queries, files, *bounds, folder, chosen, carries, failures, published)
+    """Runs the high level by itself, as of `high_level`. `failures`: filled with query -> its error; None lets the
+    first error end the stage."""
+    with runner.levels() as start:
+        level = high_level(runner, inputs, files, folder, settings, states, failures or ())
+        return high_results(start(level).result(), failures)
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from lowwater import documents, errors, extras
 from lowwater.config import Config, names_spark
+from lowwater.high.levels import Running
 from lowwater.high.process import InProcess, process_bounds
 from lowwater.high.runner import Runner
 from lowwater.limits import ROWS_IN_MEMORY, THREAD_BYTES as MEMORY, rows_within
@@ -68,7 +69,6 @@ def memory_of(config: Config) -> MemoryInfo:
     return MemoryInfo(given, source, given or here, threads, rows or ROWS_IN_MEMORY, task, rows_within(task))
 
 
-def task_account(tasks: TaskMap) -> dict[str, Any]:
-    """Returns where tasks ran on a cluster, for the ledger; else nothing."""
-    runs = getattr(tasks, "runs", ())
-    return {"tasks": [asdict(run) for run in runs]} if runs else {}
+def task_account(level: Running) -> dict[str, Any]:
+    """Returns where the tasks of a level ran on a cluster, for the ledger; else nothing."""
+    return {"tasks": [asdict(run) for run in level.runs]} if level.runs else {}
