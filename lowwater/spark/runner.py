@@ -18,13 +18,12 @@ from typing import Any
 
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
-from pyspark.sql.streaming.query import StreamingQuery
 
 from lowwater import errors, limits
 from lowwater.high.levels import TELL, Level, Running, Start, Steps
 from lowwater.spark.levels import AT_WORK, RESULT, Folder, LevelSource
 from lowwater.spark.session import Sessions, build_session
-from lowwater.spark.tasks import SparkTasks, cloned, lost, tell, translate
+from lowwater.spark.tasks import SparkTasks, cloned, tell, translate
 from lowwater.storage import paths
 
 TRIES = 3
@@ -99,20 +98,18 @@ class _Query:
 
     def __init__(self, level: Level, about: str, session: SparkSession, running: Running) -> None:
         self.about, self.running = about, running
-        self._level, self._session = level, session
-        self._folder: PurePath | None = None
-        self._query: StreamingQuery | None = None
-        self._over = False
+        self._level, self._session, self._over = level, session, False
+        self._folder = Folder(level.folder / "stream", secrets.token_bytes())
+        paths.write(self._folder.path / AT_WORK, b"")
 
     def ended(self) -> tuple[Any, Any]:
         """Waits until it has ended; returns the result of the level, and the runs of its tasks."""
-        key, failed = secrets.token_bytes(), None
+        failed = None
         try:
             with cloned(self._session) as spark:
                 for number in range(TRIES):
-                    folder = Folder(self._level.folder / f"stream-{number}", key)
                     try:
-                        self._follow(spark, folder)
+                        self._follow(spark)
                         break
                     except PySparkException as error:
                         if _SLOW not in str(error) or number + 1 == TRIES:
@@ -123,34 +120,32 @@ class _Query:
             failed.add_note("".join(format_exception(error)))
         if failed is not None:
             raise failed
-        if self._over or not paths.has_file(folder.path / RESULT):
+        if self._over or not paths.has_file(self._folder.path / RESULT):
             raise errors.LowwaterError(f"{self._level.what}: was interrupted", "run the command again")
-        ((result, runs),) = folder.read([RESULT])
+        ((result, runs),) = self._folder.read([RESULT])
         return result, runs
 
-    def _follow(self, spark: SparkSession, folder: Folder) -> None:
-        paths.write(folder.path / AT_WORK, b"")
-        self._folder = folder.path
+    def _follow(self, spark: SparkSession) -> None:
+        """Begins it, and waits until it has ended: only then may its session have another query of its name."""
         with _BEGINNING:
-            spark.dataSource.register(LevelSource.of(self._level, folder))
+            if self._over:
+                return
+            spark.dataSource.register(LevelSource.of(self._level, self._folder))
             stream = spark.readStream.format(LevelSource.name()).load().writeStream
             query = stream.format("noop").queryName(f"lowwater {self.about}").trigger(availableNow=True).start()
-        self._query = query
-        while not (self._over or query.awaitTermination(int(TELL))):
-            if (progress := query.lastProgress) is not None:
+        while not query.awaitTermination(int(TELL)):
+            if self._over:
+                query.stop()
+            elif (progress := query.lastProgress) is not None:
                 offset: dict[str, Any] = json.loads(progress.sources[0].endOffset)
                 self.running.done = {name: value for name, value in offset.items() if name != "tasks"}
 
     def end(self) -> None:
-        """Ends it, if it has not ended."""
-        if self.running.future.done():
-            return
-        self._over = True
-        if self._folder is not None:
-            paths.remove(self._folder / AT_WORK)
-        with suppress(PySparkException):
-            if self._query is not None and not lost(self._session):
-                self._query.stop()
+        """Ends it, if it has not ended, within seconds."""
+        if not self.running.future.done():
+            self._over = True
+            with suppress(OSError):  # without it the query waits until this process stops it
+                paths.remove(self._folder.path / AT_WORK)
 
 
 @dataclass(frozen=True)

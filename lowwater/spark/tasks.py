@@ -27,7 +27,9 @@ _CLONING = Lock()
 AGAIN = "start it again, then run the command again: what is published stays, and all else is made anew"
 """What to do where a server is gone."""
 _FAILED = re.compile(r"^\[STREAM_FAILED\].*? terminated with exception: (.*?)(?: SQLSTATE: \w+)?$", re.MULTILINE)
-_NOISE = re.compile(r"^\s*(at |\.\.\. \d+ more|=== Streaming|Traceback|File \")")
+_NOISE = re.compile(
+    r"^\s*(at |\.\.\. \d+ more|=== Streaming|Traceback|File \"|JVM stacktrace:$|[\w.$]+(?:Exception|Error)$)"
+)
 _CAUSE = re.compile(r"^(?:Caused by: )?(?:[\w.$]+(?:Exception|Error)): ?(.*)$")
 _DETAILS = re.compile(r'^\s*details = "(.*)"$', re.MULTILINE)
 """The cause in what a client says of a failed request."""
@@ -147,7 +149,7 @@ def cause_of(text: str) -> str:
     causes = [match.group(1) for match in map(_CAUSE.match, lines) if match and match.group(1)]
     # Spark prints the plan after its message; the plan is no cause.
     spark_messages = _FAILED.findall(text)
-    return _LOST_TASK.sub("", (causes or spark_messages or lines or ["no message"])[-1])[:500]
+    return _LOST_TASK.sub("", (causes or spark_messages or lines or [" ".join(text.split()) or "no message"])[-1])[:500]
 
 
 _RESULT = "task bigint, outcome binary"

@@ -119,6 +119,18 @@ def test_a_link_that_is_held_back_holds_its_queries_only(each_runner: Runner, tm
         assert results[name].rows == whole[name].rows > 0
 
 
+def test_a_level_that_is_ended_begins_again_at_once(each_runner: Runner, tmp_path: Path) -> None:
+    files = {("s", link): [str(tmp_path / "never.parquet")] for link in LINKS}
+    for number in range(3):
+        level = HighLevel({"q": grouped()}, files, 0, END, tmp_path / f"ended-{number}", SETTINGS, coming=True)
+        with each_runner.levels() as begin:
+            ended = begin(level)
+        with pytest.raises(LowwaterError, match="high level of q: was interrupted"):
+            ended.result()
+    result = run_high(each_runner, {"q": grouped()}, inputs(tmp_path), 0, END, tmp_path / "whole", SETTINGS)["q"]
+    assert result.rows > 0
+
+
 def divided(folder: Path, name: str, rows: list[Row], chance: Random) -> list[str]:
     """The rows of a stream in some files, each with rows and promises of a part of the time."""
     cuts = sorted({0, *(chance.randrange(1, SPAN) for _ in range(chance.randrange(4)))})

@@ -62,6 +62,11 @@ Logical Plan:
             SAID.format("Job aborted.") + "Caused by: java.io.IOException: No space left on device\n",
             "No space left on device",
         ),
+        (
+            "Cannot start query with name q\n\nJVM stacktrace:\njava.lang.IllegalArgumentException\n\tat org.apache.S.s(S:1)",
+            "Cannot start query with name q",
+        ),
+        ("java.lang.NullPointerException", "java.lang.NullPointerException"),
         ("", "no message"),
         (
             "Job aborted due to stage failure: Task 0 in stage 1.0 failed 4 times, most recent failure: Lost task 0.3 "
