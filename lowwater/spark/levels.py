@@ -13,7 +13,7 @@ import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -24,15 +24,11 @@ from pyspark.sql.types import StructType
 
 from lowwater.cluster import TaskRun
 from lowwater.errors import LowwaterError
+from lowwater.high.levels import LOOK, Level, Outcomes, Task
 from lowwater.storage import paths
-
-if TYPE_CHECKING:  # Spark starts two processes for each stream, that of offsets and one that only loads this module
-    from lowwater.high.levels import Level, Outcomes, Task
 
 AT_WORK, RESULT = "at-work", "result"
 """Files in the folder of a level: its marker, and its result or error with the runs of its tasks."""
-PERIOD = 0.05
-"""Seconds between two looks for files of the level below."""
 SERIALIZER: Any = CPickleSerializer()
 """Of Spark, as it brings functions and arguments to its workers."""
 _DIGEST, _SIZE = "sha256", 32
@@ -165,7 +161,7 @@ class _Followed:
                 if step.tasks:
                     self.tasks += step.tasks
                     return {"tasks": len(self.tasks), **step.done}
-                time.sleep(PERIOD)
+                time.sleep(LOOK)
         except StopIteration as end:
             self._end(end.value)
         except LowwaterError as error:

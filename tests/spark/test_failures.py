@@ -63,7 +63,7 @@ Logical Plan:
             "No space left on device",
         ),
         (
-            "Cannot start query with name q\n\nJVM stacktrace:\njava.lang.IllegalArgumentException\n\tat org.apache.S.s(S:1)",
+            "Cannot start query with name q\n\nJVM stacktrace:\njava.lang.IllegalArgumentException\n\tat a.S.s(S:1)",
             "Cannot start query with name q",
         ),
         ("java.lang.NullPointerException", "java.lang.NullPointerException"),
