@@ -42,6 +42,10 @@ class Made(NamedTuple):
     tries: int
     seconds: float
 
+    def run_of(self, task: Any) -> TaskRun:
+        """Where a task ran, which has perhaps a label and a weight."""
+        return TaskRun(getattr(task, "label", ""), getattr(task, "weight", 0), self.host, self.tries, self.seconds)
+
 
 def guarded(function: Callable[[Any], Any], argument: Any) -> Made:
     """Calls a function in a task."""
@@ -172,7 +176,7 @@ class _Followed:
         outcomes = {}
         for number, made in zip(numbers, self._folder.read([str(number) for number in numbers]), strict=True):
             task = self.tasks[number]
-            self._runs.append(TaskRun(task.label, task.weight, made.host, made.tries, made.seconds))
+            self._runs.append(made.run_of(task))
             if isinstance(made.outcome, LowwaterError):
                 raise made.outcome
             outcomes[task] = made.outcome

@@ -18,7 +18,7 @@ from pyspark.sql.connect.shell.progress import ProgressHandler
 
 from lowwater.cluster import TaskRun
 from lowwater.errors import AwayError, LowwaterError
-from lowwater.spark.levels import SERIALIZER, Made, guarded
+from lowwater.spark.levels import SERIALIZER, guarded
 
 IDLE = 600.0
 """Seconds after which a clone that nobody uses is not used again: a server forgets sessions after an hour."""
@@ -162,7 +162,7 @@ class SparkTasks:
     Args:
         session: asked for once there are tasks.
         what: what the tasks do, as errors say it.
-        far: whether workers may be on other machines; then `runs` says where tasks ran.
+        far: whether workers may be on other machines.
         say: told of each task that was tried again.
         about: what they do and what for, as Spark's pages show it; empty for `what`.
     """
@@ -177,7 +177,6 @@ class SparkTasks:
     ) -> None:
         self.far = far
         self._session, self._what, self._say, self._about = session, what, say, about or what
-        self.runs: list[TaskRun] = []
         self._running: dict[str, SparkSession] = {}
         self._given_up = False
 
@@ -196,15 +195,13 @@ class SparkTasks:
         """
         chosen = list(arguments)
         outcomes = self._run(function, chosen) if chosen else []
-        if self.far:
-            self.runs += [_run_of(task, made) for task, made in zip(chosen, outcomes, strict=True)]
-        for outcome, *_ in outcomes:
+        for outcome in outcomes:
             if isinstance(outcome, LowwaterError):
                 raise outcome
-        return [outcome for outcome, *_ in outcomes]
+        return outcomes
 
     def _run(self, function: Callable[[Any], Any], arguments: Sequence[Any]) -> list[Any]:
-        """Returns what `guarded` made of each argument."""
+        """Returns the outcome of each argument, or its error."""
         # The heaviest first: so the last executor ends at most one third later than with the best placement.
         order = sorted(range(len(arguments)), key=lambda at: -getattr(arguments[at], "weight", 0))
 
@@ -223,8 +220,9 @@ class SparkTasks:
                 spark.conf.set(_DESCRIPTION, f"lowwater {self._about}: {count} task{'s' if count > 1 else ''}")
                 # In order, as they end: who waits is told of a task that was tried again.
                 for row in spark.range(0, count, 1, count).mapInArrow(evaluated, _RESULT).toLocalIterator():
-                    outcomes[row.task] = made = SERIALIZER.loads(row.outcome)
-                    tell(self._say, _run_of(arguments[row.task], made), self._about)
+                    made, task = SERIALIZER.loads(row.outcome), arguments[row.task]
+                    outcomes[row.task] = made.outcome
+                    tell(self._say, made.run_of(task), self._about)
         except PySparkException as error:
             raise translate(self._what, error, session) from error
         return [outcomes[number] for number in range(count)]
@@ -245,10 +243,6 @@ class SparkTasks:
         finally:
             del self._running[tag]
             spark.removeTag(tag)
-
-
-def _run_of(task: Any, made: Made) -> TaskRun:
-    return TaskRun(getattr(task, "label", ""), getattr(task, "weight", 0), made.host, made.tries, made.seconds)
 
 
 def tell(say: Callable[[str], None], run: TaskRun, about: str) -> None:
