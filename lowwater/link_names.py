@@ -83,6 +83,11 @@ def family_of(link: str) -> str:
     return link.partition("/")[0]
 
 
+def source_of(link: str, several: bool) -> str:
+    """Returns the link that a file was ingested for, where an old ledger does not say."""
+    return family_of(link) if several else link
+
+
 def is_link_name(text: str) -> bool:
     """Whether a text may be the name of a link."""
     return _LINK.fullmatch(text) is not None

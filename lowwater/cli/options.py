@@ -77,6 +77,15 @@ SPARK = click.option(
 )
 OF_LAKE = click.option("--lake", required=True, type=LAKE, help="The lake: its folder, or s3://BUCKET/PREFIX.")
 QUERIES = click.option("--queries", default="queries", type=FOLDER, help="Folder of query sets.", show_default=True)
+CAPTURE_OF_LINK = click.option(
+    "--capture",
+    "--link",
+    "captures",
+    multiple=True,
+    metavar="[LINK=]FILE",
+    help="A capture, of the link main1 unless another one is named; repeats.",
+)
+LAKE_INSTEAD = click.option("--lake", type=LAKE, help="The lake: its folder, or s3://BUCKET/PREFIX.")
 JOBS = click.option(
     "--jobs", default=1, type=click.IntRange(1, 64), help="Intervals evaluated at once.", show_default=True
 )

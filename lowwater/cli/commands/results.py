@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 SHOWN = 20
 """Default number of rows in a table."""
+LIMIT = click.option(
+    "--limit", type=click.IntRange(1), metavar="N", help=f"At most so many rows; default {SHOWN} in a table, else all."
+)
 NOTES = 5
 """Maximum number of notes on missing intervals; `lowwater status` has all."""
 
@@ -37,9 +40,7 @@ NOTES = 5
 @options.OF_LAKE
 @click.option("--from", "start", type=options.INSTANT, help="First instant of the rows, ISO 8601.")
 @click.option("--to", "end", type=options.INSTANT, help="End of the rows, ISO 8601, exclusive.")
-@click.option(
-    "--limit", type=click.IntRange(1), metavar="N", help=f"At most so many rows; default {SHOWN} in a table, else all."
-)
+@LIMIT
 @options.form("table", "csv", "json", help="json: a line a row.")
 @options.INSTANTS
 @options.SPREADSHEET
@@ -91,20 +92,11 @@ def rows(
 
 @click.command()
 @click.argument("statement")
-@click.option(
-    "--capture",
-    "--link",
-    "captures",
-    multiple=True,
-    metavar="[LINK=]FILE",
-    help="A capture, of the link main1 unless another one is named; repeats.",
-)
-@click.option("--lake", type=options.LAKE, help="The lake: its folder, or s3://BUCKET/PREFIX.")
+@options.CAPTURE_OF_LINK
+@options.LAKE_INSTEAD
 @click.option("--from", "start", type=options.INSTANT, help="First instant of packets and rows, ISO 8601.")
 @click.option("--to", "end", type=options.INSTANT, help="Their end, ISO 8601, exclusive.")
-@click.option(
-    "--limit", type=click.IntRange(1), metavar="N", help=f"At most so many rows; default {SHOWN} in a table, else all."
-)
+@LIMIT
 @options.form("table", "csv", "json", help="json: a line a row.")
 @options.SPREADSHEET
 def sql(

@@ -141,15 +141,8 @@ def run(
 
 @click.command()
 @click.argument("question", required=False)
-@click.option(
-    "--capture",
-    "--link",
-    "captures",
-    multiple=True,
-    metavar="[LINK=]FILE",
-    help="A capture, of the link main1 unless another one is named; repeats.",
-)
-@click.option("--lake", type=options.LAKE, help="The lake: its folder, or s3://BUCKET/PREFIX.")
+@options.CAPTURE_OF_LINK
+@options.LAKE_INSTEAD
 @click.option("--of", "links", multiple=True, metavar="LINK", help="With --lake: only this link; repeats.")
 @click.option("--from", "start", type=options.INSTANT, help="With --lake: first instant, ISO 8601.")
 @click.option("--to", "end", type=options.INSTANT, help="With --lake: end, ISO 8601, exclusive.")

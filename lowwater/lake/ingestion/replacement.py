@@ -20,11 +20,11 @@ from lowwater.capture.tables.options import READER_VERSION, TableOptions
 from lowwater.instants import SECOND, format_duration, format_instant, spoken_duration
 from lowwater.lake.files.patterns import covers_key
 from lowwater.lake.layout import Lake
-from lowwater.lake.ledgers.captures import Capture, CopiedFile, family_captures, put_captures, source_of
+from lowwater.lake.ledgers.captures import Capture, CopiedFile, family_captures, put_captures
 from lowwater.lake.ledgers.files import FolderNames, is_there, key_of, places_of, spellings
 from lowwater.lake.ledgers.overlaps import Overlap, first_and_largest
 from lowwater.lake.tables import grouped
-from lowwater.link_names import below, family_of
+from lowwater.link_names import below, family_of, source_of
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.storage.captures import capture_path
 

@@ -736,7 +736,7 @@ def _rules(lake: Lake, config: Config, family: str) -> overlaps.Rules:
 def _without_overlaps(rows: pa.Table, rules: overlaps.Rules) -> dict[str, Captures]:
     """Divides the rows of a link and its interfaces by link; of those that overlap one is read, the others are
     `unread`."""
-    found = {each.attempt: each for each in overlaps.overlapping(rows, rules)}
+    found = {each.attempt: each for each in overlaps.overlapping(_ordered(rows), rules)}
     if not found:
         return by_interface(rows, rules.jump)
     left = pc.is_in(rows.column("attempt"), pa.array(list(found), pa.string()))
@@ -770,7 +770,7 @@ def by_interface(rows: pa.Table, jump: int) -> dict[str, Captures]:
     several = {attempt for attempt, count in Counter(attempts).items() if count > 1}
     files: dict[str, dict[str, int]] = {}
     for at, (link, source, attempt) in enumerate(zip(links.to_pylist(), sources, attempts, strict=True)):
-        files.setdefault(source or source_of(link, attempt in several), {}).setdefault(attempt, at)
+        files.setdefault(source or link_names.source_of(link, attempt in several), {}).setdefault(attempt, at)
     for own in captures.values():
         declaring = set(own.values("attempt"))
         beside = [
@@ -783,11 +783,6 @@ def by_interface(rows: pa.Table, jump: int) -> dict[str, Captures]:
         if beside:
             own.beside = Captures.of_ledger(rows.take(pa.array(beside)), jump)
     return captures
-
-
-def source_of(link: str, several: bool) -> str:
-    """Returns the link that a file was ingested for, where an old ledger does not say."""
-    return link_names.family_of(link) if several else link
 
 
 def _values(column: Any, size: int, pool: dict[int, int]) -> list[Any]:

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from lowwater.lake.ledgers.edges import Edges
-from lowwater.link_names import family_of
+from lowwater.link_names import source_of
 from lowwater.plan.temporal import END_OF_TIME
 
 T = TypeVar("T")
@@ -87,7 +87,6 @@ class _File:
     """The rows of one attempt: a file, with the links that it covers."""
 
     attempt: str
-    order: tuple[int, int, str, int]  # of T1
     records: (
         Range  # first and largest timestamp within what is declared, without ends that its own records do not judge
     )
@@ -115,12 +114,12 @@ def first_and_largest(first: int, largest: int, packets: int, edges: str | None,
 
 def overlapping(rows: pa.Table, rules: Rules) -> list[Overlap]:
     """Finds the captures that are not read: of those that overlap by more than the rules allow, the first in
-    the order of T1 is. `rows`: those of the ledger of a link and its interfaces, in any order."""
+    the order of T1 is. `rows`: those of the ledger of a link and its interfaces, in this order."""
     if not may_overlap(rows, rules):
         return []
     found: list[Overlap] = []
     standing: dict[str, Spans[_File]] = defaultdict(Spans)
-    for file in sorted(_files(rows, rules.jump), key=lambda file: file.order):
+    for file in _files(rows, rules.jump):
         near = {other.attempt: other for link in file.links for other in standing[link].meeting(*file.hull)}
         overlaps = [overlap for other in near.values() if (overlap := _between(file, other, rules)) is not None]
         if overlaps:
@@ -195,9 +194,10 @@ def _is_declared(rows: pa.Table) -> NDArray[np.bool_]:
 
 
 def _files(rows: pa.Table, jump: int) -> Iterator[_File]:
+    """Yields the files of some rows, each where its first row stands."""
     first, largest = _ranges(rows, jump)
     declares = _is_declared(rows)
-    names = ("attempt", "link", "source", "capture", "median", "declared_from", "covers_from", "covers_to")
+    names = ("attempt", "link", "source", "covers_from", "covers_to")
     columns = {name: rows.column(name).to_pylist() for name in names}
     by_attempt: dict[str, list[int]] = defaultdict(list)
     for at, attempt in enumerate(columns["attempt"]):
@@ -205,21 +205,10 @@ def _files(rows: pa.Table, jump: int) -> Iterator[_File]:
     for attempt, places in by_attempt.items():
         row: Mapping[str, Any] = {name: values[places[0]] for name, values in columns.items()}
         links = {columns["link"][at] for at in places}
-        source = row["source"] or (family_of(row["link"]) if len(places) > 1 else row["link"])
+        source = row["source"] or source_of(row["link"], len(places) > 1)
         yield _File(
             attempt,
-            min(_order({name: values[at] for name, values in columns.items()}) for at in places),
             (min(int(first[at]) for at in places), max(int(largest[at]) for at in places)),
             (row["covers_from"], row["covers_to"]) if declares[places[0]] else None,
             frozenset({*links, source}),
         )
-
-
-def _order(row: Mapping[str, Any]) -> tuple[int, int, str, int]:
-    median = row["covers_from"] if row["median"] is None else row["median"]
-    return (
-        median if row["declared_from"] is None else row["declared_from"],
-        median,
-        row["capture"],
-        row["covers_from"],
-    )
