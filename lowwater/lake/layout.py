@@ -477,6 +477,10 @@ TRIAL = "trial.json"
 """File of a trial of a lake, which `lowwater try` makes; results are read in its folder as in a lake."""
 
 
+RESTORING = "restoring.json"
+"""File of a folder to which a backup is being restored: it is no lake before all is there, and this file is gone."""
+
+
 def is_lake(root: PurePath) -> bool:
     """Whether a folder or a prefix is a lake, or a trial: it has settings, which `init` writes, or ledgers, as older
     versions made without them.
@@ -494,6 +498,10 @@ def lake_to_read(root: str | PurePath) -> Lake:
     except OSError as error:
         hint = hint_of(error, "ask its owner for the right to read it, or read it as the user who wrote it")
         raise errors.LakeError(f"{path}: cannot be read: {error.strerror}", hint) from error
+    if not found and RESTORING in paths.names_in(path):
+        raise errors.LakeError(
+            f"{path}: a backup was not restored to its end here", "run the same `lowwater restore` again: it goes on"
+        )
     if not found:
         raise errors.LakeError(f"{path}: there is no lake", NO_LAKE.format(lake=shlex.quote(str(root))))
     lake = Lake(path)

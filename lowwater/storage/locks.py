@@ -516,7 +516,9 @@ def _read(path: ObjectPath) -> _Stored:
     try:
         data, version = objects.read(path)
     except FileNotFoundError:
-        return Claims(), None
+        # Tables may have numbers of claims whose object is gone, as after a restore: numbers only grow, so those of a
+        # new object begin with the seconds of the clock, which no count of claims has reached.
+        return Claims(int(time.time())), None
     try:
         return Claims.of(data), version
     except (ValueError, KeyError, TypeError) as error:

@@ -14,7 +14,8 @@ import stat
 import tempfile
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
+from hashlib import sha256
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -238,6 +239,42 @@ def copy(source: PurePath, target: PurePath) -> None:
         objects.copy(source, target)
         return
     shutil.copyfile(source, draft(target))
+
+
+def copy_as(
+    source: PurePath, place: Callable[[str, int], PurePath | None], scratch: PurePath | None
+) -> tuple[str, int]:
+    """Copies a file to the place that is given for its sha256 and its size, where it appears whole, and is on the disk;
+    to none if that is None. Its bytes are read once. `scratch`: folder for the part of it, on the disk of the place;
+    None to read only. Returns sha256 and size.
+    Raises OSError if it cannot be read or written."""
+    home = Path(tempfile.gettempdir()) if isinstance(scratch, ObjectPath) else scratch
+    part = None if home is None else Path(home) / f"part-{uuid.uuid4().hex}"
+    digest, size = sha256(), 0
+    try:
+        with ExitStack() as stack:
+            file = stack.enter_context(untrusted.open_regular(stack.enter_context(fresh(source))))
+            if part is not None:
+                part.parent.mkdir(parents=True, exist_ok=True)
+                copied = stack.enter_context(part.open("xb"))
+            while data := file.read(_PIECE):
+                digest.update(data)
+                size += len(data) if part is None else copied.write(data)
+        target = None if part is None else place(digest.hexdigest(), size)
+        if part is None or target is None:
+            pass
+        elif isinstance(target, ObjectPath):
+            objects.upload(target, part)
+        else:
+            os.replace(part, draft(target))
+            flush(target)
+    finally:
+        if part is not None:
+            part.unlink(missing_ok=True)
+    return digest.hexdigest(), size
+
+
+_PIECE = 1 << 20
 
 
 def take_folder(source: Path, target: PurePath) -> None:

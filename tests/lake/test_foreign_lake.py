@@ -192,6 +192,8 @@ def commands(lake: Path) -> list[list[object]]:
         ["ingest", "--lake", lake, "--link", "main1", capture],
         ["maintain", "--lake", lake],
         ["verify", "--lake", lake, "--data"],
+        ["backup", "--lake", lake, "--to", lake.parent / "backups"],
+        ["restore", "--from", lake.parent / "backups", "--lake", lake],
         ["doctor", "--lake", lake],
         ["gx", "--lake", lake],
         ["watch", "--lake", lake, "--once", *queries],

@@ -1,10 +1,11 @@
-"""Commands of who operates a lake: doctor, maintain, verify, metrics, traces, serve."""
+"""Commands of who operates a lake: backup, restore, doctor, maintain, verify, metrics, traces, serve."""
 
 from __future__ import annotations
 
 import os
 import sys
 import time
+from collections.abc import Callable
 from fractions import Fraction
 from math import inf
 from pathlib import Path, PurePath
@@ -14,6 +15,7 @@ import click
 
 from lowwater import errors, extras, processes
 from lowwater.cli import options
+from lowwater.instants import SECOND, format_instant
 from lowwater.terminal import Terminal, open_console, say, size_text
 
 if TYPE_CHECKING:
@@ -163,21 +165,26 @@ def verify(
 
 
 PROGRESS = 5.0
-"""Seconds between two lines that say how far a look at all bytes has come."""
+"""Seconds between two lines that say how far a command has come that reads all bytes."""
 
 
-def _verify(lake: layout.Lake, asked: Asked) -> None:
-    from lowwater.lake.verification import verify as verify_lake
-
+def _progress(verb: str) -> Callable[[int, int], None]:
+    """Returns what says now and then how many bytes of all are done."""
     last = time.monotonic()
 
     def told(done: int, total: int) -> None:
         nonlocal last
         if time.monotonic() - last >= PROGRESS:
             last = time.monotonic()
-            say(f"{size_text(done)} of {size_text(total)} compared", err=True)
+            say(f"{size_text(done)} of {size_text(total)} {verb}", err=True)
 
-    verdict = verify_lake(lake, asked, told)
+    return told
+
+
+def _verify(lake: layout.Lake, asked: Asked) -> None:
+    from lowwater.lake.verification import verify as verify_lake
+
+    verdict = verify_lake(lake, asked, _progress("compared"))
     if verdict.resumed:
         say("goes on where a look was ended", err=True)
     for each in verdict.damaged:
@@ -204,6 +211,127 @@ def _compared(asked: Asked, verdict: Verdict) -> str:
     if verdict.bare:
         said.append(f"{verdict.bare:,} have no digest, since an older version or another program wrote them")
     return "; ".join(said)
+
+
+_PLACE = "The place of the backups: a folder, or s3://BUCKET/PREFIX."
+
+
+@click.command()
+@options.OF_LAKE
+@click.option("--to", "place", required=True, type=options.LAKE, help=_PLACE)
+@click.option("--keep", type=click.IntRange(min=1), metavar="N", help="Then remove all backups but the newest N.")
+@click.option("--dry-run", is_flag=True, help="Only say what would be copied, and removed.")
+def backup(lake: PurePath, place: PurePath, keep: int | None, dry_run: bool) -> None:
+    """Backs a lake up, as it is at one instant, while everything else goes on.
+
+    \b
+    All of the lake is copied: packets, rows, ledgers, states, reports, settings. What an earlier backup at the place
+    has is not copied again, and each backup is whole by itself. A backup that was ended goes on where it was. Captures
+    and query texts lie outside of the lake: copy them as you copy other files. Trials are left out. Files that the lake
+    has lost, or whose bytes have changed, are named, and the exit code is then 1.
+    Example:
+      lowwater backup --lake var/lake --to backups/lake --keep 30
+      lowwater restore --from backups/lake --list
+    """
+    from lowwater.lake import layout
+    from lowwater.lake.backup import back_up, taken_at
+
+    made = back_up(layout.lake_to_read(lake), place, keep, dry_run, _progress("copied"))
+    of, would = made.backup, "would be " if dry_run else ""
+    new = f"{_files(made.files)}, {size_text(made.bytes)}, {would}copied"
+    done = "nothing was written" if dry_run else f"backup {_taken(of.at)} is at {place}"
+    say(f"{_files(len(of.files))}, {size_text(of.bytes)}: {new}; {done}")
+    for name in made.removed:
+        say(f"backup {_taken(taken_at(name))} {would or 'is '}removed")
+    if made.removed:
+        say(f"{size_text(made.freed)} {would or 'are '}freed")
+    if made.unkept:
+        say(f"the lake is not told of it: {made.unkept}", err=True)
+    for each in of.damaged:
+        say(each)
+    if of.damaged:
+        raise errors.LakeError(
+            f"{lake}: {_files(len(of.damaged))} could not be copied as written, and {place} has no copy of this backup",
+            "`lowwater verify` with --data says what that costs, and what makes them again; then back up again",
+        )
+
+
+def _files(count: int) -> str:
+    return "1 file" if count == 1 else f"{count:,} files"
+
+
+def _taken(at: int) -> str:
+    return format_instant(at // SECOND * SECOND)
+
+
+@click.command()
+@click.option("--from", "place", required=True, type=options.LAKE, help=_PLACE)
+@click.option("--lake", type=options.LAKE, help="The lake to make: a folder or prefix that is not there yet.")
+@click.option("--at", type=options.INSTANT, help="The newest backup up to this time, ISO 8601; else the newest.")
+@click.option("--list", "listing", is_flag=True, help="Only list the backups.")
+@click.option("--dry-run", is_flag=True, help="Write nothing: read all bytes of the backup, and compare digests.")
+def restore(place: PurePath, lake: PurePath | None, at: int | None, listing: bool, dry_run: bool) -> None:
+    """Makes a lake of a backup, at the old place or another one.
+
+    \b
+    Nothing that lies there is replaced. Until all is there the folder is no lake; a restore that was ended goes on
+    where it was. Then `lowwater ingest` reads the captures that came since the backup, and `lowwater backfill` makes
+    what is missing since.
+    Example:
+      lowwater restore --from backups/lake --lake var/lake
+      lowwater ingest --lake var/lake && lowwater backfill --lake var/lake
+    """
+    from lowwater.lake.backup import leads_elsewhere, list_backups, restore as restore_lake, taken_at
+
+    if (lake is None) != (listing or dry_run):
+        raise click.UsageError("name the lake to make with --lake, or ask for --list or --dry-run without one")
+    names = list_backups(place)
+    if listing:
+        _list_backups(place, names)
+        return
+    chosen = [name for name in names if at is None or taken_at(name) <= at]
+    if not chosen:
+        until = "" if at is None else f" up to {format_instant(at)}"
+        raise errors.LakeError(
+            f"{place}: there is no backup{until}",
+            "`lowwater restore --list` lists the backups of a place; `lowwater backup` takes one",
+        )
+    made = restore_lake(place, chosen[-1], lake, _progress("compared" if dry_run else "restored"))
+    of = made.backup
+    if made.resumed:
+        say("goes on where a restore was ended", err=True)
+    for each in (*made.damaged, *of.damaged):
+        say(each)
+    if made.damaged:
+        raise errors.LakeError(
+            f"{place}: {_files(len(made.damaged))} of the backup {_taken(of.at)} are not as written",
+            "the next `lowwater backup` to this place copies them again, as far as the lake has them",
+        )
+    what = f"backup {_taken(of.at)} of {of.of}: {_files(len(of.files))}, {size_text(of.bytes)}"
+    if lake is None:
+        say(f"{what}, all as written")
+        return
+    say(f"{what} is restored to {lake}")
+    for text in leads_elsewhere(lake):
+        say(f"its settings name {text}, and nothing lies there: put it there, or change the name", err=True)
+    say(f"what came since: lowwater ingest --lake {lake}, then lowwater backfill --lake {lake}", err=True)
+
+
+def _list_backups(place: PurePath, names: list[str]) -> None:
+    from rich.table import Table
+
+    from lowwater.lake.backup import read_backup
+
+    if not names:
+        say(f"{place}: there is no backup")
+        return
+    table = Table("taken", "of", "files", "bytes", "damaged", box=None)
+    for name in names:
+        each = read_backup(place, name)
+        table.add_row(
+            _taken(each.at), each.of, f"{len(each.files):,}", size_text(each.bytes), f"{len(each.damaged) or ''}"
+        )
+    open_console().print(table)
 
 
 @click.command()
