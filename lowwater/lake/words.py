@@ -29,23 +29,44 @@ class Word:
     visible: bool = False  # whether the rows of the present inputs are published
     runs: bool = False  # whether a run is due; of what is visible only where it would be done by one
     urgent: bool = False  # whether it is told in red
+    alert: str = ""  # after how long an alert tells of it, as Prometheus writes it; empty for never
+    usual: bool = False  # whether a healthy lake has some: then only those tell that are older than this
 
 
 WORDS = {
     RUNNING: Word("a process is at work on it now", "▸", ABSENT),
-    FAILED: Word("its last run ended with an error", "\N{MULTIPLICATION SIGN}", REFUSED, runs=True, urgent=True),
-    BLOCKED: Word("it should run, and something is missing that a run needs", "⊘", ABSENT, urgent=True),
-    WAITING: Word("it should run, and waits for what may still come", "⊘", ABSENT),
-    DAMAGED: Word("the table does not have the rows that were published", "!", DOUBTFUL, runs=True, urgent=True),
-    STALE: Word("the rows are of other inputs than those of today", "~", DOUBTFUL, runs=True),
-    HALF: Word("some of its tables have the rows of today's inputs, and others do not", "½", ABSENT, runs=True),
-    MISSING: Word("nothing is published", "○", ABSENT, runs=True),
-    HELD: Word("it was audited, and is not published", "‖", ABSENT, runs=True),
+    FAILED: Word(
+        "its last run ended with an error", "\N{MULTIPLICATION SIGN}", REFUSED, runs=True, urgent=True, alert="15m"
+    ),
+    BLOCKED: Word("it should run, and something is missing that a run needs", "⊘", ABSENT, urgent=True, alert="15m"),
+    WAITING: Word("it should run, and waits for what may still come", "⊘", ABSENT, alert="1d", usual=True),
+    DAMAGED: Word(
+        "the table does not have the rows that were published", "!", DOUBTFUL, runs=True, urgent=True, alert="15m"
+    ),
+    STALE: Word("the rows are of other inputs than those of today", "~", DOUBTFUL, runs=True, alert="1d"),
+    HALF: Word(
+        "some of its tables have the rows of today's inputs, and others do not", "½", ABSENT, runs=True, alert="1h"
+    ),
+    MISSING: Word("nothing is published", "○", ABSENT, runs=True, alert="1d", usual=True),
+    HELD: Word("it was audited, and is not published", "‖", ABSENT, runs=True, alert="1h"),
     ROLLED_BACK: Word("a person chose earlier rows for the inputs of today", "↶", DOUBTFUL, visible=True),
     INCOMPLETE: Word(
-        "the rows are of today's inputs, and something is known to be missing", "◐", PARTIAL, visible=True, runs=True
+        "the rows are of today's inputs, and something is known to be missing",
+        "◐",
+        PARTIAL,
+        visible=True,
+        runs=True,
+        alert="1d",
     ),
-    PROVISIONAL: Word("the rows are of today's inputs, and records may still be late", "…", PARTIAL, True, True),
+    PROVISIONAL: Word(
+        "the rows are of today's inputs, and records may still be late",
+        "…",
+        PARTIAL,
+        True,
+        True,
+        alert="2d",
+        usual=True,
+    ),
     WARNED: Word("as done, and its audit warned", "!", DOUBTFUL, visible=True),
     DONE: Word("the rows are of today's inputs, and nothing is known to be missing", "·", TRUSTED, visible=True),
 }

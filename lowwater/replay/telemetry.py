@@ -31,7 +31,7 @@ from lowwater.catalog.schemas import PUNCTUATION
 from lowwater.config import load_config
 from lowwater.errors import LakeError, LowwaterError
 from lowwater.instants import SECOND, format_instant
-from lowwater.lake import tables, words
+from lowwater.lake import backup, query_sets, tables, verification, words
 from lowwater.lake.layout import OUTCOMES, Lake, lake_to_read
 from lowwater.lake.ledgers import intervals, runs
 from lowwater.lake.ledgers.captures import ingested_links, read_captures
@@ -43,6 +43,7 @@ from lowwater.limits import PUSH_SECONDS, SCRAPE_CONNECTIONS, SCRAPE_SECONDS
 from lowwater.replay.job import Job
 from lowwater.replay.registry import StreamInfo, list_streams
 from lowwater.replay.reuse import lfta_folder
+from lowwater.replay.schedule import looks
 from lowwater.replay.schedule.due import expected, with_running
 from lowwater.replay.schedule.links import jobs
 from lowwater.storage import paths
@@ -119,6 +120,26 @@ METRICS = (
         ("query_set", "state"),
         "Intervals by what `lowwater status` calls them, each counted once; of query sets that can be planned.",
     ),
+    Metric(
+        "lowwater_interval_oldest_seconds",
+        "s since the epoch",
+        ("query_set", "state"),
+        "End of the oldest interval of a state, or of those that wait; of query sets that a schedule looks at.",
+    ),
+    Metric(
+        "lowwater_looked_seconds",
+        "s since the epoch",
+        ("query_set",),
+        "Time of the last look of a schedule at the query set.",
+    ),
+    Metric("lowwater_backup_seconds", "s since the epoch", (), "Time of the last backup; none where nobody took one."),
+    Metric(
+        "lowwater_verified_seconds",
+        "s since the epoch",
+        ("bytes",),
+        "Time of the last `lowwater verify`: of sizes (`bytes` is no), or of all bytes of a share (yes).",
+    ),
+    Metric("lowwater_damaged_files", "files", ("bytes",), "Files that this look found damaged."),
     Metric(
         "lowwater_audit_failed",
         "expectations",
@@ -324,6 +345,7 @@ class LakeCollector:
         yield from _lftas(lake, replays)
         yield from _runs(replays)
         yield from _intervals(lake, planned, replays)
+        yield from _care(lake)
         yield from _audits(lake)
         yield from _sets(planned, problems)
         yield "lowwater_collected_seconds", (), time.time()
@@ -417,11 +439,40 @@ def _intervals(lake: Lake, planned: Sequence[Job], replays: Iterable[runs.Replay
     for job in planned:
         rows = with_running(lake, [*intervals.set_status(expected(job, job.captures()), of_set.get(job.query_set, []))])
         counts: Counter[str] = Counter()
+        oldest: dict[str, int] = {}
         for _, together in groupby(rows, lambda row: (row.start, row.end)):
             first = intervals.gravest(together)
             counts[first.shown] += first.intervals
+            end = first.start + (first.end - first.start) // first.intervals
+            oldest[first.shown] = min(end, oldest.get(first.shown, end))
         for word in words.STATES:
             yield "lowwater_intervals", (job.query_set, word), counts[word]
+        yield from _looked(lake, job, oldest)
+
+
+def _looked(lake: Lake, job: Job, oldest: dict[str, int]) -> Iterator[Sample]:
+    """Yields what a schedule that looks at a query set leaves to time; nothing where none does."""
+    looked = query_sets.last_look(lake.root, job.query_set).at
+    if looked:
+        yield "lowwater_looked_seconds", (job.query_set,), looked / SECOND
+        waits = [left.due for left in looks.waiting(job, time.time_ns())]
+        if waits:
+            oldest[words.WAITING] = min(due.start + (due.end - due.start) // due.intervals for due in waits)
+        for word, end in sorted(oldest.items()):
+            if words.WORDS[word].usual:
+                yield "lowwater_interval_oldest_seconds", (job.query_set, word), end / SECOND
+
+
+def _care(lake: Lake) -> Iterator[Sample]:
+    """Yields when somebody last looked after the lake: backups, and looks at its files."""
+    if (at := backup.last_backup(lake)) is not None:
+        yield "lowwater_backup_seconds", (), at / SECOND
+    kept = verification.last_verdicts(lake)
+    for name, label in (("sizes", "no"), ("data", "yes")):
+        with suppress(KeyError, TypeError, ValueError):
+            samples = int(kept[name]["at"]) / SECOND, len(kept[name]["damaged"])
+            yield "lowwater_verified_seconds", (label,), samples[0]
+            yield "lowwater_damaged_files", (label,), samples[1]
 
 
 def _audits(lake: Lake) -> Iterator[Sample]:

@@ -22,7 +22,15 @@ skew = "2s"
 
 
 def publish(folder: Path) -> Path:
-    """Makes captures, a query and a lake of two links and three hours below a folder."""
+    """Makes captures, a query and a published lake of two links and three hours below a folder."""
+    lake = prepare(folder) / "lake"
+    clean("ingest", "--lake", lake)
+    clean("backfill", "--lake", lake, "--to", TO)
+    return folder
+
+
+def prepare(folder: Path) -> Path:
+    """Makes the captures, the query and the settings of this lake."""
     made = "generate", "--out", folder / "captures", "--hours", "3", "--links", "main1,main2", "--rate", "0.05"
     clean(*made, "--skew", "main1=1", "--skew", "main2=1", "--seed", "7")
     (folder / "q").mkdir()
@@ -33,8 +41,6 @@ def publish(folder: Path) -> Path:
     (lake / "lowwater.toml").write_text(
         f'[interval]\nlength = "1h"\n{settings}[query_sets.flows]\nfiles = ["../q/flows.gsql"]\n'
     )
-    clean("ingest", "--lake", lake)
-    clean("backfill", "--lake", lake, "--to", TO)
     return folder
 
 

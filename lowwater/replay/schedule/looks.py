@@ -105,6 +105,12 @@ def asked(job: Job, start: int, end: int, now: int) -> Findings:
     return replace(found, stuck=tuple(stuck))
 
 
+def waiting(job: Job, now: int) -> tuple[Left, ...]:
+    """Returns what a look at a query set would leave to a later one; nothing is kept of it.
+    Raises LakeError if a ledger cannot be read."""
+    return _Look(replace(job, passed=now), now).findings().waits
+
+
 def state_now(job: Job, start: int, end: int, now: int) -> tuple[str, str]:
     """The state of a range [start, end), ns, that no run would change, and the reason: of its gravest interval."""
     expects = expected(replace(job, passed=now), job.captures())
