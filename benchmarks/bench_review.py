@@ -27,7 +27,6 @@ sys.path.insert(0, str(ROOT))
 
 from lowwater.instants import HOUR, SECOND, format_instant  # noqa: E402
 from lowwater.lake.layout import CAPTURES, LATENESS, METRICS, Lake, open_lake, table_schema  # noqa: E402
-from lowwater.lake.results.exploring import make_sums  # noqa: E402
 from lowwater.lake.tables import append_rows, create, interval_label, read_rows  # noqa: E402
 from lowwater.replay.job import Job  # noqa: E402
 from tests.memory import peak_memory  # noqa: E402
@@ -74,7 +73,6 @@ def make_year(folder: Path, hours: int, links: int, rows: int) -> None:
         copy_link(lake, name)
     if rows:
         fill_table(lake, Job.open(root, "q", queries), hours, rows)
-        make_sums(lake.table("flows"))  # as the nightly `lowwater maintain` does
 
 
 def copy_link(lake: Lake, name: str) -> None:

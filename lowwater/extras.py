@@ -14,7 +14,7 @@ EXTRAS = {
     "spark": ("pyspark",),
     "sql": ("duckdb",),
     "quality": ("great_expectations", "pandas", "duckdb"),
-    "serve": ("fastapi", "uvicorn"),
+    "serve": ("duckdb", "fastapi", "uvicorn"),
     "editor": ("pygls",),
     "s3": ("obstore",),
     "metrics": ("prometheus_client", "opentelemetry"),

@@ -379,29 +379,12 @@ COMPARED_HOUR_ROWS = 5_000_000
 SORTED_ROWS = 200_000
 """Most rows that are sorted at a time."""
 
-SORTED_HELD_ROWS = 1 << 15
-"""Rows of a page of results that are held while sorting, beside the page."""
-
 PLOT_PARTS = 120
 """Most parts of time of a plot, and one."""
 
-PLOT_SUMS = 1 << 19
-"""Most sums (a value in a part of time) of a plot that are held; beyond that the smallest are added up as others."""
-
-SUMMED_VALUES = 1_000
-"""A text has all of its values in a file summed up to so many; of more only the largest."""
-
-LARGEST_SUMS = 200
-"""Values that are kept of a column with more: those of the largest number of rows, and those of the largest sums."""
-
-SUMMED_NUMBERS = 256
-"""A whole number with more values in a file than so many is no key, and has no sums by its values."""
-
-SUMS_HELD = 500_000
-"""Values of a column in one file that are held at a time; a column with more has no sums there."""
-
-SUMS_ROWS_AT_ONCE = 250_000
-"""Rows up to which a file is read once for all of its columns, and not once for each."""
+EXPLORED_BYTES = 512 << 20
+"""Memory of an answer over published rows: a page, a plot, a filter; what it groups and sorts beyond goes to the disk
+meanwhile."""
 
 COMMIT_FILES = 64
 """Most files of a commit that adds instants to published tables."""

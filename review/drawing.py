@@ -261,7 +261,8 @@ def history(
 
     Args:
         values: (interval, value, words), oldest first; a fourth text is the kind of the bar, else the words are.
-            Without a value, nothing covers the interval: its place is marked, since that is not 0.
+            Without a value, nothing is known of the interval: its place is marked, since that is not 0, and the words
+            say why.
         unit: unit of the values.
         text: writes a value with its unit; None for a number and the unit.
     """
@@ -277,7 +278,7 @@ def history(
     for at, (name, value, words, *kind) in enumerate(tops):
         if value is None:
             place = round(left + at * step, 1), bottom - height, round(step, 2), height
-            bars.append(Bar(*place, f"{name}: {NOT_COVERED}", "absent"))
+            bars.append(Bar(*place, f"{name}: {words}", "absent"))
             continue
         tall = round(height * value / most, 1)
         shown = f"{name}: {text(value) if text else f'{value:,.6g} {unit}'}, {words}"

@@ -12,6 +12,7 @@ from lowwater.capture.records.facts import Hole
 from lowwater.cluster import TaskRun
 from lowwater.documents import stored_object
 from lowwater.instants import format_duration, format_instant
+from lowwater.lake.layout import OUTCOMES
 from lowwater.lake.ledgers.captures import Capture, Captures, malformed_between
 from lowwater.lake.ledgers.coverage import undeclared
 from lowwater.lake.ledgers.drops import counted
@@ -122,16 +123,15 @@ class Operator:
 
 
 @dataclass(frozen=True)
-class Shed:
-    """Records of a link that an LFTA shed in the interval (O5)."""
+class LowLevel:
+    """What became of the sane records of a link in an LFTA (A1)."""
 
     lfta: str  # name of the LFTA
     link: str  # name of the link
-    sane: int  # sane records of the link
-    shed: int  # shed records
-    minutes: int  # minutes in which records were shed
-    worst: int  # the minute in which most were shed, ns since the epoch
-    most: int  # shed records of this minute
+    sane: int  # sane records of the link, which are those of all outcomes
+    outcomes: Mapping[str, int]  # outcome -> records, a name of `OUTCOMES`
+    minutes: int  # minutes in which records were shed (O5)
+    most: tuple[int, int] | None  # the minute in which most were shed, ns since the epoch, and how many; None without
 
 
 @dataclass(frozen=True)
@@ -309,17 +309,17 @@ def placed_of(part: Part, key: Key) -> Placed | None:
     )
 
 
-def shed_of(snapshot: Snapshot, key: Key) -> list[Shed]:
-    """Returns the LFTAs and links that shed records in the last run of the interval."""
-    rows = read_heartbeats(snapshot.lake, *key).select(["lfta", "link", "start", "sane", "shed"]).to_pylist()
+def low_level_of(snapshot: Snapshot, key: Key) -> list[LowLevel]:
+    """Returns what became of the sane records of each link in each LFTA, in the last run of the interval (A1)."""
+    names = ["lfta", "link", "start", "sane", *OUTCOMES]
     groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
-    for row in rows:
+    for row in read_heartbeats(snapshot.lake, *key).select(names).to_pylist():
         groups.setdefault((row["lfta"], row["link"]), []).append(row)
     found = []
     for (lfta, link), minutes in sorted(groups.items()):
+        counts = {name: sum(row[name] or 0 for row in minutes) for name in ("sane", *OUTCOMES)}
         shed = [row for row in minutes if row["shed"]]
-        if shed:
-            worst = max(shed, key=lambda row: row["shed"])
-            total = sum(row["sane"] for row in minutes), sum(row["shed"] for row in shed)
-            found.append(Shed(lfta, link, *total, len(shed), worst["start"], worst["shed"]))
+        worst = max(shed, key=lambda row: row["shed"], default=None)
+        most = (worst["start"], worst["shed"]) if worst else None
+        found.append(LowLevel(lfta, link, counts.pop("sane"), counts, len(shed), most))
     return found

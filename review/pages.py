@@ -28,6 +28,7 @@ from lowwater.lake.ledgers.intervals import range_words
 from lowwater.lake.tables import interval_label, safe_name
 from lowwater.lake.words import DONE, WORDS, gravity
 from lowwater.quality.lateness import QUANTILES, bound_of, recommend
+from lowwater.replay.accounts import OUTCOME_WORDS
 from lowwater.replay.registry import list_streams, published_text
 from lowwater.replay.schedule.days import day_quality, trust
 from lowwater.replay.schedule.due import Due
@@ -37,7 +38,7 @@ from lowwater.storage.paths import has_file
 
 from .calendar import LINK_STATES, SIGNS, Month, link_calendar, months, set_calendar, tally
 from .drawing import lateness, waterfall
-from .interval import SHOWN, expectations_of, links_of, operators_of, placed_of, shed_of, stages_of
+from .interval import SHOWN, expectations_of, links_of, low_level_of, operators_of, placed_of, stages_of
 from .lateness import MOST_NAMED, WEEK, last_day, late_intervals, link_headline, link_review, offenders, refused_shares
 from .ledgers import Interval, Part, Snapshot
 from .queries import cost_history, explained, newest_preview, previews, query_plan, rows_history
@@ -136,7 +137,7 @@ def _templates() -> Environment:
         "file": lambda path: Path(path).name,
         "label": lambda each: interval_label(each.start, each.end),
     }
-    environment.globals |= {"signs": SIGNS, "record_kinds": RECORD_KINDS}
+    environment.globals |= {"signs": SIGNS, "record_kinds": RECORD_KINDS, "outcomes": OUTCOME_WORDS}
     return environment
 
 
@@ -337,7 +338,7 @@ def _about(
         "links": links_of(snapshot, part, interval.key),
         "stages": stages_of(part, interval.key),
         "operators": operators_of(part, interval.key),
-        "shed": shed_of(snapshot, interval.key),
+        "low": low_level_of(snapshot, interval.key),
         "placed": placed_of(part, interval.key),
         "previews": previews(snapshot, part, interval.key),
         "falls": waterfall([(name, lag.level, lag.before, lag.typical, lag.most, lag.series) for name, lag in named]),
@@ -357,7 +358,7 @@ def _quality(snapshot: Snapshot) -> dict[str, Any]:
     start, end = last_day(snapshot)
     part = snapshot.part(start, end)
     hours = [(each, *trust(each.state, each.reason, part.audits.get(each.key))) for each in part.intervals]
-    worth = ((word, why, each.intervals) for each, word, why in hours)
+    worth = ((word, why, each.intervals, each.end) for each, word, why in hours)
     return {
         "start": start,
         "end": end,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from dataclasses import dataclass
 
 from lowwater.instants import format_duration
@@ -15,9 +16,9 @@ from lowwater.quality.reports import Key
 from lowwater.replay.job import Job
 
 from .calendar import moment
-from .drawing import PlanDrawing, Plot, history, plan
+from .drawing import NOT_COVERED, PlanDrawing, Plot, history, plan
 from .ledgers import Part, Record, Snapshot
-from .trends import run_seconds
+from .trends import interval_grid, run_seconds
 
 SHOWN = 20
 """Maximum number of rows of a query on a page; `lowwater rows` prints all."""
@@ -104,9 +105,19 @@ def rows_history(snapshot: Snapshot, query_set: str, query: str) -> Plot | None:
             return None
         return float(record.rows or 0)
 
-    length = snapshot.jobs[query_set].length
-    bars = [(_named(interval, length), rows(newest[interval]), newest[interval].state) for interval in sorted(newest)]
-    return history(bars, "rows")
+    job = snapshot.jobs[query_set]
+    first, last = min(newest, default=(0, 0))[0], max((end for _, end in newest), default=0)
+    published = sorted(newest)
+    begins = [start for start, _ in published]
+    bars: list[tuple[tuple[int, int], float | None, str]] = []
+    for interval in published:
+        value = rows(newest[interval])
+        bars.append((interval, value, newest[interval].state if value is not None else NOT_COVERED))
+    for start, end in interval_grid(snapshot, query_set, first, last):
+        at = bisect_right(begins, start) - 1
+        if at < 0 or published[at][1] <= start:  # what is not published has its place on the axis of time
+            bars.append(((start, end), None, "not published"))
+    return history([(_named(interval, job.length), value, words) for interval, value, words in sorted(bars)], "rows")
 
 
 def cost_history(snapshot: Snapshot, query_set: str) -> Plot | None:

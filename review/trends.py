@@ -7,11 +7,13 @@ it, by the present limits of `[history]`.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from lowwater.documents import stored_object
 from lowwater.instants import HOUR, format_instant, spoken_duration
+from lowwater.lake.ledgers.captures import Captures
+from lowwater.lake.ledgers.coverage import any_covers, gap_cause, gaps
 from lowwater.lake.ledgers.runs import read_metrics
 from lowwater.quality.history import (
     COVERED,
@@ -22,9 +24,10 @@ from lowwater.quality.history import (
     interval_history,
     is_whole,
 )
+from lowwater.replay.schedule.due import times_of
 from lowwater.replay.schedule.skew_review import share_text
 
-from .drawing import Plot, history
+from .drawing import NOT_COVERED, Plot, history
 from .ledgers import Snapshot, kept_by_snapshot
 
 DAY = 24 * HOUR
@@ -74,12 +77,13 @@ QUERY_MEASURES = (Measure("volume", "Rows", "rows", True), Measure("seconds", "C
 @dataclass(frozen=True)
 class Point:
     """The value of an interval or a day: first instant and end (ns), value, and what is unusual about it. The value is
-    None where nothing covers it, which is not 0."""
+    None where nothing was measured, which is not 0; `why` has the cause."""
 
     start: int
     end: int
     value: float | None
     unusual: tuple[str, ...] = ()
+    why: str = ""
 
 
 @dataclass(frozen=True)
@@ -103,6 +107,7 @@ class Trend:
     series: tuple[Series, ...]  # measures that are known
     unusual: tuple[tuple[int, int, str], ...]  # (first instant of the interval, end, what is unusual), newest first
     judged: int  # number of intervals that had enough earlier ones to be compared with
+    holes: tuple[Point, ...] = ()  # stretches without a measure, oldest first
 
 
 def subjects(snapshot: Snapshot) -> list[tuple[str, str, str]]:
@@ -134,7 +139,7 @@ def trend(snapshot: Snapshot, kind: str, name: str, query_set: str) -> Trend:
     measures = LINK_MEASURES if kind == LINK else QUERY_MEASURES
     points = found.points
     series = tuple(_series(measure, points[measure.name], last) for measure in measures if measure.name in points)
-    return Trend(kind, name, query_set, series, tuple(reversed(found.unusual)), found.judged)
+    return Trend(kind, name, query_set, series, tuple(reversed(found.unusual)), found.judged, _stretches(found.absent))
 
 
 def _last(snapshot: Snapshot, query_set: str) -> int:
@@ -151,20 +156,20 @@ def _history(snapshot: Snapshot, query_set: str, first: int, last: int, name: st
 
 @dataclass
 class _Found:
-    """What was found of a subject: measure -> points, unusual intervals (oldest first), number that were judged, first
-    instants (ns) of the intervals that nothing covers."""
+    """What was found of a subject: measure -> points, unusual intervals (oldest first), number that were judged, the
+    intervals of which nothing was measured (oldest first)."""
 
     points: dict[str, list[Point]]
     unusual: list[tuple[int, int, str]]
     judged: int = 0
-    absent: list[int] = field(default_factory=list)
+    absent: list[Point] = field(default_factory=list)
 
 
 def _judged(snapshot: Snapshot, past: IntervalHistory, kind: str, name: str, query_set: str, first: int) -> _Found:
     """Judges the intervals of a subject from `first` (ns) on, each by those before it."""
     length = snapshot.jobs[query_set].length
     seconds = run_seconds(snapshot, query_set) if kind == QUERY else {}
-    found = _Found(defaultdict(list), [])
+    found, measured = _Found(defaultdict(list), []), set[int]()
     for start, items, row in past.judged(snapshot.config, kind, name, first):
         found.judged += bool(row["past"]) and is_whole(items)
         marks = {drift: DRIFTS[drift] for drift in DRIFTS if _strange(row, drift)}
@@ -173,19 +178,61 @@ def _judged(snapshot: Snapshot, past: IntervalHistory, kind: str, name: str, que
         values = {measure: value[""] for measure, value in items.items() if "" in value}
         if values.pop(COVERED, 1.0) or values.get("gap"):  # else the interval lies outside of the life of the link
             values["coverage"] = max(0.0, 1 - values.get("gap", 0) / length)
-        if "volume" not in values:
-            found.absent.append(start)
+        if "volume" in values:
+            measured.add(start)
         if (start, start + length) in seconds:
             values["seconds"] = seconds[start, start + length]
         for measure, value in values.items():
             names = tuple(drift for drift, of in marks.items() if of == measure)
             found.points[measure].append(Point(start, start + length, value, names))
-    for measure, points in found.points.items():
-        if measure != "seconds":
-            measured_at = {point.start for point in points}
-            points += [Point(start, start + length, None) for start in found.absent if start not in measured_at]
-            points.sort(key=lambda point: point.start)
+    found.absent = _absent(snapshot, kind, name, query_set, first, measured)
+    for points in found.points.values():
+        at = {point.start for point in points}
+        points += [point for point in found.absent if point.start not in at]
+        points.sort(key=lambda point: point.start)
     return found
+
+
+def _absent(snapshot: Snapshot, kind: str, name: str, query_set: str, first: int, measured: set[int]) -> list[Point]:
+    """Returns the intervals from `first` (ns) on of which nothing was measured, with the cause: an axis of time has
+    all intervals, also those of an outage."""
+    job = snapshot.jobs[query_set]
+    captures = {link: snapshot.captures.get(link, Captures()) for link in job.plan.links}
+    plan = next((query for query in job.plan.queries if query.name == name), None)
+    links = [name] if kind == LINK or plan is None else list(plan.links)
+    found = []
+    for start, end in interval_grid(snapshot, query_set, first, _last(snapshot, query_set)):
+        if start not in measured:
+            why = "not audited"
+            if not any_covers(captures, snapshot.config, links, start, end):
+                gaps_of = {link: gaps(link, captures[link], snapshot.config.link(link), start, end) for link in links}
+                told = [
+                    cause for link, each in gaps_of.items() for gap in each if (cause := gap_cause(gap, captures[link]))
+                ]
+                why = ": ".join([NOT_COVERED, *dict.fromkeys(told)][:2])
+            found.append(Point(start, end, None, why=why))
+    return found
+
+
+def interval_grid(snapshot: Snapshot, query_set: str, first: int, last: int) -> Iterator[tuple[int, int]]:
+    """Yields the intervals of a query set that begin in [first, last), ns; a stretch without records has all of its
+    own."""
+    job = snapshot.jobs[query_set]
+    for start, end in times_of(job, {link: snapshot.captures[link] for link in job.plan.links}).intervals():
+        for begin in range(start, end, job.length):
+            if first <= begin < last:
+                yield begin, begin + job.length
+
+
+def _stretches(points: Sequence[Point]) -> tuple[Point, ...]:
+    """Joins neighbours with one cause."""
+    joined: list[Point] = []
+    for point in points:
+        if joined and (joined[-1].end, joined[-1].why) == (point.start, point.why):
+            joined[-1] = replace(joined[-1], end=point.end)
+        else:
+            joined.append(point)
+    return tuple(joined)
 
 
 def _strange(row: Mapping[str, float], drift: str) -> bool:
@@ -215,7 +262,8 @@ def _series(measure: Measure, points: Sequence[Point], last: int) -> Series:
 def _day(measure: Measure, day: int, points: Sequence[Point]) -> Point:
     values = _known(points)
     value = (sum(values) if measure.total else measure.worst(values)) if values else None
-    return Point(day, day + DAY, value, tuple(dict.fromkeys(name for point in points for name in point.unusual)))
+    why = next((point.why for point in points if point.why), "")
+    return Point(day, day + DAY, value, tuple(dict.fromkeys(name for point in points for name in point.unusual)), why)
 
 
 def _known(points: Sequence[Point]) -> list[float]:
@@ -227,7 +275,8 @@ def _plot(measure: Measure, points: Sequence[Point], clock: str) -> Plot | None:
     for point in points:
         label = format_instant(point.start)[:16].replace("T", " ") if clock else format_instant(point.start)[:10]
         strange = f"{UNUSUAL} ({', '.join(point.unusual).replace('_', ' ')})" if point.unusual else USUAL
-        bars.append((label, point.value, strange, UNUSUAL if point.unusual else ""))
+        words = strange if point.value is not None else point.why
+        bars.append((label, point.value, words, UNUSUAL if point.unusual else ""))
     return history(bars, measure.unit, measure.text)
 
 
@@ -237,7 +286,7 @@ def _words(measure: Measure, days: Sequence[Point], weeks: Sequence[Point]) -> s
         if values := _known(points):
             marked = sum(bool(point.unusual) for point in points)
             low, high, end = (measure.text(value) for value in (min(values), max(values), values[-1]))
-            absent = f", {len(points) - len(values):,} not covered" if len(points) > len(values) else ""
+            absent = f", {len(points) - len(values):,} not measured" if len(points) > len(values) else ""
             parts.append(f"{len(values):,} {of}: {low} to {high}, the last {end}, {marked:,} unusual{absent}")
     return f"{measure.title}. {'; '.join(parts)}."
 

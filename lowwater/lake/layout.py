@@ -432,7 +432,7 @@ class Lake:
 
     def all_tables(self) -> list[PurePath]:
         """Paths of every Delta table that the lake may have."""
-        folders = [folder for name in ("tables", "streams", "sums") for folder in paths.folders(self.root / name)]
+        folders = [folder for name in ("tables", "streams") for folder in paths.folders(self.root / name)]
         folders += [folder for query_set in paths.folders(self.root / "lfta") for folder in paths.folders(query_set)]
         return [*self.ledgers(), self.packets, *self.record_tables(), *sorted(folders)]
 

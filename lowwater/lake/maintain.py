@@ -1,4 +1,4 @@
-"""Maintenance of a lake: joins small files, sums published ones, removes old versions, streams and leftovers of runs.
+"""Maintenance of a lake: joins small files, removes old versions, streams and leftovers of runs.
 
 Called by `lowwater maintain` and its DAG, under the locks of the runs. It never touches `packets/`, where ingest
 removes leftovers itself. It never changes the order of stream files, whose digest was audited.
@@ -22,7 +22,7 @@ from lowwater.lake import layout, open_tables, tables, upkeep, verification
 from lowwater.lake.clocks import store_clock
 from lowwater.lake.ledgers.runs import PUBLISH, ReplayRow, read_replays
 from lowwater.lake.locks import hold, hold_range, hold_staging
-from lowwater.lake.results import exploring, published
+from lowwater.lake.results import published
 from lowwater.lake.results.pins import pin, stored_pins, tables_by_owner
 from lowwater.lake.upkeep import LOG, Doubled, changes, doubled, join_files
 from lowwater.lake.words import DONE, FAILED, INCOMPLETE, PROVISIONAL
@@ -40,7 +40,7 @@ LEFT = "left alone"  # what is said of a table that cannot be read or written
 class UpkeepStep:
     """A step of the maintenance: done, or with `dry_run` due."""
 
-    what: str  # joined, summed, removed streams, removed files, removed staging, mended; or `DOUBLED`, `LEFT`
+    what: str  # joined, removed streams, removed files, removed staging, mended; or `DOUBLED`, `LEFT`
     where: str  # path relative to the lake
     files: int
     bytes: int
@@ -118,13 +118,9 @@ def maintain(
             if retention.streams is not None:
                 steps += _remove_streams(lake, replays, now - retention.streams, dry_run, apart)
             steps += _join_tables(lake, replays, sound, dry_run, apart)
-        for path in paths.folders(lake.root / "tables"):  # what was published since the last maintenance
+        for path in () if dry_run else paths.folders(lake.root / "tables"):  # published since the last maintenance
             with apart.of(path):
-                files, size = exploring.make_sums(path, dry_run, fence)
-                if files:
-                    steps.append(UpkeepStep("summed", _relative(lake, path), files, size))
-                if not dry_run:
-                    _tell_lost(path, fence)
+                _tell_lost(path, fence)
         with apart.of(lake.root / "pins"):
             versions = _pinned_versions(lake, dry_run)
         for path, unused in sound.items():
@@ -249,10 +245,12 @@ def _clear_staging(lake: layout.Lake, dry_run: bool) -> Iterator[UpkeepStep]:
 
 
 def _clear_old(lake: layout.Lake, dry_run: bool) -> Iterator[UpkeepStep]:
-    """Removes what earlier versions kept: notes of drivers that a master of Spark had started, an index of reports."""
+    """Removes what earlier versions kept: notes of drivers that a master of Spark had started, sums of which plots were
+    drawn, an index of reports."""
     why = "no version writes or reads it any more"
-    if any(paths.files_below(folder := lake.root / "_drivers")):
-        yield _removed(lake, folder, why, dry_run)
+    for name in ("_drivers", "sums"):
+        if any(paths.files_below(folder := lake.root / name)):
+            yield _removed(lake, folder, why, dry_run)
     if paths.has_file(index := lake.reports / "index.html"):
         yield UpkeepStep("removed staging", _relative(lake, index), 1, _size(index), why)
         if not dry_run:

@@ -24,7 +24,6 @@ STAGES = {
     "streams": "rows of queries before their audit",
     "state": "states between intervals",
     "tables": "published rows",
-    "sums": "sums of plots",
     "_work": "staging of runs",
     "reports": "reports",
 }

@@ -290,8 +290,6 @@ class _Look:
         if kind == "state":
             cost = f"the state that an interval of query set {file.query_set} left for the next one"
             return cost, "`lowwater backfill` makes it again, where it is needed"
-        if kind == "sums":
-            return "sums of which plots are drawn", f"remove the folder {file.table}, then `lowwater maintain`"
         return _of_ledger(kind)
 
     def _of_packets(self, file: Stored, time_of: str, capture: Capture | None) -> tuple[str, str]:
@@ -409,7 +407,7 @@ def _of_ledger(name: str) -> tuple[str, str]:
 def _of_log(lake: layout.Lake, path: PurePath) -> tuple[str, str]:
     """What it costs that the log of a table cannot be read."""
     kind = path.relative_to(lake.root).parts[0] if lake.root in path.parents else path.name
-    if kind in ("tables", "streams", "lfta", "sums"):
+    if kind in ("tables", "streams", "lfta"):
         what = {"tables": f"all rows of the query {path.name}"}.get(kind, "rows between the stages")
         return what, f"`lowwater maintain` with --mend, or move {path} away; then `lowwater backfill` makes it again"
     return "all of the table", "`lowwater maintain` with --mend, or restore it from a backup"

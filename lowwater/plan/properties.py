@@ -5,9 +5,9 @@ read or were counted.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from enum import IntEnum
+from enum import IntEnum, StrEnum
 from math import gcd
 
 import pyarrow as pa
@@ -336,12 +336,12 @@ def published_schema(fields: Sequence[ops.Field]) -> pa.Schema:
     return pa.schema([pa.field(field.name, schemas.TABLE_TYPES[field.type]) for field in fields])
 
 
-# How the columns of a query came to be: counted, computed, or a field of a record as it was. The review pages propose
-# what to plot by it.
+# How the columns of a query came to be: counted, computed, or a field of a record as it was; and how the values of
+# several rows become one. The review pages propose what to plot by it, and plot so.
 
 
 class Measure(IntEnum):
-    """What a column is, what is best to sum first."""
+    """What a column is, what is best to plot first."""
 
     COUNT = 0
     AGGREGATE = 1
@@ -350,39 +350,106 @@ class Measure(IntEnum):
     """A field of a record, such as a port or a length, or a value by which rows are grouped."""
 
 
-def measures(node: ops.Node) -> dict[str, Measure]:
+class Combine(StrEnum):
+    """How the values of a column in several rows become one, so that it is what a longer epoch would have given."""
+
+    SUM = "sum"
+    LARGEST = "largest"
+    SMALLEST = "smallest"
+    MEAN = "weighted mean"
+    ALONE = "alone"
+    """Not at all: a distinct count, a quantile, a ratio."""
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """What an output column of a query is."""
+
+    measure: Measure = Measure.FIELD
+    combine: Combine = Combine.SUM
+    weight: str = ""  # of a mean: the column that has the number of its values; without one it stands alone
+
+
+def quantities(node: ops.Node) -> dict[str, Quantity]:
     """Returns what each output column of a logical plan is, through joins, merges and queries that others read."""
-    found: dict[int, dict[str, Measure]] = {}
+    found: dict[int, dict[str, Quantity]] = {}
     for part in ops.walk(node, done=found):
         below = [found[id(each)] for each in part.inputs()]
-        found[id(part)] = _of(part, below)
+        found[id(part)] = _quantities_of(part, below)
     return found[id(node)]
 
 
-def _of(node: ops.Node, below: list[dict[str, Measure]]) -> dict[str, Measure]:
-    names = {name: measure for each in below for name, measure in each.items()}
+def _quantities_of(node: ops.Node, below: list[dict[str, Quantity]]) -> dict[str, Quantity]:
+    names = {name: quantity for each in below for name, quantity in each.items()}
     if isinstance(node, ops.Aggregation):
-        names = dict.fromkeys((key.name for key in node.keys), Measure.FIELD)
-        for each in node.aggregates:
-            names[each.name] = Measure.COUNT if each.function in ("count", "sum") else Measure.AGGREGATE
+        names = {key.name: Quantity(combine=Combine.ALONE) for key in node.keys}
+        names |= {each.name: Quantity(Measure.AGGREGATE, Combine.ALONE) for each in node.all_aggregates}
+        names |= {each.name: _aggregated(node, each) for each in node.aggregates}
     if isinstance(node, ops.TwoInputs):
         for (alias, _), columns in zip(node.sides, below, strict=True):
-            names |= {f"{alias}.{name}": measure for name, measure in columns.items()}
+            names |= {f"{alias}.{name}": quantity for name, quantity in columns.items()}
     items: tuple[ops.Item, ...] | None = getattr(node, "items", None)
     if items is not None:
-        return {item.name: _measure(item.expr, names) for item in items}
+        shown = {item.expr.name: item.name for item in items if isinstance(item.expr, ex.Column)}
+        return {item.name: _weighed(_quantity(item.expr, names), shown) for item in items}
     if isinstance(node, ops.Union):
         return dict(zip((field.name for field in node.fields), below[0].values(), strict=True))
-    return {field.name: names.get(field.name, Measure.FIELD) for field in node.fields}
+    return {field.name: names.get(field.name, Quantity()) for field in node.fields}
 
 
-def _measure(expr: ex.Expr, names: dict[str, Measure]) -> Measure:
+def _aggregated(node: ops.Aggregation, aggregate: ops.Aggregate) -> Quantity:
+    """What an aggregate is, by the aggregate that merges parts of it; epochs that overlap share their rows."""
+    native = aggregate.native
+    measure = Measure.COUNT if aggregate.function in ("count", "sum") else Measure.AGGREGATE
+    if native is None or any(isinstance(each, ops.Bucket) and each.range > each.slide for each in ops.walk(node.input)):
+        return Quantity(measure, Combine.ALONE)
+    if aggregate.function == "avg":
+        return Quantity(measure, Combine.MEAN, _counted_with(node, aggregate))
+    ways = {"sum": Combine.SUM, "max": Combine.LARGEST, "min": Combine.SMALLEST}
+    return Quantity(measure, ways.get(native.superaggregate, Combine.ALONE))
+
+
+def _counted_with(node: ops.Aggregation, mean: ops.Aggregate) -> str:
+    """Returns the aggregate that counts the values of a mean: it has the same argument, or counts rows of which each
+    has a value. Empty if there is none."""
+    records = isinstance(node.input, ops.Source) and node.input.kind == "pcap"
+    sure = {field.name for field in schemas.RECORD if not field.nullable} | {"time"}
+    each_has = records and mean.argument is not None and set(ex.columns_of(mean.argument)) <= sure
+    counts = [each for each in node.aggregates if each.function == "count"]
+    found = [each.name for each in counts if each.argument == mean.argument or (each.argument is None and each_has)]
+    return found[0] if found else ""
+
+
+def _weighed(quantity: Quantity, shown: Mapping[str, str]) -> Quantity:
+    """Names the weight of a mean as the query shows it; a mean without a weight stands alone."""
+    if quantity.combine is not Combine.MEAN:
+        return quantity
+    weight = shown.get(quantity.weight, "")
+    return replace(quantity, weight=weight, combine=Combine.MEAN if weight else Combine.ALONE)
+
+
+def _quantity(expr: ex.Expr, names: Mapping[str, Quantity]) -> Quantity:
     if isinstance(expr, ex.Column):
-        return names.get(expr.name, Measure.FIELD)
-    used = [names.get(name, Measure.FIELD) for name in ex.columns_of(expr)]
+        return names.get(expr.name, Quantity())
+    used = [names.get(name, Quantity()) for name in ex.columns_of(expr)]
     if not used:
-        return Measure.FIELD
-    return Measure.AGGREGATE if min(used) < Measure.COMPUTED else Measure.COMPUTED
+        return Quantity()
+    least = min(each.measure for each in used)
+    measure = Measure.AGGREGATE if least < Measure.COMPUTED else Measure.COMPUTED
+    return Quantity(measure, Combine.SUM if _added(expr, names) else Combine.ALONE)
+
+
+def _added(expr: ex.Expr, names: Mapping[str, Quantity]) -> bool:
+    """Whether the values of an expression over several rows are its value over the sums: sums, and multiples of them.
+    A field of a record is added as it is; a quotient is not, as a rate or a number of an epoch."""
+    if isinstance(expr, ex.Column):
+        return names.get(expr.name, Quantity()).combine is Combine.SUM
+    if isinstance(expr, ex.Binary) and expr.op in ("+", "-"):
+        return _added(expr.left, names) and _added(expr.right, names)
+    if isinstance(expr, ex.Binary) and expr.op == "*":
+        sides = (expr.left, expr.right), (expr.right, expr.left)
+        return any(isinstance(one, ex.Const) and _added(other, names) for one, other in sides)
+    return False
 
 
 # The cost model: the cost of an expression, and whether the low level may evaluate it. The rules that split a plan

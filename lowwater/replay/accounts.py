@@ -157,7 +157,7 @@ def left_out(captures: Sequence[Capture]) -> dict[str, dict[str, int]]:
     return {"left_out": dict(sorted(counts.items()))} if counts else {}
 
 
-_LOSSES = {
+OUTCOME_WORDS = {
     "not_of_protocol": "are not of the protocol",
     "filtered": "do not meet WHERE",
     "failed": "have no value where WHERE asks for one",
@@ -165,6 +165,7 @@ _LOSSES = {
     "shed": "are shed",
     "accepted": "go to its joins, groups and HAVING",
 }
+"""What becomes of a sane record in an LFTA, in words that follow a number of packets."""
 
 
 def empty_query_notes(queries: Mapping[str, Mapping[str, Any]]) -> list[str]:
@@ -181,7 +182,7 @@ def empty_query_notes(queries: Mapping[str, Mapping[str, Any]]) -> list[str]:
             continue
         parts = [
             f"of {counts['sane']:,} packets of {link}, "
-            + ", ".join(f"{counts[key]:,} {words}" for key, words in _LOSSES.items() if counts.get(key))
+            + ", ".join(f"{counts[key]:,} {words}" for key, words in OUTCOME_WORDS.items() if counts.get(key))
             for links in query.get("lftas", {}).values()
             for link, counts in links.items()
             if counts["sane"]

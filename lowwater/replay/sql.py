@@ -33,6 +33,7 @@ from lowwater.columns.addresses import published
 from lowwater.columns.values import evaluate
 from lowwater.config import Config, Link
 from lowwater.lake.ingestion.tasks import damage_table, link_names
+from lowwater.lake.results.exploring import duckdb_settings, quoted
 from lowwater.link_names import family_of
 from lowwater.low.evaluate import addresses
 from lowwater.plan.temporal import END_OF_TIME
@@ -443,7 +444,9 @@ class Statement:
         self._used: list[View] = []
         self._streams: list[Any] = []  # which the views read
         workers = workers or threads.thread_count(memory)
-        self._database = duckdb.connect(config=_settings(memory or limits.SQL_BYTES, workers, self._folder))
+        self._database = duckdb.connect(
+            config=duckdb_settings(memory or limits.SQL_BYTES, workers, str(self._folder / "spill"))
+        )
         try:
             self._register([*source.views(Words(text))], Words(text))
             self._relation = self._bound(text)
@@ -460,15 +463,15 @@ class Statement:
                 continue
             taken.add(key)
             if key[0] not in schemas:
-                database.execute(f"CREATE SCHEMA {_quoted(view.schema)}")
+                database.execute(f"CREATE SCHEMA {quoted(view.schema)}")
                 schemas.add(key[0])
-            database.execute(f"SET schema = '{_quoted(view.schema)}'")
+            database.execute(f"SET schema = '{quoted(view.schema)}'")
             self._streams.append(database.from_arrow(_Stream(view, self._failed)))
             self._streams[-1].create_view(view.name)
             if words.has(view.name):
                 self._used.append(view)
         self._names = [view.name for view in views if view.schema == ALL]
-        database.execute(f"SET search_path = '{_quoted(ALL)}'")
+        database.execute(f"SET search_path = '{quoted(ALL)}'")
         for setting in _LAST:
             database.execute(f"SET {setting}")
 
@@ -539,25 +542,8 @@ class Statement:
         self.close()
 
 
-def _settings(memory: int, workers: int, folder: Path) -> dict[str, Any]:
-    return {
-        "memory_limit": f"{memory >> 20}MiB",
-        "threads": workers,
-        "temp_directory": str(folder / "spill"),
-        "python_enable_replacements": False,
-        "autoinstall_known_extensions": False,
-        "autoload_known_extensions": False,
-        "allow_community_extensions": False,
-    }
-
-
 _LAST = ("enable_external_access = false", "lock_configuration = true")
 """Settings behind which no other can be made: not even files that are spilled are named by a statement."""
-
-
-def _quoted(name: str) -> str:
-    doubled = name.replace('"', '""')
-    return f'"{doubled}"'
 
 
 def _distinct(schema: pa.Schema) -> pa.Schema:
@@ -581,7 +567,7 @@ _LONGEST_HINT = 200
 
 def _told(error: Exception, names: Sequence[str]) -> errors.SqlError:
     """Makes one message and a hint of what DuckDB says, in several lines."""
-    text = str(error).replace(f"{_quoted(ALL)}.", "")
+    text = str(error).replace(f"{quoted(ALL)}.", "")
     if "Out of Memory" in text:
         return errors.SqlError("the statement needs more memory than it may have", _MEMORY)
     first, _, rest = _KIND.sub("", text, count=1).partition("\n")

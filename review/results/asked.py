@@ -20,7 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from lowwater.errors import LakeError
 from lowwater.instants import HOUR, format_instant
 from lowwater.lake.results.exploring import OPERATORS, Filter, ResultTable, RowQuery, instant_of, is_number
-from lowwater.plan.properties import Measure, measures, unique_key
+from lowwater.plan.properties import Measure, quantities, unique_key
 from lowwater.plan.queryset import QueryPlan
 from lowwater.replay.job import Job
 
@@ -37,7 +37,7 @@ class Asked:
     version: int  # version of the table
     row_query: RowQuery  # the rows
     page: int  # number of the page, from 1
-    number: str  # column that the plot sums; empty to count rows
+    number: str  # column of the plot; empty to count rows
     key: str  # column whose values are the series of the plot; empty for one series
 
     def address(self, **changed: object) -> str:
@@ -52,6 +52,7 @@ class Asked:
         ]
         for each in asked.row_query.filters:
             pairs += [("column", each.column), ("op", each.operator), ("value", each.value)]
+        pairs += [("search", asked.row_query.search)]
         pairs += [("sort", asked.row_query.sort), ("desc", int(asked.row_query.descending))]
         pairs += [("number", asked.number), ("key", asked.key), ("page", asked.page)]
         return urlencode(pairs)
@@ -78,18 +79,24 @@ def parse_asked(
         raise LakeError(
             "column, op and value are not as many", f"give each filter all three, and at most {MOST_FILTERS}"
         )
-    triples = zip(columns, operators, values, strict=True)
-    filters = tuple(Filter(*triple) for triple in triples if triple[0] and triple[1] in OPERATORS)
+    triples = list(zip(columns, operators, values, strict=True))
+    if lost := next((value for column, _, value in triples if value.strip() and not column), ""):
+        raise LakeError(f"the filter {lost[:60]!r} has no column", "choose one, or write it into Search")
+    if odd := next((operator for column, operator, _ in triples if column and operator not in OPERATORS), ""):
+        raise LakeError(f"there is no comparison {odd[:20]!r}", f"there are: {', '.join(OPERATORS)}")
+    filters = tuple(Filter(*triple) for triple in triples if triple[0])
     page = given.get("page") or "1"
     if not page.isdecimal() or len(page) > 6 or int(page) == 0:
         raise LakeError(f"page {page[:20]!r} is no number of a page", "give 1 or more")
     number, key = proposed(table, query)
-    row_query = RowQuery(start, end, tuple(dict.fromkeys(filters)), given.get("sort", ""), given.get("desc") == "1")
+    order = given.get("sort", ""), given.get("desc") == "1"
+    search = " ".join(given.get("search", "").split())
+    row_query = RowQuery(start, end, tuple(dict.fromkeys(filters)), *order, search)
     return Asked(table.version, row_query, int(page), given.get("number", number), given.get("key", key))
 
 
 def proposed(table: ResultTable, query: QueryPlan) -> tuple[str, str]:
-    """Proposes a plot: the number to sum, and the key whose values become series; each may be empty.
+    """Proposes a plot: the number, and the key whose values become series; each may be empty.
 
     The number is the first count or sum, else another aggregate, else a computed one. The sum of a column that a packet
     has, such as a port or an identifier, says nothing: then the rows are counted.
@@ -101,13 +108,13 @@ def proposed(table: ResultTable, query: QueryPlan) -> tuple[str, str]:
     texts = [name for name in keys if name in names] or [
         name for name in names if pa.types.is_string(table.columns.field(name).type)
     ]
-    ranks = measures(query.logical)
+    ranks = {name: each.measure for name, each in quantities(query.logical).items()}
     numbers = sorted((name for name in numbers if ranks[name] < Measure.FIELD), key=ranks.__getitem__)
     return (numbers[0] if numbers else ""), (texts[0] if texts else "")
 
 
 def numbers_of(table: ResultTable) -> list[str]:
-    """Lists the columns that can be summed."""
+    """Lists the columns that can be plotted."""
     return [field.name for field in table.columns if is_number(field.type)]
 
 
@@ -126,10 +133,11 @@ class SavedPlot(BaseModel):
 
     title: Annotated[str, Field(min_length=1, max_length=LONGEST_TITLE)]  # its name on the pages
     query: str  # the published query
-    number: str = ""  # column that the plot sums; empty to count rows
+    number: str = ""  # column of the plot; empty to count rows
     key: str = ""  # column whose values are the series; empty for one series
     # (column, comparison, value) of the rows
     filters: Annotated[tuple[tuple[str, str, str], ...], Field(max_length=MOST_FILTERS)] = ()
+    search: str = ""  # words of the rows
 
     @property
     def address(self) -> str:
@@ -137,6 +145,7 @@ class SavedPlot(BaseModel):
         pairs = [("number", self.number), ("key", self.key)]
         for triple in self.filters:
             pairs += zip(("column", "op", "value"), triple, strict=True)
+        pairs += [("search", self.search)] * bool(self.search)
         return urlencode(pairs)
 
 
@@ -178,7 +187,8 @@ def as_plot(title: str, query: str, asked: Asked) -> SavedPlot:
     """The plot of an address. Raises LakeError if the title is empty or too long."""
     filters = tuple((each.column, each.operator, each.value) for each in asked.row_query.filters)
     try:
-        return SavedPlot(title=title.strip(), query=query, number=asked.number, key=asked.key, filters=filters)
+        plot = SavedPlot(title=title.strip(), query=query, number=asked.number, key=asked.key, filters=filters)
+        return plot.model_copy(update={"search": asked.row_query.search})
     except ValidationError as error:
         raise LakeError(f"the plot has no title of 1 to {LONGEST_TITLE} characters", "give `title`") from error
 

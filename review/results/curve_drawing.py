@@ -57,8 +57,9 @@ def draw_curves(curves: Curves, address: Callable[[int, int], str]) -> CurvePlot
     """Draws the series of a plot; None without values. `address`: (start, end) of a part of time, ns -> address of its
     rows."""
     parts = len(curves.curves[0].values) if curves.curves else 0
-    most = max((value for curve in curves.curves for value in curve.values), default=0.0)
-    least = min(0.0, min((value for curve in curves.curves for value in curve.values), default=0.0))
+    known = [value for curve in curves.curves for value in curve.values if value is not None]
+    most, least = max(known, default=0.0), min(known, default=0.0)
+    least = min(0.0, least)
     if not parts or most <= least:
         return None
     bottom = HEIGHT - BOTTOM
@@ -70,19 +71,19 @@ def draw_curves(curves: Curves, address: Callable[[int, int], str]) -> CurvePlot
     lines = []
     for curve in curves.curves:
         points = [
-            f"{'M' if at - 1 in {-1, *curves.absent} else 'L'}{LEFT + at * step:.1f} {y(value)} "
+            f"{'L' if at and curve.values[at - 1] is not None else 'M'}{LEFT + at * step:.1f} {y(value)} "
             f"{LEFT + (at + 1) * step:.1f} {y(value)}"
             for at, value in enumerate(curve.values)
-            if at not in curves.absent
+            if value is not None
         ]
-        lines.append(Line(curve.name, " ".join(points), f"{sum(curve.values):,.6g}"))
+        total = "" if curve.total is None else f"{curve.total:,.6g}"
+        lines.append(Line(curve.name, " ".join(points), total))
     slots = []
     for at in range(parts):
         begin = curves.start + at * curves.step
-        largest = max(curves.curves, key=lambda curve: curve.values[at])
-        total = sum(curve.values[at] for curve in curves.curves)
-        known = f"{total:,.6g} in all, most {largest.name}"
-        text = f"{spoken_instant(begin)}: {curves.absent.get(at, known)}"
+        told = [(value, curve.name) for curve in curves.curves if (value := curve.values[at]) is not None]
+        shown = ", ".join(f"{name}: {value:,.6g}".removeprefix(": ") for value, name in told)
+        text = f"{spoken_instant(begin)}: {curves.absent.get(at, shown or 'no row')}"
         place = round(LEFT + at * step, 1), round(step, 2)
         slots.append(Slot(*place, text, address(begin, begin + curves.step), at in curves.absent))
     width = WIDTH - LEFT - 10

@@ -30,6 +30,7 @@ from lowwater.lake.results.exploring import (
     DEEPEST,
     LAST,
     OPERATORS,
+    SEARCHED,
     Curves,
     ResultTable,
     compare,
@@ -39,7 +40,7 @@ from lowwater.lake.results.exploring import (
 )
 from lowwater.lake.tables import safe_name
 from lowwater.lake.words import FAILED
-from lowwater.plan.properties import unique_key
+from lowwater.plan.properties import Combine, Quantity, quantities, unique_key
 from lowwater.plan.queryset import QueryPlan
 from lowwater.plan.temporal import granularity
 from lowwater.replay.job import Job
@@ -156,7 +157,7 @@ def add_results(router: APIRouter, ledgers: Ledgers, permission: Any, page: Show
     @router.api_route("/results/{set_name}/{query}", methods=METHODS)
     def results(set_name: str, query: str, request: Request, sees: Any = permission) -> Response:
         def shown(chosen: Chosen, table: ResultTable, asked: Asked) -> Response:
-            return page(_page(chosen, table, asked, answers, person(request)), 200)
+            return page(*_page(chosen, table, asked, answers, person(request)))
 
         return answer(set_name, query, request, sees, shown)
 
@@ -206,9 +207,25 @@ def epoch_of(query: QueryPlan) -> int:
     return max([1, *(granularity([clock]) for clock in clocks)])
 
 
+COMBINED = {
+    Combine.SUM: "added up",
+    Combine.LARGEST: "the largest value",
+    Combine.SMALLEST: "the smallest value",
+    Combine.MEAN: "the mean, weighted by {}",
+    Combine.ALONE: "the value of the only row: several of them cannot be combined",
+}
+"""What a plot says of parts of time with several rows."""
+
+
+def _quantity(query: QueryPlan, number: str) -> Quantity:
+    return quantities(query.logical).get(number, Quantity()) if number else Quantity()
+
+
 def _curves(table: ResultTable, chosen: Chosen, asked: Asked) -> Curves:
-    summed = curves(table, asked.row_query, asked.number, asked.key, grain=epoch_of(chosen.query))
-    return replace(summed, absent={**summed.absent, **_absent(chosen, summed)})
+    how = _quantity(chosen.query, asked.number)
+    grain = epoch_of(chosen.query)
+    found = curves(table, asked.row_query, asked.number, asked.key, grain=grain, combine=how.combine, weight=how.weight)
+    return replace(found, absent={**found.absent, **_absent(chosen, found)})
 
 
 def _absent(chosen: Chosen, summed: Curves) -> dict[int, str]:
@@ -227,7 +244,7 @@ def _absent(chosen: Chosen, summed: Curves) -> dict[int, str]:
     for at in range(max((len(curve.values) for curve in summed.curves), default=0)):
         begin = summed.start + at * summed.step
         end = begin + summed.step
-        if any(curve.values[at] for curve in summed.curves):
+        if any(curve.values[at] is not None for curve in summed.curves):
             continue
         last = bisect_left(begins, end) - 1
         if last < 0 or published[last][1] <= begin:
@@ -237,7 +254,7 @@ def _absent(chosen: Chosen, summed: Curves) -> dict[int, str]:
     return absent
 
 
-def _page(chosen: Chosen, table: ResultTable, asked: Asked, answers: Answers, who: Hashable) -> str:
+def _page(chosen: Chosen, table: ResultTable, asked: Asked, answers: Answers, who: Hashable) -> tuple[str, int]:
     offset = (asked.page - 1) * ROWS_SHOWN
     row_query, files = asked.row_query, table.number_of_files(asked.row_query)
     of = str(table.path), table.identity, table.version, row_query
@@ -249,26 +266,34 @@ def _page(chosen: Chosen, table: ResultTable, asked: Asked, answers: Answers, wh
     counted = ask("count", lambda table: table.count(row_query))
     plotted = ask((asked.number, asked.key), lambda table: _curves(table, chosen, asked))
     wait_for(files, first, counted, plotted)
-    summed = plotted.value if plotted.ready else None
-    rows = first.value.to_pylist() if first.ready else []
+    wrong: LowwaterError | None = None
+    try:
+        ready = [answer.ready for answer in (first, counted, plotted)]
+    except LowwaterError as error:  # the form stays, so that it can be mended
+        wrong, ready = error, [False] * 3
+    summed = plotted.value if ready[2] else None
+    rows = first.value.to_pylist() if ready[0] else []
     name, query = chosen.job.query_set, chosen.query.name
+    how = _quantity(chosen.query, asked.number)
     saved, problem = _saved(chosen.job)
     values = {
         "name": name,
         "query": query,
         "table": table,
         "asked": asked,
-        "count": counted.value if counted.ready else None,
+        "count": counted.value if ready[1] else None,
         "offset": offset,
-        "rows": [_row(chosen.query, table, row) for row in rows] if first.ready else None,
-        "shares": [answer.share for answer in (first, counted, plotted) if not answer.ready],
+        "rows": [_row(chosen.query, table, row) for row in rows] if ready[0] else None,
+        "shares": [] if wrong else [answer.share for answer in (first, counted, plotted) if not answer.done.is_set()],
         "shown": ROWS_SHOWN,
         "deepest": DEEPEST,
         "most": MOST_DOWNLOADED,
         "filters": [*asked.row_query.filters, None],
         "operators": OPERATORS,
+        "searched": SEARCHED,
         "numbers": numbers_of(table),
         "curves": summed,
+        "combined": COMBINED[how.combine].format(how.weight),
         "plot": summed
         and draw_curves(summed, lambda start, end: asked.address(start=start, end=min(end, row_query.end))),
         "versions": [version for version in range(table.newest, -1, -1) if version != table.version][:10],
@@ -277,8 +302,10 @@ def _page(chosen: Chosen, table: ResultTable, asked: Asked, answers: Answers, wh
         "plots_file": plots_file(chosen.job),
         "longest_title": LONGEST_TITLE,
         "error": problem,
+        "wrong": wrong,
     }
-    return fill_template(chosen.snapshot, "results.html", "Results", "../../", values, True)
+    text = fill_template(chosen.snapshot, "results.html", "Results", "../../", values, True)
+    return text, 400 if wrong else 200
 
 
 def _row(query: QueryPlan, table: ResultTable, row: dict[str, Any]) -> tuple[list[Cell], str]:
@@ -303,7 +330,7 @@ def vega(chosen: Chosen, table: ResultTable, asked: Asked) -> dict[str, Any]:
         {"time": format_instant(summed.start + at * summed.step), "value": value, "series": curve.name}
         for curve in summed.curves
         for at, value in enumerate(curve.values)
-        if at not in summed.absent
+        if value is not None
     ]
     return {
         "$schema": "https://vega.github.io/schema/vega-lite/v6.json",

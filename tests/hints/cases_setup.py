@@ -44,6 +44,10 @@ def _count(setup: Setup, *asked: str) -> None:
     assert _table(setup).count(RowQuery(0, 1 << 62, (Filter(*asked),))) == 1
 
 
+def _search(setup: Setup, words: str) -> None:
+    assert _table(setup).count(RowQuery(0, 1 << 62, search=words)) == 1
+
+
 def _page(setup: Setup, offset: int, sort: str = "") -> None:
     _table(setup).page(RowQuery(0, 1 << 62, sort=sort), offset, 1)
 
@@ -115,6 +119,9 @@ CASES: list[Case] = [
     tried("a filter of no column", _count, "did you mean n?", ("nn", "=", "1"), ("n", "=", "1")),
     tried("no comparison", _count, "there are: =", ("n", "==", "1"), ("n", "=", "1")),
     tried("a filter of another type", _count, "its type is int64", ("n", "=", "one"), ("n", "=", "1")),
+    tried("a search of no network", _search, "a network (10.1.0.0/24)", "10.0.0.0/99", "0-9"),
+    tried("a search of no number", _search, ">100", ">many", ">0"),
+    tried("a search without a column of its kind", _search, "a number", "10.0.0.0/8", "1"),
     tried("no version", _table, "there are versions 0 to 1", 7, 1),
     Case("an address without an instant", lambda setup: instant_of("now", "from") and None,
          "write for example 1970-01-01T00:00:00Z",

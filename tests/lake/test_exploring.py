@@ -1,24 +1,38 @@
-"""Pages, filters, plots and versions of published tables: as DuckDB has them, and the same with sums of their files."""
+"""Pages, filters, searches, plots and versions of published tables: as Python and DuckDB compute them from the rows."""
 
 from __future__ import annotations
 
 import math
+import operator
+from collections import Counter, defaultdict
 from dataclasses import replace
-from pathlib import Path
+from itertools import product
+from operator import itemgetter
 from typing import Any
 
 import duckdb
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
-from lowwater.config import Retention
 from lowwater.errors import LakeError
 from lowwater.instants import HOUR, SECOND
 from lowwater.lake.layout import Lake, open_lake
-from lowwater.lake.maintain import maintain
-from lowwater.lake.results.exploring import Filter, RowQuery, compare, curves, make_sums, result_table
+from lowwater.lake.results.exploring import (
+    ODD,
+    OTHERS,
+    SEVERAL,
+    Filter,
+    RowQuery,
+    compare,
+    curves,
+    result_table,
+)
 from lowwater.lake.tables import append_rows, create, replace_rows
+from lowwater.plan.context import Links
+from lowwater.plan.properties import Combine, quantities
+from lowwater.plan.queryset import plan_texts
 
 ROWS = 5_000
 HOSTILE = "<b>'; DROP TABLE rows"
@@ -64,49 +78,47 @@ CASES = [
 ]
 
 
+COMPARED = {
+    "=": operator.eq,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "!=": operator.ne,
+}
+
+
+def met(row: dict[str, Any], each: Filter) -> bool:
+    """Whether a row meets a filter."""
+    value = row[each.column]
+    if each.operator == "is null" or value is None:
+        return each.operator == "is null" and value is None
+    if each.operator == "contains":
+        return each.value.lower() in str(value).lower()
+    return bool(COMPARED[each.operator](value, each.value if isinstance(value, str) else float(each.value)))
+
+
 def expected(rows: pa.Table, asked: RowQuery) -> list[tuple[Any, ...]]:
-    """The rows of a asked by DuckDB."""
-    parts, values = ["_last >= ? AND _last < ?"], [asked.start, asked.end]
-    for each in asked.filters:
-        if each.operator == "is null":
-            parts.append(f"{each.column} IS NULL")
-        elif each.operator == "contains":
-            parts.append(f"contains(lower({each.column}), lower(?))")
-            values.append(each.value)  # type: ignore[arg-type]
-        else:
-            parts.append(f"{each.column} {each.operator} ?")
-            values.append(each.value if each.column == "source" else float(each.value))  # type: ignore[arg-type]
-    first = f"{asked.sort or '_last'} {'DESC' if asked.descending else 'ASC'} NULLS LAST"
-    order = ", ".join([first, *(f"{name} ASC NULLS LAST" for name in ("_last", "tb", "source", "cnt", "share"))])
-    text = f"SELECT tb, source, cnt, share, _last FROM rows WHERE {' AND '.join(parts)} ORDER BY {order}"
-    return duckdb.execute(text, values).fetchall()
+    """The rows of a question, by Python."""
+    found = [row for row in rows.to_pylist() if asked.start <= row["_last"] < asked.end]
+    found = [row for row in found if all(met(row, each) for each in asked.filters)]
+    for at, name in reversed([*enumerate((asked.sort or "_last", "_last", "tb", "source", "cnt", "share"))]):
+        known = sorted((row for row in found if row[name] is not None), key=itemgetter(name), reverse=False)
+        if at == 0 and asked.descending:
+            known = sorted((row for row in found if row[name] is not None), key=itemgetter(name), reverse=True)
+        found = known + [row for row in found if row[name] is None]
+    return [tuple(row[name] for name in ("tb", "source", "cnt", "share", "_last")) for row in found]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("asked", CASES)
-def test_pages_are_those_of_duckdb(published: tuple[Lake, pa.Table], asked: RowQuery) -> None:
+def test_pages_have_the_rows_of_the_question(published: tuple[Lake, pa.Table], asked: RowQuery) -> None:
     lake, rows = published
     table, wanted = result_table(lake, "flows"), expected(rows, asked)
     assert len(wanted) > 20 and table.count(asked) == len(wanted)
     for offset in (0, 10, len(wanted) - 5):
         page = table.page(asked, offset, 10)
         assert [tuple(row.values()) for row in page.to_pylist()] == wanted[offset : offset + 10]
-
-
-def test_a_page_in_an_order_opens_the_files_that_can_have_its_rows(lake: Lake) -> None:
-    """The files of the other hours are gone, and nobody misses them: not for the page, and not for the count."""
-    hours = np.arange(100) // 10
-    rows = pa.table({"cnt": np.arange(100), "_last": hours * HOUR + np.arange(100) % 10, "_hour": hours})
-    fill(lake, rows, name="numbers")
-    table = result_table(lake, "numbers")
-    for hour in range(9):
-        for file in Path(lake.table("numbers") / f"_hour={hour}").glob("*.parquet"):
-            file.unlink()
-    largest = table.page(RowQuery(0, 10 * HOUR, sort="cnt", descending=True), 0, 10)
-    assert largest.column("cnt").to_pylist() == list(range(99, 89, -1))
-    assert table.count(RowQuery(0, 10 * HOUR)) == 100
-    with pytest.raises(LakeError, match="cannot be read"):
-        table.page(RowQuery(0, 10 * HOUR, sort="cnt"), 0, 10)
 
 
 def keyed_rows(seed: int) -> pa.Table:
@@ -153,77 +165,133 @@ def test_a_row_with_nan_is_the_same_in_both_versions(lake: Lake) -> None:
         assert found.equal and found.same == 2
 
 
-HOURS = 130
-WHOLE = RowQuery(0, HOURS * HOUR)
+SEARCHES = {  # words -> whether a row has them
+    "10.1.0.0/16": lambda row: str(row["source"]).startswith("10.1.") or str(row["dest"]).startswith("10.1."),
+    "10.1.0.3-10.2.0.1": lambda row: any(name in ("10.1.0.3", "10.1.0.7", "10.2.0.1") for name in row["both"]),
+    "2001:DB8::1": lambda row: "2001:db8::1" in row["both"],
+    "2001:db8::/32 >200": lambda row: "2001:db8::1" in row["both"] and (row["cnt"] > 200 or row["port"] > 200),
+    "443": lambda row: 443 in (row["cnt"], row["port"]) or any("443" in str(name) for name in row["both"]),
+    "100-200": lambda row: 100 <= row["cnt"] <= 200 or 100 <= row["port"] <= 200,
+    "port=443 cnt<300": lambda row: row["port"] == 443 and row["cnt"] < 300,
+    "HOST": lambda row: "a host" in row["both"],
+    '"a host" !=1': None,  # the second word is a text, which no row has
+}
 
 
-def make_rows(seed: int) -> pa.Table:
-    """Rows with NULLs, negative numbers, few and many values."""
+def test_a_search_looks_at_all_columns_and_says_what_it_does_not_understand(lake: Lake) -> None:
+    chance = np.random.default_rng(5)
+    names = np.array(["10.1.0.3", "10.1.0.7", "10.2.0.1", "10.10.0.1", "2001:db8::1", "a host", None], object)
+    rows = pa.table(
+        {
+            "source": pa.array(chance.choice(names, 900), pa.string()),
+            "dest": pa.array(chance.choice(names, 900), pa.string()),
+            "port": chance.choice([53, 443, 150], 900),
+            "cnt": chance.integers(0, 500, 900),
+            "_last": np.sort(chance.integers(0, 3 * HOUR, 900)),
+        }
+    )
+    fill(lake, rows.append_column("_hour", pc.divide(rows.column("_last"), HOUR)))
+    table, plain = result_table(lake, "flows"), rows.to_pylist()
+    for row in plain:
+        row["both"] = (row["source"], row["dest"])
+    for words, has in SEARCHES.items():
+        wanted = [row for row in plain if has is not None and has(row)]
+        asked = RowQuery(0, 3 * HOUR, search=words)
+        assert table.count(asked) == len(wanted), words
+        assert sum(batch.num_rows for batch in table.batches(asked)) == len(wanted), words
+        assert bool(wanted) == (has is not None), words
+    for wrong, said in {
+        "10.1.0.0/40": "not understood",
+        "10.1.0.300": "not understood",
+        ">many": "'many' is no number",
+        "prot=443": "no column 'prot'",
+        "99999999999999999999": "no column has such a number",
+    }.items():
+        with pytest.raises(LakeError, match=said):
+            table.count(RowQuery(0, 3 * HOUR, search=wrong))
+
+
+STEP = 60 * SECOND
+
+
+def world(seed: int) -> list[dict[str, Any]]:
+    """Rows of epochs of a minute: hours that are away, epochs and rows that HAVING dropped, NULL, odd floats."""
     chance = np.random.default_rng(seed)
-    lasts = np.sort(chance.integers(0, HOURS * HOUR, 3_000))
-    names = np.array(["10.0.0.1", "10.0.0.2", "<b>", "'", None], object)
-    columns = {
-        "tb": lasts // (60 * SECOND),
-        "source": pa.array(chance.choice(names, 3_000), pa.string()),
-        "port": pa.array(
-            [None if value % 7 == 0 else int(value) for value in chance.integers(-2, 9, 3_000)], pa.int64()
-        ),
-        "flow": pa.array([f"f{value}" for value in chance.integers(0, 1_500, 3_000)]),
-        "cnt": pa.array([None if value % 17 == 0 else int(value) for value in chance.integers(-100, 900, 3_000)]),
-        "share": chance.integers(0, 50, 3_000) / 8,
-        "_last": lasts,
-        "_hour": lasts // HOUR,
-    }
-    return pa.table(columns)
+    away, rows = chance.integers(0, 4), []
+    for epoch in range(4 * 60):
+        if epoch // 60 == away or chance.random() < 0.3:
+            continue
+        for name in ("a", "b", "c", None):
+            if chance.random() < 0.4:
+                continue
+            share = float(chance.choice([0.5, -3.25, 7.0, 1e301], p=[0.5, 0.3, 0.19, 0.01]))
+            row = {"tb": epoch, "name": name, "cnt": int(chance.integers(-5, 900)), "share": share}
+            row |= {"weight": int(chance.integers(0, 9)), "_last": (epoch + 1) * STEP - 1}
+            rows.append(row | {"_hour": row["_last"] // HOUR, "cnt": None if chance.random() < 0.1 else row["cnt"]})
+    return rows
 
 
-@pytest.fixture
-def summed(lake: Lake) -> Lake:
-    fill(lake, make_rows(3))
-    return lake
-
-
-def shown(lake: Lake, question: RowQuery, number: str, key: str) -> Any:
-    """Names, sums by part of time, and whether they are exact."""
-    found = curves(result_table(lake, "flows"), question, number, key)
-    return [(each.name, [round(value, 6) for value in each.values]) for each in found.curves], found.approximate
-
-
-ASKED = [
-    (WHOLE, "cnt", "source"),
-    (WHOLE, "", "source"),
-    (WHOLE, "share", ""),
-    (WHOLE, "", ""),
-    (WHOLE, "cnt", "port"),
-    (WHOLE, "cnt", "flow"),
-    (RowQuery(7 * HOUR // 2, 129 * HOUR - 1), "cnt", "source"),
-    (replace(WHOLE, filters=(Filter("source", "=", "10.0.0.1"),)), "cnt", "source"),
-    (replace(WHOLE, filters=(Filter("source", "contains", "0.0"), Filter("source", "!=", "10.0.0.2"))), "cnt", ""),
-    (replace(WHOLE, filters=(Filter("port", ">", "4"),)), "share", "port"),
-    (replace(WHOLE, filters=(Filter("source", "is null", ""),)), "cnt", "source"),
-]
+def combined(rows: list[dict[str, Any]], number: str, how: Combine) -> float | None:
+    """The value of some rows, by Python."""
+    known = [(row[number], row["weight"]) for row in rows if row[number] is not None]
+    if not known or (how is Combine.ALONE and len(rows) > 1):
+        return None
+    values = [value for value, _ in known]
+    if how is Combine.MEAN:
+        weights = sum(weight for _, weight in known)
+        return sum(value * weight for value, weight in known) / weights if weights else None
+    return {Combine.SUM: sum, Combine.LARGEST: max, Combine.SMALLEST: min, Combine.ALONE: max}[how](values)
 
 
 @pytest.mark.slow
-def test_plots_counts_and_pages_are_the_same_with_and_without_sums(summed: Lake) -> None:
-    def everything() -> list[Any]:
-        table = result_table(summed, "flows")
-        return [(shown(summed, *each), table.count(each[0]), table.page(each[0], 0, 50).to_pylist()) for each in ASKED]
+@pytest.mark.parametrize("seed", range(2))
+def test_each_number_that_is_drawn_is_that_of_the_table(lake: Lake, seed: int) -> None:
+    """Parts of one epoch and of several; a part without a row is no 0, and what cannot be combined is not drawn."""
+    rows = world(seed)
+    fill(lake, pa.Table.from_pylist(rows))
+    table, whole, seen = result_table(lake, "flows"), RowQuery(0, 4 * HOUR), Counter[str]()
+    for how, number, key, (most, span) in product(Combine, ("cnt", "share"), ("name", ""), ((2, 4), (6, 1))):
+        asked = replace(whole, start=4 * HOUR - span * HOUR)
+        found = curves(table, asked, number, key, most, STEP, how, "weight")
+        inside = defaultdict(list)
+        for row in rows:
+            if asked.start <= row["_last"]:
+                inside[(row["_last"] - found.start) // found.step].append(row)
+        shown = [each.name for each in found.curves if each.name != OTHERS]
+        for curve in found.curves:
+            for part, value in enumerate(curve.values):
+                mine = inside[part]
+                if curve.name == OTHERS:
+                    mine = [row for row in mine if str(row["name"] or "NULL") not in shown]
+                elif key:
+                    mine = [row for row in mine if (row["name"] or "NULL") == curve.name]
+                wanted = combined(mine, number, how)
+                if part in found.absent:
+                    seen[found.absent[part]] += 1
+                    assert value is None
+                else:
+                    assert value == (None if wanted is None else pytest.approx(wanted)), (how, curve.name, part)
+                    seen["no row" if not mine else "a row"] += 1
+    assert all(seen[word] for word in (ODD, SEVERAL, "no row", "a row")), seen
 
-    before = everything()
-    assert make_sums(summed.table("flows"))[0] == HOURS
-    for asked, was, found in zip(ASKED, before, everything(), strict=True):
-        assert found == was and found[1] > 0 and not found[0][1], asked
 
-
-@pytest.mark.slow
-def test_no_file_of_the_table_is_opened_where_its_sums_are_known(summed: Lake) -> None:
-    """The files are gone, and nobody misses them; a plot that sums cannot answer does."""
-    wanted = [shown(summed, *each)[0] for each in ASKED[:6]]
-    maintain(summed, Retention())
-    for file in summed.table("flows").rglob("*.parquet"):  # type: ignore[attr-defined]
-        file.unlink()
-    assert [shown(summed, *each)[0] for each in ASKED[:6]] == wanted
-    assert result_table(summed, "flows").count(ASKED[7][0]) > 0
-    with pytest.raises(LakeError, match="cannot be read"):
-        shown(summed, replace(WHOLE, filters=(Filter("cnt", ">", "5"),)), "cnt", "source")
+def test_how_rows_are_combined_is_what_the_plan_says() -> None:
+    text = """
+        SELECT tb, srcIP, count(*) AS n, sum(len)*8 AS bits, max(len) AS longest, min(len) AS shortest,
+            avg(len) AS mean, avg(srcPort) AS ports, sum(len)/60 AS rate, count(DISTINCT destIP) AS peers
+        FROM TCP GROUP BY time/60 AS tb, srcIP"""
+    above = "SELECT hour, max(longest) AS longest, sum(n) AS n, avg(mean) AS mean FROM low GROUP BY tb/60 AS hour"
+    low, high = plan_texts([("low", text), ("high", above)], Links(("main1",))).queries
+    sums = {"n": Combine.SUM, "bits": Combine.SUM}
+    extremes = {"longest": Combine.LARGEST, "shortest": Combine.SMALLEST}
+    alone = dict.fromkeys(("tb", "srcIP", "ports", "rate", "peers"), Combine.ALONE)
+    found = quantities(low.logical)
+    assert {name: each.combine for name, each in found.items()} == {**sums, **extremes, **alone, "mean": Combine.MEAN}
+    assert found["mean"].weight == "n", "`len` is there in each packet, and a port is not"
+    found = quantities(high.logical)
+    assert [found[name].combine for name in ("longest", "n", "mean")] == [Combine.LARGEST, Combine.SUM, Combine.ALONE]
+    (windows,) = plan_texts(
+        [("w", "SELECT window_start, count(*) AS n FROM main1.TCP [RANGE 2 min, SLIDE 1 min, WA time]")],
+        Links(("main1",)),
+    ).queries
+    assert quantities(windows.logical)["n"].combine is Combine.ALONE, "windows that overlap share their packets"

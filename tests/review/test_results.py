@@ -89,6 +89,24 @@ def test_plots_are_saved_beside_the_query_set(app: FastAPI, made: tuple[Path, Pa
         assert ask(app, "/results/q/flows/plots.json", query=urlencode({"title": title})).status == 400
 
 
+def test_a_search_that_is_not_understood_says_so_beside_the_form(app: FastAPI) -> None:
+    """Counterexample: a filter of any column was dropped without a word, and a network found nothing."""
+
+    def searched(**given: str) -> tuple[int, Reader]:
+        answer = ask(app, "/results/q/flows", query=urlencode(EVER | given))
+        return answer.status, Reader(answer.text)
+
+    status, page = searched(search="10.0.0.0/8")
+    assert status == 200 and "No row" not in page.texts
+    for search, understood in {"10.0.0.0/99": False, "cnt=many": False, "<b>nothing</b>": False, "ab/8": True}.items():
+        status, page = searched(search=search)
+        assert next(attrs["value"] for attrs in page.all("input") if attrs.get("name") == "search") == search
+        assert (status == 200) is understood, search
+        assert ("Nothing was looked for" in " ".join(page.texts)) is not understood, search
+    status, page = searched(column="", op="=", value="10.0.0.1")
+    assert status == 400 and "the filter '10.0.0.1' has no column" in " ".join(page.texts)
+
+
 def test_who_may_not_see_a_query_set_sees_none_of_its_results(made: tuple[Path, Path]) -> None:
     app = create(Ledgers(*made), permissions=lambda: lambda name: False)
     for path in ("", "/rows.csv", "/rows.parquet", "/plot.json", "/plots.json", "/packets", "/packets.pcapng", "/diff"):

@@ -6,16 +6,19 @@ import json
 from pathlib import Path
 
 import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from lowwater_review import Ledgers, render
 from lowwater_review.queries import cost_history, rows_history
 from lowwater_review.trends import run_seconds, subjects, summaries, trend
 
 from lowwater.instants import HOUR
-from lowwater.lake.layout import open_lake
+from lowwater.lake.layout import METRICS, open_lake
 from lowwater.lake.ledgers.runs import ReplayRow, record_replays
 from lowwater.lake.open_tables import existing
-from tests.review.ledgers import LINKS, SPIKE, START, make, volume
+from lowwater.lake.tables import read_rows, replace_rows
+from tests.review.ledgers import LINKS, MISSING, SPIKE, START, make, volume
 
 pytestmark = pytest.mark.slow
 HOURS = 60
@@ -53,7 +56,28 @@ def test_days_and_what_is_unusual_are_those_of_duckdb(ledgers: Ledgers) -> None:
     (marked,) = [point for point in series["volume"].days if point.unusual]
     assert (marked.start, marked.value) == (START + SPIKE * HOUR, volume(SPIKE))
     assert min(point.value for point in series["coverage"].weeks) == 0.75
+    assert [(each.start, each.end, each.why) for each in found.holes] == [
+        (START + MISSING * HOUR, START + (MISSING + 1) * HOUR, "not audited")
+    ]
+    assert [point.start for point in series["volume"].days] == [START + at * HOUR for at in range(HOURS)], "one axis"
     assert found.judged == HOURS - 2 - LEAST, "an hour was not run, of one a quarter is not covered"
+
+
+def test_an_outage_is_a_hole_with_its_cause_and_not_left_out(tmp_path: Path) -> None:
+    """Counterexample: only what was audited was drawn, so that 09:00 stood beside 11:00."""
+    away = frozenset({("main1", 10), ("main1", 11)})
+    snapshot = Ledgers(*make(tmp_path, 20, absent=away)).now()
+    of_main1 = pc.field("subject") == "main1"
+    kept = read_rows(snapshot.lake.metrics, METRICS, of_main1)
+    hours = pc.divide(pc.subtract(kept.column("interval_start"), START), HOUR)
+    kept = kept.filter(pc.invert(pc.is_in(hours, value_set=pa.array([10, 11]))))
+    replace_rows(snapshot.lake.metrics, kept, of_main1)
+    found = trend(Ledgers(snapshot.lake.root, tmp_path / "queries").now(), "link", "main1", "q")
+    hole = next(each for each in found.holes if each.start == START + 10 * HOUR)
+    assert (hole.end, hole.why.partition(":")[0]) == (START + 12 * HOUR, "not covered")
+    points = next(each for each in found.series if each.measure.name == "volume").days
+    assert [point.start for point in points] == [START + at * HOUR for at in range(20)]
+    assert [point.value for point in points[10:12]] == [None, None]
 
 
 def test_the_index_has_what_is_unusual_first_and_pages_say_it_in_words(ledgers: Ledgers) -> None:
@@ -65,7 +89,7 @@ def test_the_index_has_what_is_unusual_first_and_pages_say_it_in_words(ledgers: 
     assert [line.unusual for line in summaries(snapshot)] == [1, 1, 1, 0]
     page = render(snapshot, "trends/link/q/main1.html")
     assert page is not None
-    assert "Packets. 59 intervals: 100 to 1,000, the last 104, 1 unusual; 3 days" in page
+    assert "Packets. 59 intervals: 100 to 1,000, the last 104, 1 unusual, 1 not measured; 3 days" in page
     assert page.count('class="bar s-unusual"') == 2, "of packets, by interval and by day"
     assert '<a href="../../../interval/q/2025-01-01T200000Z_2025-01-01T210000Z.html">' in page
     query = render(snapshot, "trends/query/q/flows.html")

@@ -273,11 +273,12 @@ def gap_text(gap: Gap, captures: Sequence[Capture] = (), unread: str = "") -> st
 
 def uncovered_text(gap: Gap, captures: Sequence[Capture] = ()) -> str:
     """Describes a gap without its link: begin, end and cause."""
-    cause = _cause(gap, captures)
+    cause = gap_cause(gap, captures)
     return f"{format_instant(gap.since)} to {format_instant(gap.until)}{f' ({cause})' if cause else ''}"
 
 
-def _cause(gap: Gap, captures: Sequence[Capture]) -> str:
+def gap_cause(gap: Gap, captures: Sequence[Capture]) -> str:
+    """Says why nothing covers a gap; empty where a pause of the recorder is all that is known."""
     if not captures:
         return "the lake has no capture of it"
     if damage := damage_text(captures, gap.since, gap.until):

@@ -51,10 +51,14 @@ class LinkDay:
     before: float | None  # the same a week before
 
 
-def link_day(lake: layout.Lake, config: Config, link: str, captures: Captures, start: int, end: int) -> LinkDay:
-    """Measures a link over [start, end), ns, as far as it lives and its captures reach."""
+def link_day(
+    lake: layout.Lake, config: Config, link: str, captures: Captures, start: int, end: int, judged: int = 0
+) -> LinkDay:
+    """Measures a link over [start, end), ns, as far as it lives, and its captures or what is published (until `judged`,
+    ns) reach: what an interval is published without is lost, also behind the last capture."""
     settings = config.link(link)
     reached = max((capture.covers_to for capture in captures), default=start)
+    reached = max(reached, judged)
     begin = max(start, settings.since or 0)
     until = min(end, reached if settings.until is None else settings.until)
     lost = 0
@@ -171,21 +175,24 @@ def day_quality(
     config: Config,
     captures: Mapping[str, Captures],
     query_sets: Iterable[str],
-    worth: Iterable[tuple[str, str, int]],
+    worth: Iterable[tuple[str, str, int, int]],
     start: int,
     end: int,
 ) -> DayQuality:
-    """Measures [start, end), ns, of which `worth` has the intervals: word and reason of `trust`, and their number."""
+    """Measures [start, end), ns, of which `worth` has the intervals: word and reason of `trust`, their number, and
+    where they end, ns."""
     worths: Counter[str] = Counter()
-    first = ""
-    for word, why, number in worth:
+    first, judged = "", start
+    for word, why, number, until in worth:
         worths[word] += number
         first = first or why
+        if word not in (words.REFUSED, words.ABSENT):
+            judged = max(judged, until)
     query_sets = list(query_sets)
     return DayQuality(
         worths,
         first,
-        [link_day(lake, config, link, captures[link], start, end) for link in sorted(captures)],
+        [link_day(lake, config, link, captures[link], start, end, judged) for link in sorted(captures)],
         flapping(lake, query_sets, max(0, start - WEEK), end),
         [change for name in query_sets if (change := last_change(lake, name)) is not None],
     )
@@ -225,15 +232,15 @@ def _quality(jobs: Sequence[Job], now: int) -> list[str]:
 
 def _worth(
     jobs: Sequence[Job], captures: Mapping[str, Captures], start: int, end: int
-) -> Iterator[tuple[str, str, int]]:
-    """Yields what the intervals that begin in [start, end) are worth, why, and how many they are."""
+) -> Iterator[tuple[str, str, int, int]]:
+    """Yields what the intervals that begin in [start, end) are worth, why, how many they are, and where they end."""
     audits = {audit.key: audit for audit in interval_audits(jobs[0].lake, start, end)}
     for job in jobs:
         mine, rows = {link: captures[link] for link in job.plan.links}, runs.read_replays(job.lake, job.query_set)
         states = intervals.set_status(due.expected(job, mine), rows, wanted=lambda begin, _: start <= begin < end)
         for bounds, together in groupby(states, lambda row: (row.start, row.end)):
             first = intervals.gravest(list(together))
-            yield *trust(first.shown, first.why, audits.get((job.query_set, *bounds))), first.intervals
+            yield *trust(first.shown, first.why, audits.get((job.query_set, *bounds))), first.intervals, bounds[1]
 
 
 def _published(job: Job, now: int) -> list[str]:
