@@ -17,6 +17,7 @@ from lowwater.errors import QueryError, QueryErrors, UnsupportedError
 from lowwater.gsql.declarations import parse_declarations
 from lowwater.instants import format_instant
 from lowwater.lake.layout import OUTCOMES, Lake, lake_to_read
+from lowwater.lake.results.publish import require_types
 from lowwater.low.code.kernel import list_kernels
 from lowwater.low.settings import LowSettings
 from lowwater.plan import operators as ops, queryset
@@ -105,7 +106,9 @@ def _noted(
 ) -> tuple[queryset.Plan, Config]:
     """Plans query files, and adds notes on queries that `run` would refuse. Returns the settings too."""
     if lake is not None:
-        _, config, plan = Definitions(**definitions).plan_over(files, lake)
+        opened, config, plan = Definitions(**definitions).plan_over(files, lake)
+        for query in plan.queries:
+            require_types(opened, query.name, query.high.fields)
     else:
         names, config = _links_and_settings(links)
         plan = Definitions(**definitions).plan(files, names, config)

@@ -12,6 +12,7 @@ from rich.table import Table
 
 from lowwater import terminal
 from lowwater.instants import SECOND, format_instant
+from lowwater.lake.ledgers import statements
 from lowwater.replay.statement_log import Said, StatementSelection, said_of
 
 
@@ -54,7 +55,8 @@ def _about(said: Sequence[Said]) -> str:
     each = said[0].statement
     if each.query_set is not None:
         what = f"query set {each.query_set}" if each.query is None else f"query {each.query} of {each.query_set}"
-        what += f" to version {each.what}" if each.what else ""
+        to = "now" if each.act in (statements.RETIRE, statements.DROP) else "to version"
+        what += f" {to} {each.what}" if each.what else ""
     else:
         parts = each.file, f"link {each.link!r}" if each.link else "", each.cause
         what = ", ".join(filter(None, parts)) + (f" ({len(said):,} defects)" if len(said) > 1 else "")

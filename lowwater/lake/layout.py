@@ -132,12 +132,14 @@ STATEMENTS = pa.schema(
         _required("why", _TEXT),
         _required("link", _TEXT),  # empty where it is about a query set
         _required("cause", _TEXT),  # of what is accepted; empty in other acts
-        _required("what", _TEXT),  # identity of the file that it is about; of a roll back, the version
+        # identity of the file that it is about; of a roll back the version, of a retired query the one in its place
+        _required("what", _TEXT),
         _required("start", _INT),  # the time that it is about, ns; both 0 where nobody knows it
         _required("end", _INT),
         _required("amount", _INT),  # as large as it was; a larger one is not accepted
         pa.field("file", _TEXT),  # path, as in `FILES`, of a file that is set aside or declared; else NULL
-        pa.field("query_set", _TEXT),  # whose interval is approved or rolled back; else NULL, as the next
+        # whose interval is approved or rolled back, or whose query is retired; else NULL, as the next
+        pa.field("query_set", _TEXT),
         pa.field("query", _TEXT),
     ]
 )

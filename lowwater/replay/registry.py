@@ -15,6 +15,7 @@ from lowwater.instants import format_instant, spoken_span
 from lowwater.lake.layout import Lake, lake_to_read
 from lowwater.lake.ledgers.intervals import merged
 from lowwater.lake.ledgers.runs import PUBLISH, ReplayRow, read_replays
+from lowwater.lake.ledgers.statements import retired, retired_words
 from lowwater.lake.results.pins import Pins, pinned
 from lowwater.lake.results.published import Range, TableState, commit_digest, damages, table_state
 from lowwater.lake.results.published_rows import of_query
@@ -126,6 +127,8 @@ def list_streams(lake: Lake, planned: Sequence[Job], problems: Mapping[str, str]
         if stored is not None and stored.owner in owners:
             readers = _subscribers(lake, name, stored.version)
             problem = problems.get(stored.owner, "its query set has no such query any more")
+            if (said := retired(lake).get(name)) is not None:
+                problem = retired_words(said)
             streams[name] = replace(stored, readers=readers, problem=problem)
     return [streams[name] for name in sorted(streams)]
 

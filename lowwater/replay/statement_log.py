@@ -55,7 +55,7 @@ def said_of(root: PurePath, queries: Path, selection: StatementSelection | None 
     known = set().union(*known_sets(root, queries), set_names(root, queries))
     if chosen.query_set is not None and chosen.query_set not in known:
         query_files(load_config(root), chosen.query_set, queries)  # it says so
-    found = [*log.acceptances(), *log.set_asides(), *log.declarations(), *log.of_intervals()]
+    found = [*log.acceptances(), *log.set_asides(), *log.declarations(), *log.of_intervals(), *log.retirements()]
     found = [each for each in found if _is_chosen(each.statement, chosen, log)]
     return sorted(found, key=lambda each: each.statement.at)
 
@@ -164,7 +164,8 @@ class _Log:
                 done.setdefault(act, []).append(row)
         named, older = {act.at: rows for act, rows in done.items()}, dict[Statement, Statement]()
         kept = {each.at for each in self.told}
-        for each in (each for each in self.told if each.query_set is not None):
+        acts = (statements.APPROVE, statements.ROLL_BACK, statements.LIFT)
+        for each in (each for each in self.told if each.act in acts):
             if each.at in named:
                 yield self._stands(each, named[each.at])
             else:
@@ -174,6 +175,14 @@ class _Log:
                 older.setdefault(replace(act, at=0), act)
         for act in older.values():
             yield self._stands(act, done[act], OLDER)
+
+    def retirements(self) -> Iterator[Said]:
+        """Which queries are made no more."""
+        mine = [each for each in self.told if each.act in (statements.RETIRE, statements.DROP, statements.REVIVE)]
+        newest = {each.query: each for each in mine}
+        for each in mine:
+            last = newest[each.query]
+            yield Said(each, each is last, "" if each is last else _superseded(last))
 
     def _acted_rows(self) -> list[runs.ReplayRow]:
         acted = (pc.field("state") == words.ROLLED_BACK) | pc.match_substring(pc.field("accounting"), '"consent"')

@@ -20,6 +20,7 @@ from lowwater.lake import layout, locks, tables, words
 from lowwater.lake.keys import differences
 from lowwater.lake.ledgers import runs
 from lowwater.lake.results.exploring import RowQuery, TableDiff, compare, result_table
+from lowwater.lake.results.publish import require_types
 from lowwater.lake.results.streams import keep_state, kept_state, state_folder, stream_files, write_stream
 from lowwater.plan.properties import hands_over, unique_key
 from lowwater.replay.interval import replay
@@ -187,7 +188,9 @@ def open_trial(
     if stored is None:
         assert query_set is not None and changes is not None
         stored = query_set, changes
-        Job.open(root, query_set, queries, changes)  # before anything is made
+        planned = Job.open(root, query_set, queries, changes)  # before anything is made
+        for query in planned.plan.queries:
+            require_types(lake, query.name, query.high.fields)
         paths.make_folders(folder)
         paths.write(folder / layout.TRIAL, _text(*stored).encode())
     elif changes and (query_set or stored[0], changes) != stored:

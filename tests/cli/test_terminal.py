@@ -149,6 +149,7 @@ def test_a_lake(lake: tuple[Path, Path], tmp_path: Path) -> None:
     clean("log", "--lake", root)
     clean("log", "--lake", root, "--link", HOSTILE, code=None)
     clean("verify", "--lake", root, "--data", code=None)
+    clean("retire", "query", HOSTILE, *at, "--drop", "--why", HOSTILE, code=1)
     clean("backup", "--lake", root, "--to", tmp_path / f"backups{NAME}", code=None)
     clean("restore", "--from", tmp_path / f"backups{NAME}", "--lake", tmp_path / f"restored{NAME}", code=None)
     clean("restore", "--from", tmp_path / f"no{NAME}", "--list")

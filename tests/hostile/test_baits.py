@@ -205,6 +205,7 @@ def every_command(folder: Path, tmp_path: Path) -> list[Sequence[object]]:
         ["rollback", "n", "--at", "2026-01-01T00:00Z", "--to", "previous", "--because", "a test", *of_lake],
         ["streams", *of_lake],
         ["tail", "n", *of_lake],
+        ["retire", "query", "n", "--drop", "--why", "a test", *of_lake],
         ["doctor", *of_lake],
         ["lsp"],
     ]

@@ -192,6 +192,7 @@ def commands(lake: Path) -> list[list[object]]:
         ["ingest", "--lake", lake, "--link", "main1", capture],
         ["maintain", "--lake", lake],
         ["verify", "--lake", lake, "--data"],
+        ["retire", "query", "flows", "--lake", lake, "--drop", "--dry-run", *queries],
         ["backup", "--lake", lake, "--to", lake.parent / "backups"],
         ["restore", "--from", lake.parent / "backups", "--lake", lake],
         ["doctor", "--lake", lake],

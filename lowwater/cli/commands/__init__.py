@@ -16,7 +16,7 @@ FAMILIES = {
     "audits": ("expect", "gx", "report", "skew"),
     "captures": ("export", "ingest", "init", "inspect", "set-aside"),
     "intervals": ("accept", "backfill", "log", "plan", "replay", "status", "try", "watch", "why"),
-    "operation": ("backup", "doctor", "maintain", "metrics", "restore", "serve", "traces", "verify"),
+    "operation": ("backup", "doctor", "maintain", "metrics", "restore", "retire", "serve", "traces", "verify"),
     "results": ("diff", "history", "rollback", "rows", "sql", "streams", "tail"),
     "texts": ("ask", "check", "cookbook", "explain", "run"),
 }

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 import pyarrow.compute as pc
 
+from lowwater.instants import SECOND, format_instant
 from lowwater.lake import layout, locks, tables
 from lowwater.lake.open_tables import cached_value
 
@@ -22,6 +23,7 @@ ACCEPT, UNDO = "accept", "undo"
 ASIDE, COUNT = "set aside", "count again"
 COVERS = "covers"
 APPROVE, ROLL_BACK, LIFT = "approve", "roll back", "lift"
+RETIRE, DROP, REVIVE = "retire", "drop", "make again"
 
 ACTS = {
     ACCEPT: "what is missing is accepted, and is no reason against `done`",
@@ -32,6 +34,9 @@ ACTS = {
     APPROVE: "an interval is published although its audit warned",
     ROLL_BACK: "earlier rows of an interval stand for its present inputs",
     LIFT: "a roll back ends, and the interval is due again",
+    RETIRE: "a query is made no more, and its table stays",
+    DROP: "a query is made no more, or is made anew, and its table goes",
+    REVIVE: "a query that was retired or dropped is made again",
 }
 """What people say, and what it means."""
 
@@ -84,6 +89,25 @@ def accepted(lake: layout.Lake) -> Mapping[tuple[str, str, str, int, int], State
 def _in_force(lake: layout.Lake) -> dict[tuple[str, str, str, int, int], Statement]:
     newest = {each.key: each for each in read_statements(lake, (ACCEPT, UNDO))}
     return {key: statement for key, statement in newest.items() if statement.act == ACCEPT}
+
+
+def retired(lake: layout.Lake) -> Mapping[str, Statement]:
+    """Reads which queries are retired or dropped, by the newest statement about each."""
+    with tables.lake_errors(f"{lake.statements}: the table cannot be read"):
+        return cached_value(lake.statements, "retired", lambda table: {} if table is None else _retired(lake))
+
+
+def _retired(lake: layout.Lake) -> dict[str, Statement]:
+    newest = {each.query or "": each for each in read_statements(lake, (RETIRE, DROP, REVIVE))}
+    return {query: each for query, each in newest.items() if each.act != REVIVE}
+
+
+def retired_words(said: Statement) -> str:
+    """Says that a query was retired: when, by whom, why, and which one goes on in its place."""
+    verb = {RETIRE: "retired", DROP: "dropped"}[said.act]
+    when = format_instant(said.at // SECOND * SECOND)
+    goes_on = f"; it goes on as {said.what}" if said.what else ""
+    return f"{said.query} was {verb} at {when} by {said.person}: {said.why}{goes_on}"
 
 
 def read_statements(lake: layout.Lake, acts: Sequence[str] | None = None) -> list[Statement]:

@@ -426,6 +426,14 @@ def parts_of(
     return [replace(described, partition={"_hour": _hour(described)}) for described in plain]
 
 
+def require_types(lake: layout.Lake, query: str, fields: tuple[Field, ...]) -> None:
+    """Checks that the table of a query, if there is one, has its columns in the types that the query gives.
+    Raises LakeError if it has not, so that no run could publish, and if it cannot be read."""
+    path = lake.table(query)
+    if (table := tables.open_table(path)) is not None:
+        _refuse_changes(path, pa.schema(table.schema().to_arrow()), layout.table_schema(fields))
+
+
 def _refuse_changes(path: PurePath, old: pa.Schema, new: pa.Schema) -> None:
     """Raises an error if a column has another type; new columns are allowed."""
     for column in new:
@@ -434,7 +442,8 @@ def _refuse_changes(path: PurePath, old: pa.Schema, new: pa.Schema) -> None:
             before = old.field(index).type
             raise errors.LakeError(
                 f"table {path.name!r}: column {column.name!r} was {before}, the query now gives {column.type}",
-                f"name the column otherwise, or remove {path} and replay every interval",
+                f"name the column otherwise; or `lowwater retire query {path.name} --drop`, then `lowwater backfill`, "
+                "which makes every interval again",
             )
 
 

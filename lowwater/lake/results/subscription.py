@@ -21,6 +21,7 @@ from lowwater.catalog.schemas import LAST
 from lowwater.errors import BehindError, BusyError, LakeError, nearest
 from lowwater.lake import locks, open_tables
 from lowwater.lake.layout import Lake, lake_to_read
+from lowwater.lake.ledgers.statements import Statement, retired, retired_words
 from lowwater.lake.results.published import LogEntry, commit_digest, last_note, read_entry, table_state
 from lowwater.lake.results.published_rows import of_query
 from lowwater.lake.tables import lake_errors, live_files, open_table, plain_type, safe_name
@@ -205,6 +206,14 @@ LOOK = 0.1
 AGAIN = "begin again without a position: each change says which range its rows replace"
 
 
+def _gone(said: Statement) -> LakeError:
+    """The error of who waits for rows of a query that is made no more."""
+    hint = f"subscribe to {said.what}" if said.what else "end the subscription"
+    return LakeError(
+        f"stream {retired_words(said)}", f"{hint}; if it is made again: `lowwater retire query {said.query} --undo`"
+    )
+
+
 @dataclass(frozen=True)
 class Change:
     """The rows of a range of time, as a version of a stream has them. They replace all earlier rows of the range."""
@@ -242,7 +251,8 @@ class Subscription:
     """
 
     def __init__(self, lake: Lake, stream: str, keeper: Keeper, since: int | None, history: bool, wait: float) -> None:
-        self._path, self.stream, self._keeper, self._wait = lake.table(stream), stream, keeper, wait
+        self._lake, self._path = lake, lake.table(stream)
+        self.stream, self._keeper, self._wait = stream, keeper, wait
         self._stopped = False
         self._parts: list[tuple[int, list[PurePath]]] | None = None
         table = self._table()
@@ -288,8 +298,8 @@ class Subscription:
 
     def poll(self) -> Change | None:
         """Returns the change after the last one that was returned; None if nothing more is published yet.
-        Raises BehindError if the log no longer has what comes next, and LakeError if the log cannot be read, or another
-        program changed rows."""
+        Raises BehindError if the log no longer has what comes next, and LakeError if the log cannot be read, another
+        program changed rows, or nothing more comes since the query is retired."""
         while True:
             if self._at.within is not None:
                 change = self._next_part()
@@ -297,6 +307,8 @@ class Subscription:
                     return change
             entry = self._next_entry()
             if entry is None:
+                if (said := retired(self._lake).get(self.stream)) is not None:
+                    raise _gone(said)
                 return None
             self._require_history(entry.version)
             at = replace(self._at, version=entry.version, digest=entry.digest)
@@ -308,6 +320,8 @@ class Subscription:
     def _table(self) -> DeltaTable:
         table = open_table(self._path)
         if table is None:
+            if (said := retired(self._lake).get(self.stream)) is not None:
+                raise _gone(said)
             names = [path.name for path in paths.folders(self._path.parent)]
             hint = nearest(self.stream, names) or "`lowwater streams` lists the streams, `lowwater backfill` runs them"
             raise LakeError(f"there is no published stream {self.stream!r}", hint)

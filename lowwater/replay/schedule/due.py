@@ -20,6 +20,7 @@ from lowwater.lake.keys import differences, is_judged_otherwise
 from lowwater.lake.ledgers import coverage, intervals, missing, runs
 from lowwater.lake.ledgers.captures import Capture, Captures
 from lowwater.lake.packets import PacketFiles
+from lowwater.lake.results.publish import require_types
 from lowwater.lake.results.published import damages
 from lowwater.lake.results.published_rows import PublishedRows, state_words
 from lowwater.plan import properties, queryset, temporal
@@ -330,6 +331,8 @@ def open_jobs(
         job = Job.open(root, name, queries, changes)
         if changes is None:  # a trial publishes nothing
             require_owned(job)
+        for query in job.plan.queries:
+            require_types(job.lake, query.name, query.high.fields)
         return job
 
     def told(jobs: Sequence[Job]) -> list[Job]:
