@@ -12,13 +12,13 @@ import os
 import shutil
 import tempfile
 import time
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from bench_ingest import concurrent
 
 from lowwater.config import Config
+from lowwater.high.process import InProcess
 from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.captures import read_captures
@@ -26,9 +26,8 @@ from lowwater.low import LowSettings
 from lowwater.plan.context import Links
 from lowwater.plan.queryset import plan_texts
 from lowwater.plan.temporal import END_OF_TIME
-from lowwater.replay.stages.engines import low_stage
+from lowwater.replay.stages.engines import low_level
 from lowwater.replay.stages.inputs import LowInputs
-from lowwater.threads import each_on_threads
 
 FLOWS = """
 SELECT tb, srcIP, destIP, srcPort, destPort, protocol, count(*) AS cnt, sum(len) AS bytes
@@ -40,10 +39,10 @@ def low(lake: Lake, packets: int, threads: int, folder: Path) -> tuple[float, fl
     """Elapsed and processor seconds of one low stage, which leaves its streams."""
     plan = plan_texts([("flows.gsql", FLOWS)], Links(("main1",)), 1 << 16)
     inputs = LowInputs(lake, plan, Config(), 0, END_OF_TIME, read_captures(lake, ["main1"]))
-    size, runner = -(-packets // threads) + (threads == 1), partial(each_on_threads, threads=threads)
+    size, runner = -(-packets // threads) + (threads == 1), InProcess(threads)
     shutil.rmtree(folder, ignore_errors=True)
     begin, spent = time.monotonic(), time.process_time()
-    low_stage(inputs, LowSettings(0, task_packets=size), folder, runner)
+    runner.run(low_level(inputs, LowSettings(0, task_packets=size), folder))
     return time.monotonic() - begin, time.process_time() - spent
 
 

@@ -29,7 +29,7 @@ from benchmarks.peers.session import session
 from lowwater.catalog.expr import Type
 from lowwater.catalog.schemas import PUNCTUATION, ROW
 from lowwater.high.process import InProcess
-from lowwater.high.query_runs import HighResult, HighSettings, run_high
+from lowwater.high.query_runs import HighLevel, HighResult, HighSettings
 from lowwater.plan.context import Links
 from lowwater.plan.operators import Lfta
 from lowwater.plan.properties import stream_schema
@@ -184,7 +184,7 @@ def in_lowwater(
     """Seconds of the high stage, and its result."""
     queries = {query.name: query.high for query in plan.queries}
     begin = time.monotonic()
-    (result,) = run_high(InProcess(), queries, files, 0, 1 << 62, folder, settings).values()
+    (result,) = InProcess().run(HighLevel(queries, files, 0, 1 << 62, folder, settings)).values()
     return time.monotonic() - begin, result
 
 

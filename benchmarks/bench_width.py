@@ -19,14 +19,14 @@ import pyarrow as pa
 from benchmarks.parts import Measured, Step, simulated
 from lowwater.catalog.schemas import PUNCTUATION, ROW, STREAM_TYPES
 from lowwater.catalog.values import Type
+from lowwater.columns.files import StreamWriter
 from lowwater.high.process import InProcess
-from lowwater.high.query_runs import HighSettings, run_high
+from lowwater.high.query_runs import HighLevel, HighSettings
 from lowwater.plan.context import Links
 from lowwater.plan.operators import Lfta
 from lowwater.plan.properties import needed_granularity, stream_schema
 from lowwater.plan.queryset import Plan, plan_texts
 from lowwater.plan.shares import low_shares
-from lowwater.replay.stages.engines import StreamWriter
 
 HOUR = 3_600_000_000_000
 START = 490_000 * HOUR
@@ -108,7 +108,9 @@ def written(plan: Plan, folder: Path, rows: int) -> dict[tuple[str, str], list[s
     for seed, lfta in enumerate(plan.lftas):
         for at in range(4):
             shares = keys.get(lfta.name, ())
-            sink = StreamWriter(folder / lfta.name, str(at), stream_schema(lfta.fields), shares, grains[lfta.name][0])
+            sink = StreamWriter(
+                folder / lfta.name / f"{at}.parquet", stream_schema(lfta.fields), shares, grains[lfta.name][0]
+            )
             for batch in batches(lfta, rows // 4, 10 * seed + at):
                 sink.write(batch)
             sink.close()
@@ -134,8 +136,8 @@ def main() -> None:
             files = written(plan, Path(folder), options.rows // len(plan.lftas))
             written_in = time.process_time() - begin
             runner = Measured(options.times)
-            shares = HighSettings(shares=options.shares)
-            (result,) = run_high(runner, queries, files, START, START + HOUR, Path(folder) / "one", shares).values()
+            shares, bounds = HighSettings(shares=options.shares), (START, START + HOUR)
+            (result,) = runner.run(HighLevel(queries, files, *bounds, Path(folder) / "one", shares)).values()
             steps = [Step(each.seconds, [at - 1] if at else []) for at, each in enumerate(runner.rounds)]
             span, busy = simulated(steps, options.cores)
             print(f"{name}: {options.rows:,} rows, written in {written_in:.1f} s, {result.rows:,} rows out")
@@ -151,7 +153,7 @@ def main() -> None:
                 spent = []
                 for threads in (1, 2):
                     clock = time.monotonic()
-                    run_high(InProcess(threads), queries, files, START, START + HOUR, Path(folder) / f"of{threads}")
+                    InProcess(threads).run(HighLevel(queries, files, *bounds, Path(folder) / f"of{threads}"))
                     spent.append(time.monotonic() - clock)
                 one, two = spent
                 print(f"  1 thread {one:.1f} s, 2 threads {two:.1f} s: {one / two:.2f} times as fast")

@@ -10,12 +10,16 @@ from __future__ import annotations
 import heapq
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from threading import Lock
 from typing import Any, TypeVar
 
 from lowwater.high.part import PartOutcome
 from lowwater.high.process import InProcess
+from lowwater.high.runner import Level, Running
 from lowwater.threads import TaskMap
 
 Value = TypeVar("Value")
@@ -58,30 +62,51 @@ class Measured(InProcess):
 
     def tasks(self, what: str) -> TaskMap:
         """See `Measured`."""
+        return lambda function, arguments: self._done(what, [partial(function, each) for each in arguments])
+
+    def follow(self, running: Running) -> Any:
+        """See `Measured`."""
+        steps, outcomes = running.level.steps(), None
+        try:
+            while True:
+                due = steps.send(outcomes).tasks
+                outcomes = dict(zip(due, self._done(running.level.what, due), strict=True))
+        except StopIteration as end:
+            return end.value
+
+    @contextmanager
+    def levels(self) -> Iterator[Callable[[Level], Running]]:
+        """See `Measured`: a level is over before the next one begins."""
+
+        def begin(level: Level) -> Running:
+            running = Running(level)
+            running.future = Future()
+            running.future.set_result(self.follow(running))
+            return running
+
+        yield begin
+
+    def _done(self, what: str, work: Sequence[Callable[[], Any]]) -> list[Any]:
         stage, _, of = what.partition(" level of ")
+        noted, outcomes = Round(stage, of, [], []), []
+        for each in work:
+            outcomes.append(self._timed(noted, each))
+            if isinstance(outcomes[-1], PartOutcome):
+                noted.rows.append(outcomes[-1].read)
+        # All parts once more, and not each several times at once: who else uses the machine, does so for seconds.
+        for _ in range(1, self._times if stage == "high" else 1):
+            again = Round("", "", [], [])
+            for each in work:
+                self._timed(again, each)
+            noted.seconds[:] = map(min, noted.seconds, again.seconds)
+        if noted.seconds:
+            self.rounds.append(noted)
+        return outcomes
 
-        def run(function: Callable[[Any], Any], arguments: Iterable[Any]) -> Iterator[Any]:
-            noted, chosen = Round(stage, of, [], []), list(arguments)
-            for argument in chosen:
-                outcome = self._timed(noted, function, argument)
-                if isinstance(outcome, PartOutcome):
-                    noted.rows.append(outcome.read)
-                yield outcome
-            # All parts once more, and not each several times at once: who else uses the machine, does so for seconds.
-            for _ in range(1, self._times if stage == "high" else 1):
-                again = Round("", "", [], [])
-                for argument in chosen:
-                    self._timed(again, function, argument)
-                noted.seconds[:] = map(min, noted.seconds, again.seconds)
-            if noted.seconds:
-                self.rounds.append(noted)
-
-        return run
-
-    def _timed(self, noted: Round, function: Callable[..., Value], *arguments: Any) -> Value:
+    def _timed(self, noted: Round, work: Callable[[], Value]) -> Value:
         with self._one:
             begin = time.process_time()
-            value = function(*arguments)
+            value = work()
             taken = time.process_time() - begin
             self.spent += taken
         noted.seconds.append(taken)

@@ -230,7 +230,7 @@ def interval_parts(interval: Mapping[str, Any]) -> Iterator[str]:
         f"One hour of three links, {interval['packets']:,} packets, through all stages; `later` is a further hour in "
         f"the same process. Seconds, and processor seconds (`cpu`) of the first hour; {interval['machine']}. "
         "`python benchmarks/bench_interval.py` measures it. "
-        "[ADR 159](adr/0159-spark-is-a-connect-server.md) says where `evaluate` under Airflow spends its time, "
+        "[ADR 178](adr/0178-two-levels-as-two-streams.md) says where `evaluate` under Airflow spends its time, "
         "[ADR 165](adr/0165-work-on-other-machines.md) what a long-lived process costs.\n"
     )
     runs = interval["runs"]

@@ -120,7 +120,7 @@ def high(query: QueryPlan, files: Files, folder: Path, period: float, slice_rows
     leaf_rows: dict[str, StoredLeaf] = {}
     for leaf in leaves(node):
         assert isinstance(leaf, LftaInput)
-        feeds = [StoredStream.scan(files[leaf.lfta.name, link]) for link in leaf.lfta.links]
+        feeds = [StoredStream().add(*files[leaf.lfta.name, link]) for link in leaf.lfta.links]
         every += feeds
         chunks = [(number, chunk) for number, feed in enumerate(feeds) for chunk in feed.chunks]
         leaf_rows[leaf.lfta.name] = StoredLeaf(leaf.lfta.stored, chunks)

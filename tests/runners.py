@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import Future
+
 from pyspark.sql import SparkSession
 
 from lowwater.replay.progress import Progress
@@ -12,5 +14,6 @@ from lowwater.spark.session import Sessions
 def spark_runner(spark: SparkSession, master: str = "local[*]") -> OnSpark:
     """The runner of a session; `master` says whether it is taken for a cluster."""
     sessions = Sessions("tests", master, Progress(quiet=True).stage)
-    sessions._built = spark
+    sessions._building = Future()
+    sessions._building.set_result(spark)
     return OnSpark(sessions)

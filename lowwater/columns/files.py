@@ -19,7 +19,7 @@ from lowwater.catalog import expr as ex, schemas
 from lowwater.columns.addresses import published
 from lowwater.columns.values import Frame, first, normal
 from lowwater.instants import HOUR
-from lowwater.limits import OPEN_HOUR_FILES
+from lowwater.limits import GROUP_ROWS, OPEN_HOUR_FILES, SHARED_GROUP_ROWS
 from lowwater.plan import properties
 from lowwater.plan.operators import Field
 from lowwater.plan.shares import texts
@@ -144,6 +144,69 @@ class DividedWriter:
             index = {"by": texts(self._keys), "groups": groups}
             self._writer.add_key_value_metadata({_INDEX.decode(): json.dumps(index)})
         self._writer.close()
+
+
+class StreamWriter:
+    """Writes a stream to a parquet file: small batches of rows become row groups, its promises others, whose order is
+    that of their ticks (SEMANTICS P5). `keys` may divide its rows by share, from so many rows as `shared` of so long a
+    time as `grain`, ns: its readers begin slices at multiples of it."""
+
+    def __init__(
+        self,
+        path: PurePath,
+        schema: pa.Schema,
+        keys: Choices = (),
+        grain: int = 1,
+        shared: int = 1,
+    ) -> None:
+        self.path = path
+        # The high level reads a file as soon as it has its name.
+        self._open = paths.draft(path).with_suffix(".open")
+        options = {"compression": "zstd", "compression_level": 1}
+        fewest = min(FEWEST, -(-shared // 8))
+        # What waits is one group, and not one and a small rest, unless the batches of a large table are larger.
+        self._writer = DividedWriter(self._open, schema, keys, 2 * GROUP_ROWS, fewest, **options)
+        self._schema, self._keys, self._grain, self._least = schema, keys, grain, shared
+        self._waiting: list[pa.RecordBatch] = []
+        self._promises: list[pa.RecordBatch] = []
+        self._rows = 0
+        self._epochs: set[int] = set()
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Takes a batch of data rows, or one of promises."""
+        if batch.column("_kind")[0].as_py() != schemas.ROW:
+            self._promises.append(batch)
+            if sum(map(len, self._promises)) >= GROUP_ROWS:
+                self._promise()
+            return
+        self._waiting.append(batch)
+        self._rows += batch.num_rows
+        if self._keys:
+            self._epochs.update((np.unique(batch.column(schemas.LAST).to_numpy()) // self._grain).tolist())
+        if self._rows >= (SHARED_GROUP_ROWS if self._shared else GROUP_ROWS):
+            self._flush()
+
+    def close(self) -> None:
+        self._flush()
+        self._promise()
+        self._writer.close()
+        paths.take(self._open, self.path)
+
+    @property
+    def _shared(self) -> bool:
+        """Whether slices of time would have too many of the waiting rows, so that shares divide them."""
+        return 0 < len(self._epochs) * self._least <= self._rows
+
+    def _flush(self) -> None:
+        if self._waiting:
+            self._writer.write(pa.Table.from_batches(self._waiting, self._schema), self._shared)
+        self._waiting, self._rows = [], 0
+        self._epochs.clear()
+
+    def _promise(self) -> None:
+        if self._promises:
+            self._writer.write(pa.Table.from_batches(self._promises, self._schema), divided=False)
+        self._promises = []
 
 
 def _even(rows: pa.Table, choices: Choices) -> tuple[ex.Expr, ...]:

@@ -4,51 +4,61 @@ So punctuation alone closes a part, whoever reads it."""
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import chain
+from collections.abc import Iterable, Mapping, Sequence
 
 from lowwater.errors import LowwaterError
-from lowwater.high import part, runner
+from lowwater.high.streams import StoredStream
 from lowwater.instants import format_instant
 from lowwater.plan.temporal import END_OF_TIME
+from lowwater.storage import paths
+
+Source = tuple[str, str]
+"""A stored stream: (LFTA, link), or (part of a cut plan, empty text)."""
+Feeds = Mapping[Source, StoredStream]
 
 
-@dataclass(frozen=True)
-class PlanParts:
-    """A plan divided into parts, in order of time, and the end of its interval, ns: a source that promises it promises
-    all of time (docs/adr/0001)."""
+class Arriving:
+    """The stored streams of LFTAs, as far as their files are there; `coming`: whether the low level is still at work,
+    which leaves the files of a stream in any order. `news`: whether any have come at the last look."""
 
-    parts: Sequence[part.Part]
-    sources: Collection[runner.Source]
-    end: int
+    def __init__(self, files: Mapping[Source, Sequence[str]], coming: bool) -> None:
+        self.streams = {source: StoredStream() for source in files}
+        self.news = False
+        self._awaited = {source: deque(each) for source, each in files.items()}
+        self._coming = coming
+
+    def look(self) -> None:
+        """Reads the control columns of the files that have come, those of a stream in order.
+        Raises LowwaterError if one cannot be read."""
+        self.news = False
+        for source, files in self._awaited.items():
+            while files and (not self._coming or paths.has_file(paths.lake_path(files[0]))):
+                self.streams[source].add(files.popleft())
+                self.news = True
+
+    def whole(self, sources: Iterable[Source]) -> bool:
+        """Whether all files of some sources are there."""
+        return not any(self._awaited.get(source) for source in sources)
+
+    def promises(self) -> dict[str, str]:
+        """Link -> the least promise of its streams, as people read it; a link that has promised all is not in it."""
+        least: dict[str, int] = {}
+        for (_, link), stream in self.streams.items():
+            least[link] = min(stream.promise, least.get(link, END_OF_TIME))
+        return {link: format_instant(promise) for link, promise in least.items() if abs(promise) < END_OF_TIME}
 
 
-def closed_parts(
-    plans: Mapping[str, PlanParts], promised: dict[runner.Source, int], read: Iterator[runner.Promises]
-) -> Iterator[list[tuple[str, part.Part]]]:
-    """Yields the (query, part) that promises read together close, and reads on while parts are open.
+def least_promise(feeds: Iterable[StoredStream], end: int) -> int:
+    """Returns the least promise of the sources of a query over an interval that ends at `end`; both in ns. A source
+    that promises this end promises all of time (docs/adr/0001)."""
+    least = min(feed.promise for feed in feeds)
+    return END_OF_TIME if least >= end else least
 
-    Args:
-        promised: the largest promise of each source so far, ns; what is read is added.
 
-    Raises:
-        LowwaterError: the promises of a source do not reach the end of the interval.
-    """
-    waiting = {query: deque(plan.parts) for query, plan in plans.items()}
-    for promises in chain([()], read):
-        for source, promise in promises:
-            promised[source] = max(promised.get(source, promise), promise)
-        closed = []
-        for query, parts in waiting.items():
-            least = min(promised.get(source, -END_OF_TIME) for source in plans[query].sources)
-            while parts and (parts[0].end <= least or least >= plans[query].end):
-                closed.append((query, parts.popleft()))
-        yield closed
-        if not any(waiting.values()):
-            return
-    query = next(query for query, parts in waiting.items() if parts)
-    name, link = source = min(plans[query].sources, key=lambda each: promised.get(each, -END_OF_TIME))
-    said = f"promises up to {format_instant(promised[source])} only" if source in promised else "promises nothing"
+def never_closed(query: str, feeds: Feeds) -> LowwaterError:
+    """The error that all has come, and the promises of a source do not reach the end of the interval."""
+    name, link = source = min(feeds, key=lambda each: feeds[each].promise)
+    promise = feeds[source].promise
+    said = f"promises up to {format_instant(promise)} only" if promise > -END_OF_TIME else "promises nothing"
     where = f"the stream of {name}{f' on link {link}' if link else ''}"
-    raise LowwaterError(f"query {query}: {where} {said}, so its rows stay open", "run the low stage again")
+    return LowwaterError(f"query {query}: {where} {said}, so its rows stay open", "run the low stage again")

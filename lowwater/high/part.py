@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from lowwater.catalog import expr as ex, schemas
 from lowwater.columns.files import Bounds, Chunk, HourFiles, Share, digests, file_columns, file_schema
 from lowwater.columns.values import Frame, in_blocks
-from lowwater.errors import LowwaterError, error_of_query
+from lowwater.errors import error_of_query
 from lowwater.high.arrival import ArrivalChain
 from lowwater.high.evaluate import Counts, Evaluation, Points
 from lowwater.high.operators import ChainedOperator, StateHandover, state_file
@@ -87,14 +87,23 @@ class Part:
     divided: tuple[ex.Expr, ...] = ()
 
     @property
-    def end(self) -> int:
-        """It may be evaluated once this is promised, ns."""
-        return self.slices[-1].end
+    def label(self) -> str:
+        """The query and the name."""
+        return f"{self.node.query} {self.name}"
+
+    @property
+    def weight(self) -> int:
+        """The rows of the files that it reads."""
+        return sum(chunk.size for leaf in self.stored.values() for _, chunk in leaf.chunks)
 
     @property
     def span(self) -> tuple[int, int]:
         """Rows with `_last` (ns) in [first, second) are counted; with a state every row comes out once."""
-        return (self.slices[0].start, self.end) if self.carry is None else (-temporal.END_OF_TIME, temporal.INT64_MAX)
+        return (
+            (self.slices[0].start, self.slices[-1].end)
+            if self.carry is None
+            else (-temporal.END_OF_TIME, temporal.INT64_MAX)
+        )
 
 
 @dataclass
@@ -115,7 +124,6 @@ class PartOutcome:
     points: Points = field(default_factory=list)
     notes: dict[str, Any] = field(default_factory=dict)
     states: dict[str, bytes] = field(default_factory=dict)
-    error: LowwaterError | None = None
 
 
 Chains = Mapping[str, ArrivalChain | ChainedOperator]
@@ -131,19 +139,16 @@ def _chains(part: Part) -> Chains:
     return {each.query: ChainedOperator(each, part.carry) for each in chained}
 
 
-def evaluate_part(part: Part, most: int = 0, again: bool = False) -> PartOutcome:
-    """Evaluates a part and writes its rows; an error is returned, so that other queries go on.
-
-    Args:
-        most: rows that an operator keeps in memory before it writes files; 0 for the usual number.
-        again: whether a part that cannot read or write a file is tried again: then that is an OSError.
-    """
+def evaluate_part(part: Part, most: int = 0) -> PartOutcome:
+    """Evaluates a part and writes its rows. `most`: rows that an operator keeps in memory before it writes files; 0 for
+    the usual number.
+    Raises OSError if a file cannot be read or written, and LowwaterError, that of the query, for all else."""
     try:
         return _evaluated(part, most)
+    except OSError:
+        raise
     except Exception as error:
-        if again and isinstance(error, OSError):
-            raise
-        return PartOutcome(error=error_of_query(part.node.query, error))
+        raise error_of_query(part.node.query, error) from error
 
 
 def _evaluated(part: Part, most: int) -> PartOutcome:

@@ -2,52 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import Any
 
-from lowwater import errors, limits
-from lowwater.high.runner import Promises, Source
+from lowwater import limits
+from lowwater.high.runner import LOOK, Outcomes, Runner, Running, Task
 from lowwater.threads import TaskMap, each_on_threads, thread_count
-
-if TYPE_CHECKING:
-    from lowwater.high.streams import StoredStream
 
 
 def process_bounds(memory: int = 0, threads: int = 0) -> tuple[int, int]:
     """Returns the number of threads of a process, and of the rows that an operator may keep in each (`rows_within`).
-
-    Args:
-        memory: bytes that they share; 0 for those of the machine or of its container.
-        threads: 0 for one a core, as far as memory allows.
-    """
+    `memory`: bytes that they share, 0 for those of the machine or of its container; `threads`: 0 for one a core, as far
+    as memory allows."""
     number = threads or thread_count(memory)
     return number, limits.rows_within(memory // number)
 
 
-class InProcess:
-    """Does the work of a command on threads; arguments as of `process_bounds`."""
+class InProcess(Runner):
+    """Does the work of a command on threads, which all levels share; arguments as of `process_bounds`."""
 
     name = "process"
-    far = again = False
+    far = False
 
     def __init__(self, threads: int = 0, memory: int = 0) -> None:
         self.threads, self.most = process_bounds(memory, threads)
-
-    def begin(self) -> None:
-        """Nothing has to start."""
-
-    def broken(self, error: errors.LowwaterError) -> bool:
-        """An error here is one of its interval."""
-        return False
-
-    def about(self, interval: str) -> InProcess:
-        return self
+        self._pool = ThreadPoolExecutor(self.threads, "lowwater-task")
 
     def tasks(self, what: str) -> TaskMap:
-        """Returns what runs tasks on the threads."""
+        """Returns what runs tasks on threads."""
         return partial(each_on_threads, threads=self.threads)
 
-    def promises(self, feeds: Mapping[Source, StoredStream]) -> Generator[Promises]:
-        """Yields the stored punctuation, all together."""
-        yield [(source, feed.promise) for source, feed in feeds.items() if feed.promises]
+    def follow(self, running: Running) -> Any:
+        """See `Runner`."""
+        steps, at_work = running.level.steps(), dict[Future[Any], Task]()
+        outcomes: Outcomes | None = None
+        try:
+            while not running.ended.is_set():
+                tasks, running.done = steps.send(outcomes)  # type: ignore[arg-type]
+                at_work |= {self._pool.submit(task): task for task in tasks}
+                if not at_work:
+                    running.ended.wait(LOOK)
+                over, _ = wait(at_work, LOOK, FIRST_COMPLETED)
+                outcomes = {at_work.pop(each): each.exception() or each.result() for each in over}
+        except StopIteration as end:
+            return end.value
+        finally:
+            wait([each for each in at_work if not each.cancel()])
+        raise running.interrupted()

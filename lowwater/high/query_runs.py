@@ -1,15 +1,15 @@
-"""Runs the high stage of one interval: the parts of output queries over the rows of LFTAs, settings and results."""
+"""The high level of one interval: the parts of output queries over the rows of LFTAs, settings and results."""
 
 from __future__ import annotations
 
 import time
 from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from itertools import groupby, repeat
 from pathlib import PurePath
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -20,13 +20,14 @@ from lowwater.catalog.watchlists import read_watchlist
 from lowwater.columns.files import FINEST, HourFiles, Share, file_schema
 from lowwater.errors import LowwaterError, error_of_query
 from lowwater.high import handover, operators
-from lowwater.high.closing import PlanParts, closed_parts
+from lowwater.high.closing import Arriving, Source, least_promise, never_closed
 from lowwater.high.part import Part, PartOutcome, StoredLeaf, added, evaluate_part
-from lowwater.high.runner import Promises, Runner, Source
+from lowwater.high.runner import Outcomes, Step, Steps, Task
 from lowwater.high.streams import StoredStream, StreamFiles, timeline_of
-from lowwater.high.timeline import Timeline, TimeSlice, choose_chain, choose_slices, rows_of
+from lowwater.high.timeline import ALL_TIME, ROW_COUNT_UNIT, Timeline, TimeSlice, choose_chain, choose_slices, rows_of
+from lowwater.limits import TIMELINE_TICKS
 from lowwater.plan import properties, rules, temporal
-from lowwater.plan.operators import Cut, LftaInput, Node, WatchJoin, leaves, walk, with_leaves
+from lowwater.plan.operators import Cut, Field, LftaInput, Node, WatchJoin, leaves, walk, with_leaves
 from lowwater.plan.shares import Stage, by_slices, fragment_plan, stages_of, texts, waits_for_promises
 from lowwater.storage import paths
 
@@ -41,11 +42,13 @@ class HighSettings:
         tick: time between ticks, ns of virtual time; rows and punctuation come at multiples of it.
         slice_rows: approximate number of rows of a part.
         shares: number of shares of each slice; 0 to choose it by its rows.
+        most: as of `evaluate_part`.
     """
 
     tick: int = 900_000_000_000
     slice_rows: int = 250_000
     shares: int = 0
+    most: int = 0
 
 
 @dataclass(frozen=True)
@@ -81,9 +84,9 @@ class HighResult:
     states: dict[str, bytes] = field(default_factory=dict)
 
 
-# Parts are evaluated once the promises of their sources have closed them. `low` writes the input files, the lake stores
-# the result. At the closing tick the sources promise the end of time, so every row comes out; only rows that the
-# interval owns are kept (SEMANTICS I1).
+# Parts are evaluated once the promises of their sources have closed them. `low` writes the input files, and may be at
+# work still; the lake stores the result. At the closing tick the sources promise the end of time, so every row comes
+# out; only rows that the interval owns are kept (SEMANTICS I1).
 
 RESULT = "rows"
 """Folder of the rows of a query; others are named as the plans that others read."""
@@ -96,157 +99,203 @@ of a plan with a state has the rows of so many parts.
 FEW_ROWS = 1 << 13
 """Rows of a file on average, below which the shares of a slice are put into one."""
 
-Inputs = Mapping[tuple[str, str], list[str]]
 Behind = Mapping[str, tuple[LftaInput | Cut, dict[Source, StoredStream]]]
 """Name of a leaf -> the leaf and its stored streams."""
 
-Outcomes = list[PartOutcome] | LowwaterError
-"""Those of the parts of a plan in order, or its first error."""
+Results = dict[str, HighResult | LowwaterError]
+"""Query -> its result, or its error: others go on."""
+
+Slices = list[tuple[list[TimeSlice], int]]
+"""The slices of each part, and its number of shares."""
+
+Parts = Generator[list[Task], Outcomes, None]
+"""The work of a query: yields the parts that have been closed, as tasks, and is sent outcomes."""
 
 
 @dataclass(frozen=True)
-class _Plan(PlanParts):
-    """A plan in parts; `shared` is its state, if it has one and is evaluated by shares."""
+class HighLevel:
+    """The high level of one interval.
 
-    timeline: Timeline
-    shared: handover.SharedState | None
+    Attributes:
+        queries: output query -> high plan.
+        inputs: (LFTA, link) -> parquet files in order of `_tick`: paths, or addresses in the lake.
+        start, end: the interval, ns; rows with `_last` in [start, end) are kept.
+        folder: folder for rows and parts, with a folder for each query, of this machine, or of the lake where tasks
+            run on other machines; the caller removes it.
+        carries: query -> its place in a chain, for queries with a state.
+        published: whether rows are written in published types instead of stream types.
+        coming: whether the low level that makes the inputs is at work; then parts close as its files come.
+        lists: (file, columns) of a watch list -> its rows, or why they cannot be read, which is an error of its query;
+            they lie on the machine of the command.
+    """
 
-    def states(self, outcomes: Outcomes) -> dict[str, bytes] | None:
-        """Returns what the whole plan leaves; None where the outcomes are not those of the whole."""
-        if isinstance(outcomes, LowwaterError):
-            return None
-        if self.shared is not None:
-            return self.shared.merged(outcomes)
-        return {name: state for outcome in outcomes for name, state in outcome.states.items()}
-
-
-Plans = Generator[_Plan, Outcomes, None]
-"""The plans of a query, one after another; each is answered with what its evaluation gave."""
-
-
-@dataclass(frozen=True)
-class _Run:
-    """What the output queries of one run share; `promised` has the promise of each source so far, ns, `read` yields
-    more."""
-
-    runner: Runner
-    feeds: Mapping[Source, StoredStream]
-    read: Iterator[Promises]
+    queries: Mapping[str, Node]
+    inputs: Mapping[Source, Sequence[str]]
     start: int
     end: int
     folder: PurePath
-    settings: HighSettings
-    carries: Mapping[str, operators.StateHandover]
-    published: bool
-    promised: dict[Source, int] = field(default_factory=dict)
+    settings: HighSettings = field(default_factory=HighSettings)
+    carries: Mapping[str, operators.StateHandover] = field(default_factory=dict)
+    published: bool = False
+    coming: bool = False
+    lists: dict[tuple[str, tuple[Field, ...]], pa.Table | LowwaterError] = field(default_factory=dict, init=False)
 
-    def results(self, queries: Mapping[str, Node], errors: dict[str, LowwaterError]) -> dict[str, HighResult]:
-        """Runs queries; the plans that come next in each of them are evaluated together."""
-        began = time.monotonic()
-        results = {name: HighResult() for name in queries}
-        waiting = {name: self._plans(name, node, results[name]) for name, node in queries.items()}
-        outcomes: dict[str, Outcomes] = {}
-        while waiting:
-            plans = {}
-            for name, following in waiting.items():
+    def __post_init__(self) -> None:
+        for join in (each for node in self.queries.values() for each in walk(node) if isinstance(each, WatchJoin)):
+            try:
+                self.lists[join.file, join.columns] = _watch_table(join)
+            except LowwaterError as error:
+                self.lists[join.file, join.columns] = error
+
+    @property
+    def what(self) -> str:
+        return f"high level of {', '.join(self.queries)}"
+
+    def steps(self) -> Steps:
+        """Runs the queries side by side, each as far as promises have closed its parts; returns `Results`."""
+        arriving, began, owners = Arriving(self._files(), self.coming), time.monotonic(), dict[Task, str]()
+        queries = {name: _Query(self, arriving, name, node) for name, node in self.queries.items()}
+        waiting = {name: query.parts() for name, query in queries.items()}
+        results, ended, read = Results(), 0, 0
+        outcomes: Outcomes | None = None
+        while True:
+            due: list[Task] = []
+            arriving.look()
+            for name, parts in [*waiting.items()]:
+                mine = {task: each for task, each in (outcomes or {}).items() if owners[task] == name}
                 try:
-                    plans[name] = following.send(outcomes[name]) if name in outcomes else next(following)
+                    tasks = next(parts) if outcomes is None else parts.send(mine)
                 except StopIteration:
-                    results[name].seconds = time.monotonic() - began
+                    queries[name].result.seconds = time.monotonic() - began
+                    results[name] = queries[name].result
+                    del waiting[name]
                 except Exception as error:  # noqa: BLE001 - whatever a query does is its own failure
-                    errors[name] = error if error is outcomes.get(name) else error_of_query(name, error)
-            waiting = {name: waiting[name] for name in plans}
-            outcomes = self._evaluated(plans)
-        return {name: result for name, result in results.items() if name not in errors}
+                    results[name] = error_of_query(name, error)
+                    del waiting[name]
+                else:
+                    owners |= dict.fromkeys(tasks, name)
+                    due += tasks
+            if not waiting:
+                return {name: results[name] for name in queries}
+            about: dict[str, int | str] = {"parts": ended, "closed": len(owners), "rows": read, **arriving.promises()}
+            outcomes = yield Step(sorted(due, key=lambda task: -task.args[0].weight), about)
+            ended, read = ended + len(outcomes), read + sum(getattr(each, "read", 0) for each in outcomes.values())
 
-    def _evaluated(self, plans: Mapping[str, _Plan]) -> dict[str, Outcomes]:
-        """Evaluates the parts of plans, of different queries, as promises close them."""
-        found: dict[str, list[PartOutcome]] = {query: [] for query in plans}
-        tasks = self.runner.tasks(f"high level of {', '.join(plans)}")
-        work = partial(evaluate_part, most=self.runner.most, again=self.runner.again)
-        for closed in closed_parts(plans, self.promised, self.read):
-            chosen = [each for each in closed if not any(outcome.error for outcome in found[each[0]])]
-            for (query, _), outcome in zip(chosen, tasks(work, [part for _, part in chosen]), strict=True):
-                found[query].append(outcome)
-        errors = {query: [each.error for each in outcomes if each.error] for query, outcomes in found.items()}
-        return {query: errors[query][0] if errors[query] else outcomes for query, outcomes in found.items()}
+    def _files(self) -> dict[Source, Sequence[str]]:
+        lftas = {leaf.lfta for node in self.queries.values() for leaf in leaves(node) if isinstance(leaf, LftaInput)}
+        sources = [(lfta.name, link) for lfta in lftas for link in lfta.links]
+        for name, link in sources:
+            if (name, link) not in self.inputs:
+                raise LowwaterError(f"the low stage left no stream of {name} on link {link}", "run the low stage first")
+        return {source: self.inputs[source] for source in sources}
 
-    def _plans(self, query: str, node: Node, result: HighResult) -> Plans:
-        """Yields the plans of a query: of its fragments, and each in stages, which all feed those behind them."""
-        fragments, top = fragment_plan(node)
-        feeds: dict[str, StoredStream] = {}
+
+class _Closed(NamedTuple):
+    """What promises have closed of a stage: whether all of it, and what gives rows their ticks, if there are any."""
+
+    whole: bool = False
+    timeline: Timeline | None = None
+    slices: Slices = []  # noqa: RUF012 - nobody adds to it
+
+
+@dataclass
+class _Query:
+    """A query at work; `feeds` are the stored streams that its plans read: of LFTAs, and of its plans before."""
+
+    level: HighLevel
+    arriving: Arriving
+    name: str
+    node: Node
+    result: HighResult = field(default_factory=HighResult)
+
+    def __post_init__(self) -> None:
+        self.settings, self.feeds = self.level.settings, dict(self.arriving.streams)
+        self.carry = self.level.carries.get(self.name, operators.StateHandover(end=self.level.end))
+
+    def parts(self) -> Parts:
+        """Yields the parts of the query: of its fragments, and each in stages, which all feed those behind them."""
+        fragments, top = fragment_plan(self.node)
         for name, plan in [*((each.name, each.node) for each in fragments), (RESULT, top)]:
-            stages = self._stages(plan, feeds)
+            # Stages need all rows, or those of a slice that promises have closed.
+            while not any(self._closed(Stage("", plan, (), False, ""))[::2]):
+                yield []
+            stages = self._stages(plan)
             for at, stage in enumerate(stages):
-                out = self._opened(query, f"{name}-{stage.name}" if stage.name else name, stage.node)
+                out = self._opened(f"{name}-{stage.name}" if stage.name else name, stage.node)
                 divided = next((keys for later in stages[at + 1 :] if (keys := _keys_of(later, stage.name))), ())
-                yield from self._run(query, stage, feeds, out, divided, result)
+                yield from self._run(stage, out, divided)
                 if out.folder.name != RESULT:
-                    feeds[stage.name or name] = StoredStream.scan(out.files)
-        result.files, result.rows, result.punctuation = out.files, out.rows, out.punctuation
+                    self.feeds[stage.name or name, ""] = StoredStream().add(*out.files)
+        self.result.files, self.result.rows, self.result.punctuation = out.files, out.rows, out.punctuation
 
-    def _opened(self, query: str, name: str, node: Node) -> StreamFiles:
+    def _opened(self, name: str, node: Node) -> StreamFiles:
         """Opens the stream of a plan. One that others read keeps every row: only theirs show whether the interval owns
         them."""
-        folder = self.folder / query / name
+        folder, level = self.level.folder / self.name / name, self.level
         paths.make_folders(folder)
         if name == RESULT:
-            return StreamFiles(folder, node.fields, (self.start, self.end), self.end, self.published)
+            return StreamFiles(folder, node.fields, (level.start, level.end), level.end, level.published)
         return StreamFiles(folder, node.fields, (-temporal.END_OF_TIME, temporal.INT64_MAX), temporal.END_OF_TIME)
 
-    def _run(
-        self,
-        query: str,
-        stage: Stage,
-        feeds: Mapping[str, StoredStream],
-        out: StreamFiles,
-        divided: tuple[Expr, ...],
-        result: HighResult,
-    ) -> Plans:
-        """Yields the plan of a stage, and writes its stream."""
-        plan = self._sliced(query, stage, feeds, out, divided)
-        if plan is None:
-            out.close(self.end)
-            return
-        outcomes = yield plan
-        states = plan.states(outcomes)
-        if states is None and plan.shared is not None:  # an error of a share may be none of the whole: one part decides
+    def _run(self, stage: Stage, out: StreamFiles, divided: tuple[Expr, ...]) -> Parts:
+        """Yields the parts of a stage as they are closed, and writes its stream."""
+        tasks, ended, closed, failure = list[Task](), dict[Task, Any](), _Closed(), None
+        shared, begin, number = None, -ALL_TIME, 0
+        while not (closed.whole or failure) or len(ended) < len(tasks):
+            due: list[Task] = []
+            if not (closed.whole or failure):
+                closed = self._closed(stage, begin)
+                if closed.slices and not by_slices(stage.node) and (width := closed.slices[0][1]) > 1:
+                    shared = handover.SharedState(stage, self.carry, width)
+                parts = self._parts(stage, closed, out, divided, shared, number)
+                due = [partial(evaluate_part, part, most=self.settings.most) for part in parts]
+                begin, number = closed.slices[-1][0][-1].end if due else begin, number + len(closed.slices)
+                tasks += due
+            ended.update((yield due))
+            failure = next((ended[task] for task in tasks if isinstance(ended.get(task), Exception)), None)
+        outcomes = [ended[task] for task in tasks]
+        states = shared.merged(outcomes) if shared and not failure else None
+        if shared and states is None:  # an error of a share may be none of the whole: one part decides
             paths.remove_tree(out.folder)
             paths.make_folders(out.folder)
-            yield from self._run(query, replace(stage, keys=(), anywhere=False), feeds, out, divided, result)
+            yield from self._run(replace(stage, keys=(), anywhere=False), out, divided)
             return
-        if isinstance(outcomes, LowwaterError):
-            raise outcomes
-        result.states |= states or {}
-        for file, rows in _gathered(plan.parts, outcomes):
+        if failure:
+            raise failure
+        if closed.timeline is None:  # there was nothing to do
+            out.close(self.level.end)
+            return
+        result = self.result
+        result.states |= states or {name: left for each in outcomes for name, left in each.states.items()}
+        for file, rows in _gathered([task.args[0] for task in tasks], outcomes):
             out.files.append(file)
             out.rows += rows
-        result.batches += sum(len(part.slices) for part in plan.parts)
+        result.batches += sum(len(task.args[0].slices) for task in tasks)
         result.state_rows = max(result.state_rows, *(outcome.most for outcome in outcomes))
         for kind, of, counts in reduce(added, [outcome.points for outcome in outcomes]):
             result.operators.append(OperatorCounts(of, kind, dict(counts)))
-        out.close(plan.timeline.closing, plan.timeline)
+        out.close(closed.timeline.closing, closed.timeline)
 
-    def _stages(self, node: Node, feeds: Mapping[str, StoredStream]) -> list[Stage]:
+    def _stages(self, node: Node) -> list[Stage]:
         """Divides a plan into stages, of which each is evaluated by shares; one stage where the rows are few."""
         if self.settings.shares != 1:
-            feeding = self._feeding(node, feeds)
-            if any(shares > 1 for _, shares in self._slices(node, feeding, True)):
-                stored = {name: frozenset(by) for name, (_, group) in feeding.items() if (by := _by(group.values()))}
-                return [part for stage in stages_of(node, stored) for part in self._exchanged(stage, feeding)]
+            behind = self._behind(node)
+            if any(shares > 1 for _, shares in self._slices(node, behind, True)):
+                stored = {name: frozenset(by) for name, (_, group) in behind.items() if (by := _by(group.values()))}
+                return [part for stage in stages_of(node, stored) for part in self._exchanged(stage, behind)]
         return [Stage("", node, (), False, "")]
 
-    def _exchanged(self, stage: Stage, feeding: Behind) -> list[Stage]:
+    def _exchanged(self, stage: Stage, behind: Behind) -> list[Stage]:
         """Divides a stage as the low level divided its rows; rows that it divided otherwise are exchanged first."""
         if not stage.keys:
             return [stage]
         lftas = {leaf.lfta.name: leaf for leaf in leaves(stage.node) if isinstance(leaf, LftaInput)}
         placed = properties.placed_leaves(stage.node) | {name for name, leaf in lftas.items() if leaf.lfta.placed}
-        rows = {name: sum(feed.rows for feed in feeding[name][1].values()) for name in lftas}
+        rows = {name: sum(feed.rows for feed in behind[name][1].values()) for name in lftas}
         keys, agreed = stage.keys, set[str]()
         for name in sorted(rows, key=lambda name: -rows[name]):
             named = {texts([key[name]])[0]: key for key in keys if name in key}
-            by = _by(feeding[name][1].values())
+            by = _by(behind[name][1].values())
             stored = tuple(named[text] for text in by if text in named)
             if stored and len(stored) == len(by) and (not agreed or stored == keys):
                 keys, agreed = stored, agreed | {name}
@@ -259,47 +308,85 @@ class _Run:
         keys = tuple({moved.get(leaf, leaf): expr for leaf, expr in key.items()} for key in keys)
         return [*before, replace(stage, node=with_leaves(stage.node, cuts), keys=keys)]
 
-    def _sliced(
-        self, query: str, stage: Stage, feeds: Mapping[str, StoredStream], out: StreamFiles, divided: tuple[Expr, ...]
-    ) -> _Plan | None:
-        """Divides a stage into parts, slices of time x shares; None where there is nothing to do."""
-        node, behind = stage.node, self._feeding(stage.node, feeds)
-        sources = {source: feed for _, group in behind.values() for source, feed in group.items()}
-        rows, handed = any(feed.rows for feed in sources.values()), properties.hands_over(node)
-        if not rows and not handed:
-            return None
-        carry = self.carries.get(query, operators.StateHandover(end=self.end))
-        start = carry.start if handed and (carry.start or not rows) else None
-        timeline = timeline_of(sources.values(), self.end, self.settings.tick, start)
-        lists = {(join.file, join.columns): _watch_table(join) for join in walk(node) if isinstance(join, WatchJoin)}
-        stored = _stored(node, behind)
+    def _closed(self, stage: Stage, begin: int = -ALL_TIME) -> _Closed:
+        """Finds what promises have closed of a stage, from `begin` (ns) on."""
+        node, end, behind = stage.node, self.level.end, self._behind(stage.node)
+        feeds = {source: feed for _, group in behind.values() for source, feed in group.items()}
+        rows, handed = any(feed.rows for feed in feeds.values()), properties.hands_over(node)
+        whole, until = self.arriving.whole(feeds), ALL_TIME
+        if not (rows or (whole and handed)) or not (whole or self._early(node, feeds)):
+            return _Closed(whole)
+        if whole and least_promise(feeds.values(), end) < temporal.END_OF_TIME:
+            raise never_closed(self.name, feeds)
+        start = self.carry.start if handed and (self.carry.start or not rows) else None
+        timeline = timeline_of(feeds.values(), end, self.settings.tick, start)
+        if not whole:
+            until = int(timeline.promises[:-1].max(initial=-ALL_TIME))
+        slices = self._slices(node, behind, bool(stage.keys) or stage.anywhere, begin, until)
+        return _Closed(whole, timeline, slices)
+
+    def _early(self, node: Node, feeds: Mapping[Source, StoredStream]) -> bool:
+        """Whether slices of a plan can be closed while files are still to come: no plan that needs all rows first, and
+        rows that have the ticks of the whole timeline, whose steps may get longer, and whose end has one of its own."""
+        end, tick = self.level.end, self.settings.tick
+        alone = by_slices(node) and not properties.hands_over(node)
+        if not self.arriving.news or not alone or any(not link for _, link in feeds) or end == temporal.END_OF_TIME:
+            return False
+        first = min(properties.read_from(node, self.level.start).values())
+        return (end - first) // tick <= TIMELINE_TICKS and all(
+            feed.latest <= end // tick * tick for feed in feeds.values()
+        )
+
+    def _parts(
+        self,
+        stage: Stage,
+        closed: _Closed,
+        out: StreamFiles,
+        divided: tuple[Expr, ...],
+        shared: handover.SharedState | None,
+        first: int,
+    ) -> list[Part]:
+        """Describes the parts of slices, numbered from `first`."""
+        if closed.timeline is None or not closed.slices:
+            return []
+        node, behind = stage.node, self._behind(stage.node)
+        stored, lists = _stored(node, behind), self._lists(node)
         step = None if waits_for_promises(node) else self.settings.tick
-        settings = out.owned, timeline, step, out.published
+        settings = out.owned, closed.timeline, step, out.published
         keys = {name: tuple(key[name] for key in stage.keys) for name in behind if _keys_of(stage, name)}
-        slices = self._slices(node, behind, bool(stage.keys) or stage.anywhere)
-        width, shared = slices[0][1], None
-        places: Iterable[operators.StateHandover | None] = repeat(None) if by_slices(node) else [carry]
-        if not by_slices(node) and width > 1:
-            shared = handover.SharedState(stage, carry, width)
-            places = shared.divided()
+        places: Iterable[operators.StateHandover | None] = repeat(None) if by_slices(node) else [self.carry]
         parts = []
-        for number, (span, shares) in enumerate(slices):
-            for at, place in zip(range(shares), places, strict=False):
+        for number, (span, shares) in enumerate(closed.slices, first):
+            for at, place in zip(range(shares), shared.divided() if shared else places, strict=False):
                 name = f"{number:05d}" if shares == 1 else f"{number:05d}-{at:02d}"
                 share = None if shares == 1 else Share(at, shares, keys)
                 read = {leaf: each.narrowed(leaf, span, share) for leaf, each in stored.items()}
                 parts.append(Part(node, span, read, lists, out.folder, name, *settings, place, share, divided))
-        self.promised.update({source: feed.promise for source, feed in sources.items() if source not in self.feeds})
-        return _Plan(parts, sources, self.end, timeline, shared)
+        return parts
 
-    def _slices(self, node: Node, behind: Behind, divided: bool) -> list[tuple[list[TimeSlice], int]]:
-        """Chooses the slices of each part of a plan and its number of shares; `divided` if something divides rows."""
+    def _lists(self, node: Node) -> dict[tuple[str, tuple[Field, ...]], pa.Table]:
+        found = {}
+        for join in (each for each in walk(node) if isinstance(each, WatchJoin)):
+            rows = found[join.file, join.columns] = self.level.lists[join.file, join.columns]
+            if isinstance(rows, Exception):
+                raise rows
+        return found
+
+    def _slices(
+        self, node: Node, behind: Behind, divided: bool, begin: int = -ALL_TIME, until: int = ALL_TIME
+    ) -> Slices:
+        """Chooses the slices of each part of a plan in [begin, until), ns, and its number of shares; `divided` if
+        something divides rows. Before all rows are there, a slice has the rows of a part at least."""
         ends: Counter[int] = Counter()
         for _, group in behind.values():
             for feed in group.values():
                 ends.update(feed.ends)
         if by_slices(node):
-            slices = choose_slices(node, ends, max(1, -(-ends.total() // self.settings.slice_rows)))
+            unit, rows = ROW_COUNT_UNIT, self.settings.slice_rows
+            mine = {at: count for at, count in ends.items() if (at + 1) * unit > begin and at * unit < until}
+            total = sum(mine.values())
+            most = max(1, -(-total // rows)) if until == ALL_TIME else total // rows
+            slices = choose_slices(node, mine, most, begin, until) if most else []
             return [([slice_], self._shares(rows_of(slice_, ends)) if divided else 1) for slice_ in slices]
         shares = self._shares(ends.total()) if divided else 1
         # Longer slices make fewer parts, but a share may have most of the rows.
@@ -315,15 +402,12 @@ class _Run:
             shares *= 2
         return shares if rows >= 2 * self.settings.slice_rows else 1
 
-    def _feeding(self, node: Node, feeds: Mapping[str, StoredStream]) -> Behind:
+    def _behind(self, node: Node) -> Behind:
         """Finds the stored streams of the leaves of a plan."""
         behind: dict[str, tuple[LftaInput | Cut, dict[Source, StoredStream]]] = {}
         for leaf in leaves(node):
-            if isinstance(leaf, Cut):
-                behind[leaf.name] = leaf, {(leaf.name, ""): feeds[leaf.name]}
-            else:
-                name = leaf.lfta.name
-                behind[name] = leaf, {(name, link): self.feeds[name, link] for link in leaf.lfta.links}
+            name, links = (leaf.name, ("",)) if isinstance(leaf, Cut) else (leaf.lfta.name, leaf.lfta.links)
+            behind[name] = leaf, {(name, link): self.feeds[name, link] for link in links}
         return behind
 
 
@@ -374,50 +458,3 @@ def _watch_table(node: WatchJoin) -> pa.Table:
     columns = zip(*rows, strict=True) if rows else ([] for _ in node.columns)
     arrays = [pa.array(list(values), STREAM_TYPES[f.type]) for values, f in zip(columns, node.columns, strict=True)]
     return pa.table(arrays, names=[f.name for f in node.columns])
-
-
-def _files(inputs: Inputs, lfta: str, link: str) -> list[str]:
-    if (lfta, link) not in inputs:
-        raise LowwaterError(f"the low stage left no stream of {lfta} on link {link}", "run the low stage first")
-    return inputs[lfta, link]
-
-
-def run_high(
-    runner: Runner,
-    queries: Mapping[str, Node],
-    inputs: Inputs,
-    start: int,
-    end: int,
-    folder: PurePath,
-    settings: HighSettings | None = None,
-    carries: Mapping[str, operators.StateHandover] | None = None,
-    failures: dict[str, LowwaterError] | None = None,
-    published: bool = False,
-) -> dict[str, HighResult]:
-    """Runs every output query over the LFTA rows of one interval.
-
-    Args:
-        queries: output query -> high plan.
-        inputs: (LFTA, link) -> parquet files in order of `_tick`: paths, or addresses in the lake.
-        start, end: the interval, ns; rows with `_last` in [start, end) are kept.
-        folder: folder for rows and parts, with a folder for each query, of this machine, or of the lake where tasks
-            run on other machines; the caller removes it.
-        carries: query -> its place in a chain, for queries with a state.
-        failures: filled with query -> its error; None lets the first error end the run.
-        published: whether rows are written in published types instead of stream types.
-
-    Raises:
-        LowwaterError: an input cannot be read, the runner fails, or a query, and errors end the run.
-    """
-    settings = settings or HighSettings()
-    lftas = {leaf.lfta for node in queries.values() for leaf in leaves(node) if isinstance(leaf, LftaInput)}
-    feeds = {
-        (lfta.name, link): StoredStream.scan(_files(inputs, lfta.name, link)) for lfta in lftas for link in lfta.links
-    }
-    with closing(runner.promises(feeds)) as read:
-        run = _Run(runner, feeds, read, start, end, folder, settings, carries or {}, published)
-        errors = {} if failures is None else failures
-        results = run.results(queries, errors)
-    if failures is None and errors:
-        raise next(errors[name] for name in queries if name in errors)
-    return results

@@ -1,24 +1,104 @@
-"""What a runner is: it does the work of a command, in this process (`process`) or on Spark (`lowwater.spark.runner`).
+"""What a level is, and a runner: on threads of this process (`process`), or Spark (`lowwater.spark.runner`).
 
-Its tasks are functions of plain values, the same wherever they run. Rows do not depend on how the work is divided
-(replay invariance).
+A level says which tasks have become due: chunks of packets that are visible, then parts that punctuation has closed. A
+runner evaluates them and gives their outcomes back, until the level has its result. Rows do not depend on how the work
+is divided (replay invariance).
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from functools import partial
+from pathlib import PurePath
+from threading import Event
+from types import MappingProxyType
+from typing import Any, NamedTuple, Protocol
 
 from lowwater import errors, threads
+from lowwater.cluster import TaskRun
 
-if TYPE_CHECKING:  # an ingest has a runner, and no plans
-    from lowwater.high.streams import StoredStream
+LOOK = 0.05
+"""Seconds between two looks for files of the level below."""
+TELL = 2.0
+"""Seconds between two looks how far a level is."""
 
-Source = tuple[str, str]
-"""A stored stream: (LFTA, link), or (part of a cut plan, empty text)."""
+Task = partial[Any]
+"""A function with its argument, plain values: it gives the same wherever it is called, and again. Its `label` and its
+`weight`, the packets or rows that it reads, are those of the argument."""
+Outcomes = Mapping[Task, Any]
+"""What tasks have given that have ended since the last step, or the exceptions that they have raised."""
 
-Promises = Sequence[tuple[Source, int]]
-"""What sources promise, ns, as it is read together."""
+
+class Step(NamedTuple):
+    """Tasks that have become due, perhaps none, and how far a level is, as people read it: name -> number or instant.
+    A runner waits a moment where no task is at work: then files of the level below are missing."""
+
+    tasks: Sequence[Task] = ()
+    done: Mapping[str, int | str] = MappingProxyType({})
+
+
+Steps = Generator[Step, Outcomes, Any]
+"""The work of a level: yields steps, is sent outcomes, and returns its result."""
+
+
+class Level(Protocol):
+    """The description of a level: plain values, which can be sent to another process.
+
+    Attributes:
+        what: the level, as errors say it.
+        folder: for its files, of the lake where tasks run on other machines; the caller removes it.
+    """
+
+    @property
+    def what(self) -> str: ...
+
+    @property
+    def folder(self) -> PurePath: ...
+
+    def steps(self) -> Steps:
+        """Begins the work."""
+
+
+def every(function: Callable[[Any], Any], arguments: Iterable[Any], what: str) -> Generator[Step, Outcomes, list[Any]]:
+    """Steps that call a function with each argument; returns what it gives, in order. `what`: the name of the tasks."""
+    due = tasks = [partial(function, each) for each in arguments]
+    outcomes: dict[Task, Any] = {}
+    while len(outcomes) < len(tasks):
+        read = sum(getattr(task.args[0], "weight", 0) for task in outcomes)
+        outcomes.update((yield Step(due, {what: len(outcomes), "of": len(tasks), "packets": read})))
+        due = []
+        for outcome in outcomes.values():
+            if isinstance(outcome, Exception):
+                raise outcome
+    return [outcomes[task] for task in tasks]
+
+
+class Running:
+    """A level at work. `done`: how far it is; `ended`: set where nobody waits for it any more; `runs`: where its tasks
+    have run, once it has ended, if they may run on other machines."""
+
+    def __init__(self, level: Level) -> None:
+        self.level, self.ended = level, Event()
+        self.done: Mapping[str, int | str] = {}
+        self.runs: list[TaskRun] = []
+        self.future: Future[Any]
+
+    def interrupted(self) -> errors.LowwaterError:
+        """The error of a level that was ended."""
+        return errors.LowwaterError(f"{self.level.what}: was interrupted", "run the command again")
+
+    def result(self, tell: Callable[[str], None] = lambda _: None) -> Any:
+        """Waits for the result of the level, and tells how far it is.
+        Raises LowwaterError if the level or one of its tasks fails, or the runner."""
+        while not self.future.done():
+            with suppress(TimeoutError):
+                self.future.exception(TELL)
+            if self.done:
+                tell(", ".join(f"{name} {value:,}" if isinstance(value, int) else f"{name} {value}"
+                               for name, value in self.done.items()))  # fmt: skip
+        return self.future.result()
 
 
 class Runner(Protocol):
@@ -27,26 +107,52 @@ class Runner(Protocol):
     Attributes:
         name: of the runner in summaries.
         far: whether its tasks may run on machines that do not see the disk of this one.
-        again: whether it tries a task again that raises an OSError.
         most: rows that an operator keeps in memory in a task; 0 for the usual number.
     """
 
     name: str
     far: bool
-    again: bool
     most: int
 
     def begin(self) -> None:
         """Prepares for work in the background; its errors come where it is needed."""
+        return
 
     def broken(self, error: errors.LowwaterError) -> bool:
         """Whether an error is of the runner itself, and so of every interval."""
+        return False
 
     def about(self, interval: str) -> Runner:
         """Returns the runner whose tasks say that they are for an interval of a query set."""
+        return self
 
     def tasks(self, what: str) -> threads.TaskMap:
-        """Returns what runs tasks of an ingest, the low or the high level, or an audit, as `what` says."""
+        """Returns what runs tasks of an ingest or an audit, as `what` says."""
 
-    def promises(self, feeds: Mapping[Source, StoredStream]) -> Generator[Promises]:
-        """Yields what the stored streams of LFTAs promise, as it is read."""
+    def follow(self, running: Running) -> Any:
+        """Has the tasks of a level evaluated as they become due, until it has its result, which is returned.
+        Raises LowwaterError if it fails or is ended."""
+
+    @contextmanager
+    def levels(self) -> Iterator[Callable[[Level], Running]]:
+        """Yields what begins a level of an interval, of which several are at work at once; those that have not ended at
+        its end are ended."""
+        begun: list[Running] = []
+        with ThreadPoolExecutor(thread_name_prefix="lowwater-level") as pool:
+
+            def begin(level: Level) -> Running:
+                running = Running(level)
+                begun.append(running)
+                running.future = pool.submit(self.follow, running)
+                return running
+
+            try:
+                yield begin
+            finally:
+                for running in begun:
+                    running.ended.set()
+
+    def run(self, level: Level) -> Any:
+        """Returns the result of a level by itself; errors as of `follow`."""
+        with self.levels() as begin:
+            return begin(level).result()

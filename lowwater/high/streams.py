@@ -5,7 +5,7 @@ those of a query.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePath
 
@@ -35,7 +35,6 @@ class StoredStream:
         latest: tick of the last row or punctuation, ns; below every instant without any.
     """
 
-    files: list[str] = field(default_factory=list)
     chunks: list[Chunk] = field(default_factory=list)
     promises: list[Promise] = field(default_factory=list)
     rows: int = 0
@@ -46,25 +45,21 @@ class StoredStream:
 
     @property
     def promise(self) -> int:
-        """The largest promise, ns; there must be one."""
-        return max(promise.latest for promise in self.promises)
+        """The largest promise, ns; below every instant without any."""
+        return max((promise.latest for promise in self.promises), default=-temporal.END_OF_TIME)
 
-    @classmethod
-    def scan(cls, files: Iterable[str]) -> StoredStream:
-        """Reads the control columns of the files of a stream; it is an error if one cannot be read."""
-        feed = cls()
+    def add(self, *files: str) -> StoredStream:
+        """Reads the control columns of the next files; it is an error if one cannot be read."""
         for file in files:
-            feed.files.append(file)
             try:
                 with pq.ParquetFile(paths.local(paths.lake_path(file))) as stored:
                     index = Index.of(stored)
                     for group in range(stored.num_row_groups):
-                        feed._take(file, group, stored, index)
+                        self._take(file, group, stored, index)
             except (OSError, ValueError, KeyError) as error:
-                raise LowwaterError(
-                    f"cannot read the stored stream {file}: {error}", "run the low stage again"
-                ) from error
-        return feed
+                message = f"cannot read the stored stream {file}: {error}"
+                raise LowwaterError(message, "run the low stage again") from error
+        return self
 
     def _take(self, file: str, group: int, stored: pq.ParquetFile, index: Index) -> None:
         facts, bounds = stored.metadata.row_group(group), {}

@@ -103,28 +103,34 @@ class TimeSlice:
     reads: Mapping[str, int]
 
 
-def choose_slices(node: ops.Node, rows: Counter[int], most: int) -> list[TimeSlice]:
-    """Chooses slices of all time with about equal numbers of rows, for a plan without a state that outlives a slice.
+def choose_slices(
+    node: ops.Node, rows: Mapping[int, int], most: int, begin: int = -ALL_TIME, until: int = ALL_TIME
+) -> list[TimeSlice]:
+    """Chooses slices of the time [begin, until), ns, with about equal numbers of rows, for a plan without a state that
+    outlives a slice. The last may end before `until`, unless that is the end of time; there may be none then.
 
     No slice is shorter than the time it reads before its start, unless its rows meet by a band alone: then each slice
     takes a copy of the rows of the band, and fewer pairs.
 
     Args:
-        rows: number of rows of its LFTAs, by the ROW_COUNT_UNIT of time that holds their `_last`.
+        rows: number of rows of its LFTAs in that time, by the ROW_COUNT_UNIT of time that holds their `_last`.
         most: largest number of slices, at least 1.
     """
     cuts: list[int] = []
     waiting = [part for part in ops.walk(node) if part.facts.waits]
     copied = bool(waiting) and all(isinstance(part, ops.Join) and part.by_time_alone for part in waiting)
-    before = min(rows, default=0) * ROW_COUNT_UNIT
-    for boundary in boundaries(rows, most):
+    before = max(begin, min(rows, default=0) * ROW_COUNT_UNIT)
+    for boundary in [*boundaries(rows, most), *([until] if until < ALL_TIME else [])]:
         cut = boundary if copied else _aligned(node, boundary)
         if cut > before and (copied or before <= min(properties.read_from(node, cut).values())):
             cuts.append(cut)
             before = cut
-    first = TimeSlice(-ALL_TIME, min(cuts, default=ALL_TIME), dict.fromkeys(properties.read_from(node, 0), -ALL_TIME))
-    later = pairwise([*cuts, ALL_TIME])
-    return [first, *(TimeSlice(start, end, properties.read_from(node, start)) for start, end in later)]
+    spans = pairwise([begin, *cuts] if until < ALL_TIME else [begin, *cuts, ALL_TIME])
+    everything = dict.fromkeys(properties.read_from(node, 0), -ALL_TIME)
+    return [
+        TimeSlice(start, end, properties.read_from(node, start) if start > -ALL_TIME else everything)
+        for start, end in spans
+    ]
 
 
 def choose_chain(names: Iterable[str], rows: Counter[int], most: int) -> list[TimeSlice]:

@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path, PurePath
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 
 from lowwater import __version__, documents, errors
 from lowwater.high.operators import StoredState
-from lowwater.high.runner import Runner
+from lowwater.high.runner import Level, Runner, Running
 from lowwater.instants import format_instant
 from lowwater.lake import layout, locks, upkeep, words
 from lowwater.lake.ledgers import intervals, runs
@@ -36,8 +37,8 @@ from lowwater.replay.accounts import Accounts, heartbeat_rows
 from lowwater.replay.job import IntervalInputs, Job, require_owned
 from lowwater.replay.progress import Progress
 from lowwater.replay.stages.audit import LinkScans, audit
-from lowwater.replay.stages.engines import high_stage, low_stage
-from lowwater.replay.stages.runners import runner_of, task_account
+from lowwater.replay.stages.engines import LowResult, high_level, high_results, low_level
+from lowwater.replay.stages.runners import runner_of
 from lowwater.storage import failures, paths
 
 STAGES = (runs.LOW, runs.HIGH, runs.AUDIT, runs.PUBLISH)
@@ -146,7 +147,7 @@ def run_interval(
             if runs.AUDIT in plan.stages and stage in (runs.HIGH, runs.AUDIT):
                 # The first query of a session waits for a second or two, on one core.
                 attempt.scans.begin(plan.inputs.to_scan, job.plan.links)
-            with progress.stage(stage, f"{job.query_set} {format_instant(start)}"):
+            with progress.stage(stage, f"{job.query_set} {format_instant(start)}") as attempt.tell:
                 outcome = {runs.LOW: _low, runs.HIGH: _high, runs.AUDIT: _audit, runs.PUBLISH: _publish}[stage](
                     attempt, plan, outcome
                 )
@@ -247,7 +248,7 @@ class _Journal:
         return self.row("", "", None, account, state=words.FAILED, reason=error.message)
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Attempt:
     """One attempt at an interval, while its range is locked."""
 
@@ -260,6 +261,9 @@ class _Attempt:
     folder: Path  # of this machine, for temporary files
     shared: PurePath | None  # of the lake, for files of tasks on other machines; None where there are none
     scans: LinkScans  # of records, for the audit
+    begin_level: Callable[[Level], Running]
+    high: Running | None = None  # the high level, once it has begun
+    tell: Callable[[str], None] = lambda _: None  # says how far the stage at work is
 
 
 @contextmanager
@@ -272,11 +276,12 @@ def _attempt(job: Job, start: int, end: int, progress: Progress, runner: Runner,
             locks.run_attempt(lake, job.query_set, start, end, _written(job)) as (folder, fence),
             locks.handed_over(lake, locks.folder_of_run(lake, job.query_set, start, end), runner.far) as shared,
             LinkScans(runner.tasks("audit")) as scans,
+            runner.levels() as level,
         ):
             journal.job = replace(job, lake=replace(lake, fence=fence))
             try:
                 with failures.outages():
-                    yield _Attempt(journal.job, start, end, progress, runner, journal, folder, shared, scans)
+                    yield _Attempt(journal.job, start, end, progress, runner, journal, folder, shared, scans, level)
             except (errors.BusyError, errors.OwnerError):
                 raise  # says nothing about this interval: another run, or another query set, is at it
             except errors.LowwaterError as error:
@@ -462,17 +467,21 @@ def _how_to_approve(attempt: _Attempt) -> str:
 
 
 def _low(attempt: _Attempt, plan: _Plan, outcome: Outcome) -> Outcome:
-    """Packets to the streams of LFTAs, with late packets and heartbeats."""
+    """Packets to the streams of LFTAs, with late packets and heartbeats. Where the high level is next, it begins too:
+    punctuation closes its parts while this stage is at work."""
     job, journal, start, end = attempt.job, attempt.journal, attempt.start, attempt.end
-    tasks, tunings = attempt.runner.tasks("low"), job.tunings()
-    folder = attempt.shared or attempt.folder
+    tunings, folder = job.tunings(), attempt.shared or attempt.folder
     taken = reuse.taken(job, plan.wanted, start, end, attempt.folder / "taken")
-    about = plan.inputs, job.low_settings(tunings), folder / "low", tasks, tunings, attempt.progress.say
-    result = low_stage(*about, plan.anew - taken.files.keys())
+    about = plan.inputs, job.low_settings(tunings), folder / "low", tunings, attempt.progress.say
+    level = low_level(*about, plan.anew - taken.files.keys())
+    low = attempt.begin_level(level) if level.tasks else None
+    if runs.HIGH in plan.stages:
+        attempt.high = _begun(attempt, plan, level.files, taken.files, coming=True)
+    result = low.result(attempt.tell) if low else LowResult((), {})
     accounts = Accounts()
     for link, late in taken.violations.items():
         runs.record_violations(job.lake, link, job.config.link(link).skew, start, end, late)
-    for each in (outcome.result for outcome in result.outcomes):
+    for each in result.links:
         accounts.add(each)
         runs.record_violations(job.lake, each.link, job.config.link(each.link).skew, start, end, each.violations)
     accounts.check()
@@ -481,19 +490,22 @@ def _low(attempt: _Attempt, plan: _Plan, outcome: Outcome) -> Outcome:
         own = [[*map(paths.lake_path, names)] for (name, _), names in result.files.items() if name == lfta.name]
         files, table = taken.files.get(lfta.name, own), job.lake.lfta(job.query_set, reuse.lfta_folder(lfta))
         where = layout.stream_schema(lfta.fields), start, end
-        count = streams.write_stream(table, *where, files, job.query_set, job.lake.fence, plan.lows[lfta.name])
+        key, stays = plan.lows[lfta.name], attempt.high is not None
+        count = streams.write_stream(table, *where, files, job.query_set, job.lake.fence, key, stays)
         stored += streams.stream_bytes(table, start, end)
         made = lfta.name not in taken.files
         rows[lfta.name] = sum(accounts.counts(lfta.name, link)["rows_out"] for link in lfta.links) if made else count
     # Behind the files: where a run ends between, no row of the ledger says that these accounts are of those files.
-    beats = [heartbeat_rows(outcome.result, start, end) for outcome in result.outcomes]
+    beats = [heartbeat_rows(each, start, end) for each in result.links]
     told = pa.concat_tables([taken.heartbeats, *beats])
     runs.record_heartbeats(job.lake, job.query_set, start, end, told, plan.lows.keys() - plan.anew)
     journal.took()
     counts = accounts.lftas.values()
     promises = {name: sum(each[name] for each in counts) for name in ("punctuations", "spared")}
     lows = {"lows": _made(attempt, plan), "ran": sorted(plan.anew - taken.files.keys()), "taken": sorted(taken.files)}
-    account = {"promises": promises, "stored": stored, **lows, **task_account(tasks)}
+    account = {"promises": promises, "stored": stored, **lows}
+    if low and low.runs:  # on a cluster
+        account["tasks"] = [asdict(run) for run in low.runs]
     journal.write(journal.row("", _joined(plan.digests), sum(rows.values()), account))
     return replace(outcome, state=runs.LOW, rows=rows)
 
@@ -504,21 +516,34 @@ def _made(attempt: _Attempt, plan: _Plan) -> dict[str, str]:
     return {**there, **{name: plan.lows[name] for name in plan.anew}}
 
 
+def _begun(
+    attempt: _Attempt,
+    plan: _Plan,
+    made: Mapping[tuple[str, str], list[str]] = MappingProxyType({}),
+    taken: Mapping[str, Sequence[Sequence[PurePath]]] = MappingProxyType({}),
+    coming: bool = False,
+) -> Running:
+    """Begins the high level over the files of the low one, by (LFTA, link), which may be coming; over those that are
+    taken, by LFTA; and of other LFTAs over those that are there."""
+    job, evaluated, files = attempt.job, plan.evaluated, dict(made)
+    for lfta in (lfta for lfta in evaluated.plan.lftas if lfta.name not in {name for name, _ in made}):
+        table = job.lake.lfta(job.query_set, reuse.lfta_folder(lfta))
+        parts = taken.get(lfta.name) or streams.stream_parts(table, attempt.start, attempt.end)
+        # One part a link, in the order of the links: the low stage writes them so.
+        for link, part in zip(sorted(lfta.links), parts, strict=True):
+            files[lfta.name, link] = [str(path) for path in part]
+    settings = {"tick": job.config.replay.tick, "most": attempt.runner.most}
+    states = {query: StoredState(streams.kept_state(path), str(path)) for query, path in evaluated.held().items()}
+    about = files, (attempt.shared or attempt.folder) / "high", settings, states
+    return attempt.begin_level(high_level(evaluated, *about, published=True, coming=coming))
+
+
 def _high(attempt: _Attempt, plan: _Plan, outcome: Outcome) -> Outcome:
     """The streams of LFTAs to those of queries, with the states for the interval after."""
     job, journal, folder, bounds = attempt.job, attempt.journal, attempt.folder / "high", (attempt.start, attempt.end)
     journal.require(runs.LOW, "", _joined(plan.digests))
-    files = {}
-    evaluated = plan.evaluated
-    for lfta in evaluated.plan.lftas:
-        parts = streams.stream_parts(job.lake.lfta(job.query_set, reuse.lfta_folder(lfta)), *bounds)
-        # One part a link, in the order of the links: the low stage writes them so.
-        for link, part in zip(sorted(lfta.links), parts, strict=True):
-            files[lfta.name, link] = [str(path) for path in part]
-    settings = {"tick": job.config.replay.tick}
-    states = {query: StoredState(streams.kept_state(path), str(path)) for query, path in evaluated.held().items()}
-    rows = folder if attempt.shared is None else attempt.shared / "high"
-    results = high_stage(attempt.runner, evaluated, files, rows, settings, states, published=True)
+    evaluated, attempt.high = plan.evaluated, attempt.high or _begun(attempt, plan)
+    results = high_results(attempt.high.result(attempt.tell))
     journal.took()
     made = []
     for query in evaluated.plan.queries:

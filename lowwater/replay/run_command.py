@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from lowwater import caches, errors, limits, link_names, threads
+from lowwater import caches, errors, limits, link_names
 from lowwater.catalog.schemas import FRAME, HEAD, PUNCTUATION, ROW
 from lowwater.catalog.time import ticks_up_to
 from lowwater.config import Config
@@ -42,7 +42,7 @@ from lowwater.plan.temporal import END_OF_TIME
 from lowwater.replay import checks, row_files
 from lowwater.replay.accounts import Accounts, largest_lateness, lfta_counts, link_summary
 from lowwater.replay.progress import Progress
-from lowwater.replay.stages.engines import LowResult, high_stage, low_stage, reference_stage
+from lowwater.replay.stages.engines import LowResult, high_level, high_results, low_level, reference_stage
 from lowwater.replay.stages.inputs import LowInputs, last_instant
 
 # Malformed records of links that are no packets: file, line, offset and reason.
@@ -402,7 +402,7 @@ def run_intervals(
         else:
             work = folder / f"interval-{number}"
             with progress.stage("low", detail):
-                inputs, low = _low(request, inputs, work / "low", runner.tasks("low"), progress, found)
+                inputs, low = _low(request, inputs, work / "low", runner, progress, found)
                 plan = inputs.plan
             with progress.stage("high", detail):
                 states = _high(request, inputs, low, work / "high", states, runner, found)
@@ -414,7 +414,7 @@ def run_intervals(
 
 
 def _low(
-    request: RunRequest, inputs: LowInputs, folder: Path, tasks: threads.TaskMap, progress: Progress, found: RunResults
+    request: RunRequest, inputs: LowInputs, folder: Path, runner: Runner, progress: Progress, found: RunResults
 ) -> tuple[LowInputs, LowResult]:
     """Runs the low stage. One kernel runs all queries of a link, so where it fails each is tried alone. Returns the
     inputs without the queries that it cannot run, too."""
@@ -422,7 +422,7 @@ def _low(
 
     def attempt(plan: Plan, where: Path) -> tuple[LowInputs, LowResult]:
         chosen = replace(inputs, plan=plan)
-        return chosen, low_stage(chosen, settings, where, tasks, say=progress.say)
+        return chosen, runner.run(low_level(chosen, settings, where, say=progress.say))
 
     try:
         chosen, low = attempt(inputs.plan, folder / "all")
@@ -438,7 +438,7 @@ def _low(
             raise
         _require_a_result(found)
         chosen, low = attempt(inputs.plan.without(failed), folder / "rest")
-    for result in (outcome.result for outcome in low.outcomes):
+    for result in low.links:
         found.accounts.add(result)
         found.violations.append(_violations(result.link, result.violations, request.config))
     return chosen, low
@@ -454,7 +454,9 @@ def _high(
     found: RunResults,
 ) -> dict[str, StoredState]:
     """Runs the high stage from the states of the interval before; returns those that it leaves (SEMANTICS I4)."""
-    results = high_stage(runner, inputs, low.files, folder, request.high, states, found.failures)
+    settings = {**request.high, "most": runner.most}
+    level = high_level(inputs, low.files, folder, settings, states, found.failures)
+    results = high_results(runner.run(level), found.failures)
     queries = [query for query in inputs.plan.queries if query.name in results]
     for query in queries:
         found.rows[query.name].append(rows_of_files(results[query.name].files, query.high.fields))

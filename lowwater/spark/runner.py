@@ -1,33 +1,42 @@
-"""The runner on Spark: parts are its tasks, and a stream over the files of lfta/ reads the punctuation."""
+"""The runner on Spark: each level of an interval is a streaming query whose tasks evaluate; all else is plain tasks."""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Generator, Iterator, Mapping, Sequence
+import secrets
+import tempfile
 from contextlib import suppress
 from copy import copy
-from uuid import uuid4
+from pathlib import Path
+from threading import Lock
+from traceback import format_exception
+from typing import Any
 
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
+from pyspark.sql.connect import functions
 
 from lowwater import errors, limits
-from lowwater.high import runner, streams
-from lowwater.spark.punctuation import Punctuation
+from lowwater.high.query_runs import HighLevel
+from lowwater.high.runner import TELL, Runner, Running
+from lowwater.spark.levels import AT_WORK, RESULT, SERIALIZER, Folder, LevelSource
 from lowwater.spark.session import Sessions, build_session
-from lowwater.spark.tasks import SparkTasks, lost, translate
+from lowwater.spark.tasks import SparkTasks, cloned, tell, translate
+from lowwater.storage import paths
 
-LOOK = 5
-"""Seconds between two looks at what the stream has read."""
+TRIES = 3
+_SLOW = "Timed out while waiting for the Python worker to connect back"
+"""What Spark says of a stream whose Python process has not begun within ten seconds, on a busy machine."""
+_BEGINNING = Lock()
+"""Streams begin one after the other: several at once are slow to."""
 
 
-class OnSpark:
+class OnSpark(Runner):
     """Does the work of a command on Spark: all that touches packets or rows is in its tasks, whatever its size. Of
     `memory`, 0 for the usual one, each task has as many bytes."""
 
     name = "spark"
-    again = True
     interval = ""
 
     def __init__(self, sessions: Sessions, memory: int = 0) -> None:
@@ -48,17 +57,67 @@ class OnSpark:
 
     def tasks(self, what: str) -> SparkTasks:
         """Returns what runs tasks in workers; Spark's pages show what they are."""
-        about = f"{what} of {self.interval}" if self.interval else what
-        return SparkTasks(lambda: self._sessions.spark, what, self.far, self._sessions.say, about)
+        return SparkTasks(lambda: self._sessions.spark, what, self.far, self._sessions.say, self._about(what))
 
-    def promises(self, feeds: Mapping[runner.Source, streams.StoredStream]) -> Generator[runner.Promises]:
-        """Yields what a stream over the files reads."""
-        sources = list(feeds)
-        files = [(number, file) for number, source in enumerate(sources) for file in feeds[source].files]
-        if not files:
+    def follow(self, running: Running) -> Any:
+        """See `Runner`: Spark's pages call the streaming query by the name of the level."""
+        about = self._about(running.level.what)
+        result, runs = streamed(running, about, self._sessions.spark)
+        for run in runs:
+            tell(self._sessions.say, run, about)
+        running.runs = runs if self.far else []
+        if isinstance(result, errors.LowwaterError):
+            raise result
+        return result
+
+    def _about(self, what: str) -> str:
+        return f"{what} of {self.interval}" if self.interval else what
+
+
+def streamed(running: Running, about: str, session: SparkSession) -> Any:
+    """Runs a level as a streaming query; returns its result, or its error, and the runs of its tasks.
+    Raises LowwaterError if Spark fails, or it was ended."""
+    level, failed = running.level, None
+    folder = Folder(level.folder / "stream", secrets.token_bytes())
+    of_level = {"level": SERIALIZER.dumps(level), "folder": folder, "__module__": "__main__"}
+    source = type("Level", (LevelSource,), of_level)
+    paths.write(folder.path / AT_WORK, b"")
+    for left in reversed(range(TRIES)):
+        try:
+            with cloned(session) as spark:
+                spark.dataSource.register(source)
+                _followed(spark, running, folder, about)
+            break
+        except PySparkException as error:
+            if not left or _SLOW not in str(error):
+                failed = translate(level.what, error, session)
+                # Not the error itself: it holds its request, for which a client would wait at the end of its process.
+                failed.add_note("".join(format_exception(error)))
+                break
+    if failed is not None:
+        raise failed
+    if running.ended.is_set() or not paths.has_file(folder.path / RESULT):
+        raise running.interrupted()
+    return next(folder.read([RESULT]))
+
+
+def _followed(spark: SparkSession, running: Running, folder: Folder, about: str) -> None:
+    """Begins a streaming query, and waits until it has ended: only then may its session have another of its name."""
+    with _BEGINNING:
+        if running.ended.is_set():
             return
-        for rows in _punctuation(self._sessions.spark, files):
-            yield [(sources[source], promise) for source, promise in rows]
+        read = spark.readStream.format(LevelSource.name()).load()
+        observed = read.observe("read", functions.count("*").alias("tasks"), functions.sum("size").alias("rows"))
+        stream = observed.writeStream.format("noop").queryName(f"lowwater {about}").trigger(availableNow=True)
+        query = stream.start()
+    while not query.awaitTermination(int(TELL)):
+        if running.ended.is_set():
+            with suppress(OSError):  # without it, a task at work is not told
+                paths.remove(folder.path / AT_WORK)
+            query.stop()
+        elif (progress := query.lastProgress) is not None:
+            offset: dict[str, Any] = json.loads(progress.sources[0].endOffset)
+            running.done = {name: value for name, value in offset.items() if name != "tasks"}
 
 
 def warm(address: str) -> None:
@@ -66,30 +125,9 @@ def warm(address: str) -> None:
     Raises LowwaterError."""
     session = build_session(master=address)
     SparkTasks(lambda: session, "warm-up")(len, [""])
-    for _ in _punctuation(session, []):
-        pass
+    with tempfile.TemporaryDirectory() as folder:
+        streamed(Running(HighLevel({}, {}, 0, 0, Path(folder))), "warm-up", session)
     session.stop()
-
-
-def _punctuation(session: SparkSession, files: Sequence[tuple[int, str]]) -> Iterator[list[tuple[int, int]]]:
-    """Yields what a stream over files of numbered sources reads: number of the source and promise, ns."""
-    query, seen, ended, table = None, 0, False, f"punctuation_{uuid4().hex}"
-    try:
-        session.dataSource.register(Punctuation)
-        stream = session.readStream.format(Punctuation.name()).option("files", json.dumps(files)).load()
-        query = stream.writeStream.format("memory").queryName(table).trigger(availableNow=True).start()
-        while not ended:
-            ended = bool(query.awaitTermination(LOOK))
-            rows = session.table(table).toArrow().to_pylist()
-            yield [(row["source"], row["promise"]) for row in rows[seen:]]
-            seen = len(rows)
-    except PySparkException as error:
-        raise translate("punctuation", error, session) from error
-    finally:
-        with suppress(PySparkException):
-            if query is not None and not lost(session):
-                query.stop()
-                session.catalog.dropTempView(table)
 
 
 if __name__ == "__main__":

@@ -94,6 +94,7 @@ def options(master: str, app: str, home: Path, port: int, memory: str, level: st
         "spark.hadoop.fs.permissions.umask-mode": "027",  # Hadoop sets modes itself, whatever the umask
         "spark.sql.streaming.checkpointFileManagerClass": "org.apache.spark.sql.execution.streaming.checkpointing."
         "FileSystemBasedCheckpointFileManager",
+        "spark.sql.streaming.forceDeleteTempCheckpointLocation": "true",  # of a query that failed, too
         "spark.sql.warehouse.dir": str(home / "warehouse"),
         "spark.sql.session.timeZone": "UTC",
         # Frames have some rows for each task: nothing is worth Java code that is generated and compiled.

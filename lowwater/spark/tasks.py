@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import re
-import socket
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from threading import Lock
 from typing import Any
 from uuid import uuid4
 from weakref import WeakKeyDictionary, WeakSet
 
 import pyarrow as pa
-from pyspark import TaskContext
 from pyspark.errors import PySparkException
-from pyspark.serializers import CPickleSerializer
 from pyspark.sql import SparkSession
 from pyspark.sql.connect.shell.progress import ProgressHandler
 
 from lowwater.cluster import TaskRun
 from lowwater.errors import AwayError, LowwaterError
+from lowwater.spark.levels import SERIALIZER, guarded
 
 IDLE = 600.0
 """Seconds after which a clone that nobody uses is not used again: a server forgets sessions after an hour."""
@@ -29,7 +28,9 @@ _CLONING = Lock()
 AGAIN = "start it again, then run the command again: what is published stays, and all else is made anew"
 """What to do where a server is gone."""
 _FAILED = re.compile(r"^\[STREAM_FAILED\].*? terminated with exception: (.*?)(?: SQLSTATE: \w+)?$", re.MULTILINE)
-_NOISE = re.compile(r"^\s*(at |\.\.\. \d+ more|=== Streaming|Traceback|File \")")
+_NOISE = re.compile(
+    r"^\s*(at |\.\.\. \d+ more|=== Streaming|Traceback|File \"|JVM stacktrace:$|[\w.$]+(?:Exception|Error)$)"
+)
 _CAUSE = re.compile(r"^(?:Caused by: )?(?:[\w.$]+(?:Exception|Error)): ?(.*)$")
 _DETAILS = re.compile(r'^\s*details = "(.*)"$', re.MULTILINE)
 """The cause in what a client says of a failed request."""
@@ -148,12 +149,10 @@ def cause_of(text: str) -> str:
     lines = [line.strip() for line in text.splitlines() if line.strip() and not _NOISE.match(line)]
     causes = [match.group(1) for match in map(_CAUSE.match, lines) if match and match.group(1)]
     # Spark prints the plan after its message; the plan is no cause.
-    spark_messages = _FAILED.findall(text)
-    return _LOST_TASK.sub("", (causes or spark_messages or lines or ["no message"])[-1])[:500]
+    found = (causes or _FAILED.findall(text) or lines or [" ".join(text.split())])[-1]
+    return _LOST_TASK.sub("", found)[:500] or "no message"
 
 
-_SERIALIZER: Any = CPickleSerializer()
-"""Of Spark, as it brings functions and arguments to its workers."""
 _RESULT = "task bigint, outcome binary"
 _DESCRIPTION = "spark.job.description"
 
@@ -164,7 +163,7 @@ class SparkTasks:
     Args:
         session: asked for once there are tasks.
         what: what the tasks do, as errors say it.
-        far: whether workers may be on other machines; then `runs` says where tasks ran.
+        far: whether workers may be on other machines.
         say: told of each task that was tried again.
         about: what they do and what for, as Spark's pages show it; empty for `what`.
     """
@@ -179,7 +178,6 @@ class SparkTasks:
     ) -> None:
         self.far = far
         self._session, self._what, self._say, self._about = session, what, say, about or what
-        self.runs: list[TaskRun] = []
         self._running: dict[str, SparkSession] = {}
         self._given_up = False
 
@@ -198,25 +196,20 @@ class SparkTasks:
         """
         chosen = list(arguments)
         outcomes = self._run(function, chosen) if chosen else []
-        if self.far:
-            self.runs += [
-                TaskRun(getattr(task, "label", ""), getattr(task, "weight", 0), *spot)
-                for task, (_, *spot) in zip(chosen, outcomes, strict=True)
-            ]
-        for outcome, *_ in outcomes:
+        for outcome in outcomes:
             if isinstance(outcome, LowwaterError):
                 raise outcome
-        return [outcome for outcome, *_ in outcomes]
+        return outcomes
 
     def _run(self, function: Callable[[Any], Any], arguments: Sequence[Any]) -> list[Any]:
-        """Returns what `_guarded` made of each argument."""
+        """Returns the outcome of each argument, or its error."""
         # The heaviest first: so the last executor ends at most one third later than with the best placement.
         order = sorted(range(len(arguments)), key=lambda at: -getattr(arguments[at], "weight", 0))
 
         def evaluated(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for batch in batches:
                 for number in (order[place] for place in batch.column(0).to_pylist()):
-                    made = _SERIALIZER.dumps(_guarded(function, arguments[number]))
+                    made = SERIALIZER.dumps(guarded(partial(function, arguments[number])))
                     yield pa.record_batch([pa.array([number]), pa.array([made], pa.binary())], ["task", "outcome"])
 
         tag, session, count = uuid4().hex, self._session(), len(order)
@@ -228,8 +221,8 @@ class SparkTasks:
                 spark.conf.set(_DESCRIPTION, f"lowwater {self._about}: {count} task{'s' if count > 1 else ''}")
                 # In order, as they end: who waits is told of a task that was tried again.
                 for row in spark.range(0, count, 1, count).mapInArrow(evaluated, _RESULT).toLocalIterator():
-                    outcomes[row.task] = outcome = _SERIALIZER.loads(row.outcome)
-                    self._tell(arguments[row.task], *outcome)
+                    outcomes[row.task], run = SERIALIZER.loads(row.outcome)
+                    tell(self._say, run, self._about)
         except PySparkException as error:
             raise translate(self._what, error, session) from error
         return [outcomes[number] for number in range(count)]
@@ -251,20 +244,9 @@ class SparkTasks:
             del self._running[tag]
             spark.removeTag(tag)
 
-    def _tell(self, task: Any, outcome: Any, host: str, tries: int, seconds: float) -> None:
-        if tries > 1:
-            label = getattr(task, "label", "")
-            named = f"task {label} of {self._about}" if label else f"a task of {self._about}"
-            self._say(f"Spark: {named} was tried again: its try {tries} ended on {host} after {seconds:.1f} s")
 
-
-def _guarded(function: Callable[[Any], Any], argument: Any) -> tuple[Any, str, int, float]:
-    """Returns the outcome of a task or its error, its machine, the number of the try from 1, and its seconds."""
-    begin = time.monotonic()
-    try:
-        outcome = function(argument)
-    except LowwaterError as error:  # raised here, Spark would make it the text of a Java exception
-        outcome = error
-    context = TaskContext.get()
-    tries = context.attemptNumber() + 1 if context is not None else 1
-    return outcome, socket.gethostname(), tries, round(time.monotonic() - begin, 3)
+def tell(say: Callable[[str], None], run: TaskRun, about: str) -> None:
+    """Says of a task that was tried again where it ended; `about` as of `SparkTasks`."""
+    if run.tries > 1:
+        named = f"task {run.task} of {about}" if run.task else f"a task of {about}"
+        say(f"Spark: {named} was tried again: its try {run.tries} ended on {run.host} after {run.seconds:.1f} s")

@@ -165,28 +165,37 @@ def seal(path: PurePath) -> PurePath:
     return target
 
 
-def take_sealed(source: PurePath, target: PurePath) -> PurePath:
+def take_sealed(source: PurePath, target: PurePath, stays: bool = False) -> PurePath:
     """Moves a temporary file of rows, as `take`, to a name with its digest, and returns its path.
     Raises OSError if it cannot be read or written."""
     target = digests.named(target, digests.compute(local(source)))
-    take(source, target)
+    take(source, target, stays)
     if not isinstance(target, ObjectPath):
         digests.note_sound(Path(target))
     return target
 
 
-def take(source: PurePath, target: PurePath) -> None:
-    """Moves a temporary file of the run, which tasks may have left in the lake, to its place.
+def take(source: PurePath, target: PurePath, stays: bool = False) -> None:
+    """Moves a temporary file of the run, which tasks may have left in the lake, to its place; where it `stays`, since
+    others read it, it has its old name as well.
     Raises OSError if it cannot be written."""
     if isinstance(source, ObjectPath) and isinstance(target, ObjectPath):
         objects.copy(source, target)
-        objects.file_cache().follow(source, target)
-        objects.delete([source])
+        if not stays:
+            objects.file_cache().follow(source, target)
+            objects.delete([source])
         return
     source = Path(source)
     if isinstance(target, ObjectPath):
         objects.upload(target, source)
-        objects.file_cache().keep(target, source)
+        if not stays:
+            objects.file_cache().keep(target, source)
+        return
+    if stays:
+        with suppress(OSError):  # of a disk without links
+            os.link(source, draft(target))
+            return
+        shutil.copyfile(source, draft(target))
         return
     os.replace(source, draft(target))
 

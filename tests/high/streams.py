@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lowwater.catalog.expr import Binary, Column, Const, Expr, Type
 from lowwater.catalog.schemas import CONTROL, PUNCTUATION, ROW, STREAM_TYPES
-from lowwater.plan.operators import Field, Item, Lfta, LftaInput
+from lowwater.high.operators import StateHandover
+from lowwater.high.query_runs import HighLevel, HighResult, HighSettings
+from lowwater.plan.operators import Field, Item, Lfta, LftaInput, Node
 from lowwater.plan.temporal import CLOCK, END_OF_TIME, Step, Temporal
+from lowwater.replay.stages.engines import high_results
+
+if TYPE_CHECKING:
+    from lowwater.errors import LowwaterError
+    from lowwater.high.runner import Runner
 
 SECOND = 1_000_000_000
 Row = tuple[tuple[Any, ...], int]
@@ -123,3 +131,21 @@ def flows(count: int, seconds: int, seed: int, keys: int = 4) -> list[Row]:
         address = chance.choice([None, b"\x04\x0a\x00\x00\x01", b"\x06" + bytes(15) + b"\x01"])
         rows.append(((tb, key, address, chance.choice([None, *range(-3, 9)])), epoch(10).last(tb)))
     return rows
+
+
+def run_high(
+    runner: Runner,
+    queries: Mapping[str, Node],
+    inputs: Mapping[tuple[str, str], list[str]],
+    start: int,
+    end: int,
+    folder: Path,
+    settings: HighSettings | None = None,
+    carries: Mapping[str, StateHandover] | None = None,
+    failures: dict[str, LowwaterError] | None = None,
+    published: bool = False,
+) -> dict[str, HighResult]:
+    """The results of a high level by itself; arguments as of `HighLevel` and `high_results`."""
+    chosen = replace(settings or HighSettings(), most=runner.most)
+    level = HighLevel(queries, inputs, start, end, folder, chosen, carries or {}, published)
+    return high_results(runner.run(level), failures)

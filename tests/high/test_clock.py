@@ -39,7 +39,7 @@ def test_a_lull_promises_by_its_ticks_and_a_punctuation_stays(tmp_path: Path) ->
         (1, 2, None, 3, 99, "row", 170, 170, 0),
         (*null, 150, "punctuation", 180, 180, 0),
     ]
-    feed = StoredStream.scan(write_rows(tmp_path / "lull.parquet", FLOWS, stored))
+    feed = StoredStream().add(*write_rows(tmp_path / "lull.parquet", FLOWS, stored))
     assert (feed.rows, feed.tick, feed.chunks[0].low, feed.chunks[0].high) == (1, 170, 99, 99)
     assert feed.promised(np.array([10, 60, 130, 175, 400])).tolist() == [-END_OF_TIME, 40, 115, 155, 155]
 

@@ -11,7 +11,7 @@ import pytest
 
 from lowwater.catalog.values import Type
 from lowwater.errors import ValueOverflowError
-from lowwater.high.query_runs import HighResult, HighSettings, run_high
+from lowwater.high.query_runs import HighResult, HighSettings
 from lowwater.plan.context import Links
 from lowwater.plan.operators import Aggregate, JoinKind, LftaInput, Node, walk
 from lowwater.plan.queryset import plan_texts
@@ -28,6 +28,7 @@ from tests.high.streams import (
     leaf,
     number,
     read_stream,
+    run_high,
     write_stream,
 )
 from tests.high.test_state_size import regular

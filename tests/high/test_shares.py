@@ -23,7 +23,7 @@ from lowwater.columns.values import Frame, Spill
 from lowwater.config import Replay
 from lowwater.errors import ValueOverflowError
 from lowwater.high.process import InProcess
-from lowwater.high.query_runs import HighResult, HighSettings, run_high
+from lowwater.high.query_runs import HighResult, HighSettings
 from lowwater.high.runner import Runner
 from lowwater.plan.context import Links
 from lowwater.plan.operators import Aggregate, Expand, Field, JoinKind, LftaInput, Node, walk
@@ -31,7 +31,7 @@ from lowwater.plan.queryset import plan_texts
 from lowwater.plan.shares import low_shares, shown, stages_of
 from tests.breadth import each_push, examples
 from tests.high.plans import COUNT, group, join, sum_of
-from tests.high.streams import FLOWS, SECOND, Row, column, flows, leaf, read_stream, write_stream
+from tests.high.streams import FLOWS, SECOND, Row, column, flows, leaf, read_stream, run_high, write_stream
 from tests.high.test_slices import KEYS, plans as kinds
 
 SPAN = 300
@@ -166,8 +166,7 @@ def test_one_memory_bounds_the_parts_of_both_runners(
 
     monkeypatch.setattr(Spill, "__init__", noted)
     on_spark: Any = import_module("lowwater.spark.runner").OnSpark
-    monkeypatch.setattr(on_spark, "promises", InProcess.promises)
-    monkeypatch.setattr(on_spark, "tasks", lambda *_: lambda function, each: [*map(function, each)])
+    monkeypatch.setattr(on_spark, "levels", lambda _: InProcess(1).levels())
     runners = {"process": InProcess, "spark": lambda _, memory: on_spark(SimpleNamespace(master="local"), memory)}
     node = plans()["joined"]
     rows, found = drawn(node, 5), []

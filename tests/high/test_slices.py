@@ -296,8 +296,8 @@ def test_rows_and_counts_do_not_depend_on_the_slices(
     folder = tmp_path_factory.mktemp("slices")
     names = sorted({each.lfta.name for each in walk(node) if isinstance(each, LftaInput)})
     feeds = {
-        each: StoredStream.scan(
-            write_stream(folder / f"{each}.parquet", FLOWS, flows(80, SPAN, seed + at), SPAN * SECOND)
+        each: StoredStream().add(
+            *write_stream(folder / f"{each}.parquet", FLOWS, flows(80, SPAN, seed + at), SPAN * SECOND)
         )
         for at, each in enumerate(names)
     }

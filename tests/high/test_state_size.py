@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lowwater.high.query_runs import HighSettings, run_high
+from lowwater.high.query_runs import HighSettings
 from lowwater.plan.context import Links
 from lowwater.plan.operators import LftaInput, walk
 from lowwater.plan.queryset import plan_texts
 from lowwater.plan.temporal import CLOCK
 from tests.breadth import each_push
-from tests.high.streams import SECOND, Row, read_stream, write_stream
+from tests.high.streams import SECOND, Row, read_stream, run_high, write_stream
 
 if TYPE_CHECKING:
     from lowwater.high.runner import Runner

@@ -15,14 +15,14 @@ from hypothesis import assume, given, settings, strategies as st
 from lowwater.errors import LowwaterError
 from lowwater.high.operators import StateHandover, StoredState
 from lowwater.high.process import InProcess
-from lowwater.high.query_runs import HighSettings, run_high
+from lowwater.high.query_runs import HighSettings
 from lowwater.high.runner import Runner
 from lowwater.plan.context import Links
 from lowwater.plan.operators import Lfta, Node, lftas_of
 from lowwater.plan.queryset import plan_texts
 from lowwater.plan.shares import low_shares, stages_of
 from tests.breadth import each_push, examples
-from tests.high.streams import SECOND, Row, read_stream, write_stream
+from tests.high.streams import SECOND, Row, read_stream, run_high, write_stream
 from tests.high.test_shares import divided
 
 _OF = "FROM main1.TCP GROUP BY time/10 AS tb, srcIP, srcPort/2 AS k"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, Literal
 
 import pyarrow as pa
@@ -15,20 +14,23 @@ from lowwater.caches import cache_folder
 from lowwater.catalog.expr import Type
 from lowwater.catalog.schemas import CONTROL, ROW
 from lowwater.config import Config, Link, load_config
-from lowwater.high.closing import PlanParts, closed_parts
+from lowwater.high.closing import least_promise, never_closed
+from lowwater.high.process import InProcess
 from lowwater.high.query_runs import _files
 from lowwater.high.streams import StoredStream
+from lowwater.high.timeline import Promise
 from lowwater.instants import HOUR, SECOND
 from lowwater.lake.ledgers.captures import read_captures
 from lowwater.plan.context import Links
 from lowwater.plan.operators import Field
 from lowwater.plan.queryset import plan_texts
+from lowwater.plan.temporal import END_OF_TIME
 from lowwater.quality.streams import shared_keys
 from lowwater.replay import kernels
 from lowwater.replay.checks import require_affordable, require_kept, require_marked
 from lowwater.replay.job import Job
 from lowwater.replay.run_command import RunRequest, _planned_anew
-from lowwater.replay.stages.engines import low_stage
+from lowwater.replay.stages.engines import LowResult, low_level
 from lowwater.replay.stages.inputs import LowInputs
 from lowwater.spark import jars
 from lowwater.storage.paths import lake_path
@@ -53,7 +55,7 @@ def _low(setup: Setup, inputs: Any = None, name: str = "low", **changed: Any) ->
     job = _job(setup)
     given = inputs or _inputs(job)
     settings = replace(job.low_settings(), **changed)
-    found = low_stage(given, settings, setup.folder / name, lambda function, tasks: map(function, tasks))
+    found: LowResult = InProcess(1).run(low_level(given, settings, setup.folder / name))
     assert found.files
     return found.files
 
@@ -124,14 +126,14 @@ def _stored(setup: Setup, good: bool) -> None:
         pq.write_table(pa.table({"n": [1], **control}), path)
     else:
         path.write_bytes(b"no parquet")
-    assert StoredStream.scan([str(path)]).rows == 1
+    assert StoredStream().add(str(path)).rows == 1
 
 
 def _closed(_: Setup, last: int) -> None:
     """Closes the parts of a query by the punctuation of one stream, the interval of which ends at 10."""
-    parts: Any = [SimpleNamespace(end=20)]
-    source = ("flows", "main1")
-    assert len([*closed_parts({"flows": PlanParts(parts, [source], 10)}, {}, iter([[(source, last)]]))]) == 2
+    stream = StoredStream(promises=[Promise(last, last, 0, last)])
+    if least_promise([stream], 10) < END_OF_TIME:
+        raise never_closed("flows", {("flows", "main1"): stream})
 
 
 def _keyed(setup: Setup, good: bool) -> None:

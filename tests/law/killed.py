@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -56,14 +56,14 @@ class Mortal(Progress):
         self.kills, self.work, self.begun = set(kills), work, 0
 
     @contextmanager
-    def stage(self, name: str, detail: str = "") -> Iterator[None]:
+    def stage(self, name: str, detail: str = "") -> Iterator[Callable[[str], None]]:
         """Times a stage, if the process lives to begin it."""
         number, self.begun = self.begun, self.begun + 1
         if number in self.kills:
             shutil.copytree(self.work, self.work.with_suffix(".left"))
             raise Killed
-        with super().stage(name, detail):
-            yield
+        with super().stage(name, detail) as tell:
+            yield tell
 
 
 def compare_published(case: Case, runner: Runner) -> int:

@@ -11,15 +11,15 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from lowwater.config import Config, Link
+from lowwater.high.process import InProcess
 from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.captures import read_captures
 from lowwater.low import LowSettings
 from lowwater.plan.context import Links
 from lowwater.plan.queryset import plan_texts
-from lowwater.replay.stages.engines import LowResult, low_stage
+from lowwater.replay.stages.engines import LowResult, low_level
 from lowwater.replay.stages.inputs import LowInputs
-from lowwater.threads import each_on_threads
 from tests.breadth import examples
 from tests.capturemaker import pcap_bytes
 from tests.lftamaker import by_tick
@@ -49,7 +49,8 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> LowInputs:
 
 def pass_of(inputs: LowInputs, folder: Path, task_packets: int) -> LowResult:
     chosen = LowSettings(0, compiled=False, chunk_rows=64, slots=4, task_packets=task_packets)
-    return low_stage(inputs, chosen, folder, each_on_threads)
+    found: LowResult = InProcess().run(low_level(inputs, chosen, folder))
+    return found
 
 
 def content(inputs: LowInputs, result: LowResult) -> dict[str, Any]:
@@ -82,10 +83,10 @@ def content(inputs: LowInputs, result: LowResult) -> dict[str, Any]:
 @pytest.mark.hypothesis
 def test_chunks_change_no_row_and_no_count(inputs: LowInputs, tmp_path: Path) -> None:
     whole = pass_of(inputs, tmp_path / "whole", 1 << 22)
-    (one,) = whole.outcomes
+    (one,) = whole.links
     expected = content(inputs, whole)
     assert all(expected.values()) and all(len(paths) == 1 for paths in whole.files.values())
-    assert {name: sum(one.result.minutes.column(name).to_pylist()) > 0 for name in ("shed", "sampled_out")} == {
+    assert {name: sum(one.minutes.column(name).to_pylist()) > 0 for name in ("shed", "sampled_out")} == {
         "shed": True,
         "sampled_out": True,
     }
@@ -95,10 +96,10 @@ def test_chunks_change_no_row_and_no_count(inputs: LowInputs, tmp_path: Path) ->
     def divided(most: int) -> None:
         parts = pass_of(inputs, tmp_path / str(most), most)
         assert content(inputs, parts) == expected
-        (found,) = parts.outcomes
-        assert found.result.minutes == one.result.minutes
-        assert found.result.violations == one.result.violations
-        assert (found.result.sane, found.result.violating) == (one.result.sane, one.result.violating)
+        (found,) = parts.links
+        assert found.minutes == one.minutes
+        assert found.violations == one.violations
+        assert (found.sane, found.violating) == (one.sane, one.violating)
         assert all(len(paths) > 1 for paths in parts.files.values())
 
     divided()

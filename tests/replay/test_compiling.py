@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from lowwater.config import Config
+from lowwater.high.process import InProcess
 from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.captures import read_captures
@@ -14,9 +15,8 @@ from lowwater.low import LowSettings
 from lowwater.plan.context import Links
 from lowwater.plan.queryset import plan_texts
 from lowwater.plan.temporal import END_OF_TIME
-from lowwater.replay.stages.engines import low_stage
+from lowwater.replay.stages.engines import low_level
 from lowwater.replay.stages.inputs import LowInputs
-from lowwater.threads import each_on_threads
 from tests.capturemaker import pcap_bytes, udp
 
 QUERIES = ("SELECT time, len/1013 AS x FROM UDP", "DEFINE { query_name 'b'; } SELECT time, len/1019 AS y FROM a.UDP")
@@ -24,7 +24,7 @@ QUERIES = ("SELECT time, len/1013 AS x FROM UDP", "DEFINE { query_name 'b'; } SE
 
 def said(inputs: LowInputs, folder: Path, few: int) -> list[str]:
     lines: list[str] = []
-    low_stage(inputs, LowSettings(0, few=few), folder, each_on_threads, say=lines.append)
+    InProcess().run(low_level(inputs, LowSettings(0, few=few), folder, say=lines.append))
     return lines
 
 

@@ -15,10 +15,10 @@ from hypothesis import given, strategies as st
 from lowwater.instants import HOUR
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.runs import LOW, read_replays
+from lowwater.low.demand import NO_TICK, Demand, Promises, StreamName, fewest_ticks
 from lowwater.plan.context import Links
 from lowwater.plan.operators import lftas_of
 from lowwater.plan.queryset import plan_texts
-from lowwater.replay.stages.engines import NO_TICK, Demand, Promises, StreamName, fewest_ticks
 from tests.replay.support import START, copy_lake, replay_range, table_rows, write_settings
 
 if TYPE_CHECKING:

@@ -57,7 +57,7 @@ def test_others_are_written(cause: str, engine: str, tmp_path: Path) -> None:
     [
         ("reference", "evaluate"),
         ("reference", "write_rows"),
-        pytest.param("process", "low_stage", marks=pytest.mark.slow),
+        pytest.param("process", "low_level", marks=pytest.mark.slow),
     ],
 )
 def test_a_fault_of_ours_is_of_its_query(

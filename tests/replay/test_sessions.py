@@ -18,21 +18,24 @@ from pyspark.errors import PySparkException
 from lowwater.cli.main import main
 from lowwater.config import Config, load_config
 from lowwater.errors import AwayError, ConfigError, LowwaterError, SparkError
+from lowwater.high.process import InProcess
 from lowwater.instants import HOUR, format_instant
 from lowwater.replay.job import Job
 from lowwater.replay.progress import Progress
 from lowwater.replay.schedule.looks import Looker
 from lowwater.replay.stages.audit import LinkScans
-from lowwater.replay.stages.engines import LowResult, low_stage
+from lowwater.replay.stages.engines import LowResult, low_level
 from lowwater.replay.stages.runners import named_spark
 from lowwater.spark.session import NO_ANSWER, Sessions, _servers
 from lowwater.spark.tasks import SparkTasks
 from lowwater.threads import each_on_threads
 from tests.replay.support import DEMO, QUERIES, ROOT, START, copy_lake, states
+from tests.runners import spark_runner
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from lowwater.high.runner import Runner
     from lowwater.replay.job import IntervalInputs
     from lowwater.threads import TaskMap
 
@@ -213,9 +216,10 @@ def test_low_is_the_same_on_workers_and_in_process(packets: Path, spark: SparkSe
     inputs = job.inputs(START, START + HOUR, job.captures())
     assert 0 < inputs.packets <= sum(each.packets for rows in inputs.captures.values() for each in rows)
     found: list[LowResult] = []
-    for name, runner in (("process", each_on_threads), ("workers", SparkTasks(lambda: spark))):
-        found.append(low_stage(inputs, job.low_settings(), tmp_path / name, runner))
-    assert [each.result for each in found[0].outcomes] == [each.result for each in found[1].outcomes]
+    runners: dict[str, Runner] = {"process": InProcess(), "workers": spark_runner(spark)}
+    for name, runner in runners.items():
+        found.append(runner.run(low_level(inputs, job.low_settings(), tmp_path / name)))
+    assert found[0].links == found[1].links
     assert found[0].files.keys() == found[1].files.keys()
     for key, (path,) in found[0].files.items():
         table = pq.read_table(path)

@@ -135,7 +135,7 @@ def test_too_many_evaluations_are_refused_with_the_first_length_that_will_do(
 @pytest.mark.slow
 def test_too_many_evaluations_are_refused_before_any_stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     started: list[object] = []
-    monkeypatch.setattr("lowwater.replay.run_command.low_stage", lambda *args: started.append(args))
+    monkeypatch.setattr("lowwater.replay.run_command.low_level", lambda *args, **_: started.append(args))
     capture, query = tmp_path / "a.pcap", tmp_path / "q.gsql"
     capture.write_bytes(pcap_bytes(packets(through(3)), nanoseconds=True))
     query.write_text(QUERIES[0].replace("FROM UDP", "FROM a.UDP"))

@@ -16,7 +16,7 @@ from lowwater.lake.layout import Lake
 from lowwater.low import LowSettings, Policy
 from lowwater.replay.checks import not_run
 from lowwater.replay.run_command import rows_of_files
-from lowwater.replay.stages.engines import high_stage, low_stage, reference_stage
+from lowwater.replay.stages.engines import high_level, low_level, reference_stage
 from tests.breadth import some
 from tests.replay.keptmaker import SECOND, inputs, make_lake, oracle
 from tests.replay.support import lowwater
@@ -148,8 +148,8 @@ def test_rows_of_the_reference_engine_are_those_of_sql(lake: Lake, name: str) ->
 @pytest.mark.timeout(900)
 def test_rows_of_the_process_are_those_of_sql(lake: Lake, tmp_path: Path, runner: Runner) -> None:
     asked = inputs(lake, {name: text for name, (text, _) in QUERIES.items()})
-    low = low_stage(asked, LowSettings(0, chunk_rows=13, slots=4, compiled=False), tmp_path / "low", _in_turn)
-    results = high_stage(runner, asked, low.files, tmp_path / "high", {})
+    low = runner.run(low_level(asked, LowSettings(0, chunk_rows=13, slots=4, compiled=False), tmp_path / "low"))
+    results = runner.run(high_level(asked, low.files, tmp_path / "high", {}))
     with oracle(lake) as connection:
         for query in asked.plan.queries:
             found = shown(rows_of_files(results[query.name].files, query.high.fields))
@@ -171,7 +171,3 @@ def test_run_keeps_what_its_queries_read_unless_the_link_is_anonymised(tmp_path:
     assert said.code == 0 and "link bare keeps no payload" in said.err
     notes = json.loads((tmp_path / "out" / "summary.json").read_text())["notes"]
     assert len(notes) == 2 and all("link bare hides addresses" in note for note in notes)
-
-
-def _in_turn(function: Any, tasks: Any) -> list[Any]:
-    return [function(task) for task in tasks]

@@ -62,7 +62,13 @@ Logical Plan:
             SAID.format("Job aborted.") + "Caused by: java.io.IOException: No space left on device\n",
             "No space left on device",
         ),
+        (
+            "Cannot start query with name q\n\nJVM stacktrace:\njava.lang.IllegalArgumentException\n\tat a.S.s(S:1)",
+            "Cannot start query with name q",
+        ),
+        ("java.lang.NullPointerException", "java.lang.NullPointerException"),
         ("", "no message"),
+        (SAID.format(""), "no message"),
         (
             "Job aborted due to stage failure: Task 0 in stage 1.0 failed 4 times, most recent failure: Lost task 0.3 "
             "in stage 1.0 (TID 10) (localhost executor driver): org.apache.spark.SparkException: Python worker exited "

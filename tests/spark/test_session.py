@@ -238,7 +238,6 @@ def test_a_task_whose_worker_dies_runs_again(spark: SparkSession, tmp_path: Path
     said = list[str]()
     tasks = SparkTasks(lambda: spark, "low of flows", True, said.append)
     assert tasks(once, range(2)) == [0, 1]
-    assert max(run.tries for run in tasks.runs) > 1
     assert said and all(
         re.fullmatch(r"Spark: a task of low of flows was tried again: its try \d .*", each) for each in said
     )

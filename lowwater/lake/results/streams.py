@@ -37,10 +37,12 @@ def write_stream(
     owner: str,
     fence: locks.Fence | None = None,
     key: str = "",
+    stays: bool = False,
 ) -> int:
     """Replaces the interval [start, end), ns, of a stream, in one commit, by parquet files in order; those of one part
-    of the stream are a sequence. They lie on the lake's disk or in the lake, and are moved. Returns the number of their
-    rows, punctuation included. `key`: of what they are made of, by which `stream_key` finds them; empty for none.
+    of the stream are a sequence. They lie on the lake's disk or in the lake, and are moved; with `stays` they have
+    their old names as well, by which others read them. Returns the number of their rows, punctuation included. `key`:
+    of what they are made of, by which `stream_key` finds them; empty for none.
     Raises OwnerError if another query set owns the table, and LakeError if the table cannot be written."""
     create(path, schema, ["interval"], owner)
     label = tables.interval_label(start, end)
@@ -53,7 +55,7 @@ def write_stream(
         ):
             for index, source in enumerate(sources):
                 name = f"{attempt}-{part:05d}-{index:05d}{key and f'-{key}'}"
-                targets.append(paths.take_sealed(source, folder / f"{name}.parquet"))
+                targets.append(paths.take_sealed(source, folder / f"{name}.parquet", stays))
         described = [describe(path, target, {"interval": label}) for target in targets]
         # The run has the lock of its interval: files of another attempt are of one that has ended. They are looked for
         # before the commit, which a run that lost its lease cannot make. In a store they are work for `maintain`, since

@@ -8,6 +8,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
+from operator import call
 from pathlib import Path, PurePath
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -228,11 +230,6 @@ def _distinct(stream: _Stream) -> bool:
     return not stream.key or streams.distinct_keys(as_they_are(stream.files), stream.fields, stream.key)
 
 
-def _looked(task: tuple[Callable[[_Stream], Any], _Stream]) -> Any:
-    look, stream = task
-    return look(stream)
-
-
 def _queries(
     job: Job, inputs: IntervalInputs, written: Mapping[str, streams.WrittenStream], tasks: TaskMap, scratch: Path
 ) -> list[streams.QueryMeasures]:
@@ -247,7 +244,7 @@ def _queries(
         )
         for query in job.plan.queries
     ]
-    found = [*tasks(_looked, [(look, stream) for stream in stored for look in (_checked, _distinct)])]
+    found = [*tasks(call, [partial(look, stream) for stream in stored for look in (_checked, _distinct)])]
     measures = []
     for query, stream, (print_, check), distinct in zip(job.plan.queries, stored, found[::2], found[1::2], strict=True):
         name, key = query.name, query.key

@@ -1,51 +1,43 @@
 """The stages of one interval as functions of their inputs: low with its tasks, high, and the reference engine.
 
-`replay.run_command` and `interval` both call them, so there is one way to evaluate an interval. A task of the low stage
-knows which of its promises no query waits for (003; SEMANTICS T2).
+`replay.run_command` and `interval` both call them, so there is one way to evaluate an interval.
 """
 
 from __future__ import annotations
 
-import os
-from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from pathlib import Path, PurePath
+from pathlib import PurePath
 from types import MappingProxyType
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from lowwater import errors, threads
+from lowwater import errors
 from lowwater.catalog import schemas
 from lowwater.catalog.expr import columns_of
-from lowwater.catalog.time import is_late, ticks_up_to
-from lowwater.columns.files import FEWEST, Choices, DividedWriter, only_rows
+from lowwater.catalog.time import is_late
+from lowwater.columns.files import Choices, StreamWriter
 from lowwater.high.operators import StateHandover, StoredState
-from lowwater.high.query_runs import HighResult, HighSettings, run_high
-from lowwater.high.runner import Runner
+from lowwater.high.query_runs import HighLevel, HighResult, HighSettings, Results
+from lowwater.high.runner import Steps, every
 from lowwater.instants import SECOND
 from lowwater.lake.ingestion.record_options import planned_skews
 from lowwater.lake.packets import DroppedCopies, LinkRead, divide
 from lowwater.lake.tables import safe_name
-from lowwater.limits import FRAME_BATCH_ROWS, GROUP_ROWS, SHARED_GROUP_ROWS
+from lowwater.limits import FRAME_BATCH_ROWS, GROUP_ROWS
 from lowwater.low import Bounds, LinkResult, LowSettings, Policy, compiles, merge_results, needed_columns, run_link
+from lowwater.low.demand import StreamName, thin
 from lowwater.low.predicate import Predicate
 from lowwater.low.run import LoadCounter, PacketSampling
-from lowwater.low.runtime.heartbeat import PunctuationRun, punctuation_batch
+from lowwater.low.settings import LftaStatistics
 from lowwater.plan import properties, shares, temporal
-from lowwater.plan.operators import Lfta, LftaInput, Node, Source, lftas_of, walk
+from lowwater.plan.operators import Lfta, Node, Source
 from lowwater.plan.queryset import QueryPlan
 from lowwater.quality.links import LinkScan
 from lowwater.reference import ReferenceResult, evaluate
 from lowwater.replay.stages.inputs import LowInputs, arrival_lag, disorder_of
 from lowwater.replay.tuning import Tuning, tuned_lftas
-from lowwater.storage import paths
-from lowwater.storage.paths import lake_path, locals_of
 from lowwater.stream.records import packet_samplings
 
 # A task for each chunk of a link, with a file of rows for each LFTA, in this process or on Spark (docs/adr/0012).
@@ -77,56 +69,17 @@ class LowTask:
         """The link and the number of the chunk, from 1."""
         return f"{self.link} {self.number + 1}"
 
-
-@dataclass(frozen=True)
-class LowOutcome:
-    """The result of a link or of a chunk: its accounting, and the files of each LFTA in the order of chunks."""
-
-    result: LinkResult
-    files: dict[str, tuple[str, ...]]
+    def path(self, lfta: Lfta) -> PurePath:
+        """The file of the rows of an LFTA."""
+        return self.folder / safe_name(lfta.name) / f"{safe_name(self.link)}-{self.number}.parquet"
 
 
-def run_tasks(tasks: Sequence[LowTask], runner: threads.TaskMap) -> list[LowOutcome]:
-    """Runs tasks in parallel; returns one outcome for each link, in the order of the tasks. On links that shed load,
-    the packets of every second are counted first, over all chunks (SEMANTICS O5)."""
-    shedding = [task for task in tasks if task.settings.shed is not None]
-    loads: dict[str, dict[str, LoadCounter]] = {}
-    for task, of_task in zip(shedding, runner(count_loads, shedding), strict=True):
-        of_link = loads.get(task.link)
-        loads[task.link] = {name: of_link[name].also(load) if of_link else load for name, load in of_task.items()}
-    thinned = {link: {name: load.thinning() for name, load in of_link.items()} for link, of_link in loads.items()}
-    whole = [replace(task, thinnings=thinned.get(task.link, {})) for task in tasks]
-    links: dict[str, list[LowOutcome]] = {}
-    for outcome in runner(run_low, whole):
-        links.setdefault(outcome.result.link, []).append(outcome)
-    return [_merged_outcome(parts) for parts in links.values()]
-
-
-def links_to_compile(tasks: Sequence[LowTask]) -> dict[str, int]:
-    """The links whose kernels must be compiled first, each with its number of LFTAs."""
-    records: Counter[str] = Counter()
-    for task in tasks:
-        records[task.link] += task.read.packets
-    first = {task.link: task for task in reversed(tasks)}
-    return {
-        link: len(first[link].lftas)
-        for link, count in records.items()
-        if compiles(first[link].lftas, link, first[link].settings, count)
-    }
-
-
-def _merged_outcome(parts: Sequence[LowOutcome]) -> LowOutcome:
-    files = {name: tuple(path for part in parts for path in part.files[name]) for name in parts[0].files}
-    return LowOutcome(merge_results([part.result for part in parts]), files)
-
-
-def run_low(task: LowTask) -> LowOutcome:
-    """Runs all LFTAs of a link in one pass over the packets of a chunk.
+def run_low(task: LowTask) -> LinkResult:
+    """Runs all LFTAs of a link in one pass over the packets of a chunk, and writes their files.
     Raises LakeError if the files cannot be written."""
     sinks = {
         lfta.name: StreamWriter(
-            task.folder / safe_name(lfta.name),
-            f"{safe_name(task.link)}-{task.number}",
+            task.path(lfta),
             properties.stream_schema(lfta.fields),
             task.keys.get(lfta.name, ()),
             task.bounds.grains.get(lfta.name, 1),
@@ -152,8 +105,7 @@ def run_low(task: LowTask) -> LowOutcome:
         reason = error.strerror or str(error)
         message = f"link {task.link}: {task.folder} cannot be written: {reason}"
         raise errors.LakeError(message, "make room on the disk") from None
-    files: dict[str, tuple[str, ...]] = {name: (str(sink.path),) for name, sink in sinks.items()}
-    return LowOutcome(replace(result, duplicates=dropped.owned), files)
+    return replace(result, duplicates=dropped.owned)
 
 
 def count_loads(task: LowTask) -> dict[str, LoadCounter]:
@@ -178,317 +130,103 @@ def count_loads(task: LowTask) -> dict[str, LoadCounter]:
     return {name: loads[pair] for name, pair in selections.items()}
 
 
-class StreamWriter:
-    """Writes a stream to a parquet file: small batches of rows become row groups, its promises others, whose order is
-    that of their ticks (SEMANTICS P5). `keys` may divide its rows by share, from so many rows as `shared` of so long a
-    time as `grain`, ns: its readers begin slices at multiples of it."""
-
-    def __init__(
-        self,
-        folder: PurePath,
-        name: str,
-        schema: pa.Schema,
-        keys: Choices = (),
-        grain: int = 1,
-        shared: int = LowSettings.shared_rows,
-    ) -> None:
-        self.path = folder / f"{name}.parquet"
-        options = {"compression": "zstd", "compression_level": 1}
-        fewest = min(FEWEST, -(-shared // 8))
-        # What waits is one group, and not one and a small rest, unless the batches of a large table are larger.
-        self._writer = DividedWriter(paths.draft(self.path), schema, keys, 2 * GROUP_ROWS, fewest, **options)
-        self._schema, self._keys, self._grain, self._least = schema, keys, grain, shared
-        self._waiting: list[pa.RecordBatch] = []
-        self._promises: list[pa.RecordBatch] = []
-        self._rows = 0
-        self._epochs: set[int] = set()
-
-    def write(self, batch: pa.RecordBatch) -> None:
-        """Takes a batch of data rows, or one of promises."""
-        if batch.column("_kind")[0].as_py() != schemas.ROW:
-            self._promises.append(batch)
-            if sum(map(len, self._promises)) >= GROUP_ROWS:
-                self._promise()
-            return
-        self._waiting.append(batch)
-        self._rows += batch.num_rows
-        if self._keys:
-            self._epochs.update((np.unique(batch.column(schemas.LAST).to_numpy()) // self._grain).tolist())
-        if self._rows >= (SHARED_GROUP_ROWS if self._shared else GROUP_ROWS):
-            self._flush()
-
-    def close(self) -> None:
-        self._flush()
-        self._promise()
-        self._writer.close()
-        paths.put(self.path)
-
-    @property
-    def _shared(self) -> bool:
-        """Whether slices of time would have too many of the waiting rows, so that shares divide them."""
-        return 0 < len(self._epochs) * self._least <= self._rows
-
-    def _flush(self) -> None:
-        if self._waiting:
-            self._writer.write(pa.Table.from_batches(self._waiting, self._schema), self._shared)
-        self._waiting, self._rows = [], 0
-        self._epochs.clear()
-
-    def _promise(self) -> None:
-        if self._promises:
-            self._writer.write(pa.Table.from_batches(self._promises, self._schema), divided=False)
-        self._promises = []
-
-
-def by_link(lftas: Sequence[Lfta]) -> dict[str, tuple[Lfta, ...]]:
-    """Link -> LFTAs that read it, links sorted."""
-    links = sorted({link for lfta in lftas for link in lfta.links})
-    return {link: tuple(lfta for lfta in lftas if link in lfta.links) for link in links}
-
-
-# Heartbeats on demand. `low` has made the promises of every tick. A query that reads several streams, of links or
-# LFTAs, releases a row when the least of their promises has passed it. So a promise is stored only at a tick where it
-# releases rows of the query. A query that reads one stream waits for no other promise.
-
-Instants = npt.NDArray[np.int64]
-NO_TICK = (1 << 63) - 1
-StreamName = tuple[str, str]
-"""An LFTA and a link."""
-
-
-@dataclass(frozen=True)
-class Promises:
-    """The promises of a stream as runs of ticks; within a run the promise rises with the ticks (T4)."""
-
-    first: Instants  # first tick of each run, ns, ascending
-    until: Instants  # last tick of each run, ns
-    period: Instants  # time between ticks of a run, ns; 0 for a single tick
-    promise: Instants  # promise at the first tick, ns; every tick promises more than the ticks before it
-
-    @staticmethod
-    def of(runs: Iterable[tuple[int, int, int, int]]) -> Promises:
-        """Builds promises from runs: first tick, last tick, period, promise."""
-        columns = np.array([*runs], np.int64).reshape(-1, 4).T
-        return Promises(*(np.ascontiguousarray(column) for column in columns))
-
-    def first_ticks_past(self, instants: Instants) -> Instants:
-        """The first tick that promises more than each instant; NEVER where none does."""
-        most = self.promise + self.until - self.first
-        at = np.searchsorted(most, instants, side="right")
-        run = np.minimum(at, len(most) - 1)
-        period = np.maximum(self.period[run], 1)
-        ahead = np.maximum(instants + 1 - self.promise[run], 0)
-        tick = self.first[run] + -(-ahead // period) * period
-        return np.where(at < len(most), tick, NO_TICK) if len(most) else np.full(len(instants), NO_TICK, np.int64)
-
-    def latest(self, tick: int) -> tuple[int, int]:
-        """The last tick up to a given one, with the number of its run."""
-        run = int(np.searchsorted(self.first, tick, side="right")) - 1
-        ticks = ticks_up_to(np.array([tick]), self.first[run], self.until[run], self.period[run])
-        return run, int(ticks[0])
-
-    def runs_to_keep(self, ticks: Sequence[int]) -> dict[int, tuple[int, int]]:
-        """Run -> first and last tick to keep, so that the last tick up to each given tick stays."""
-        spans: dict[int, tuple[int, int]] = {}
-        for run, tick in map(self.latest, ticks):
-            first, last = spans.get(run, (tick, tick))
-            spans[run] = min(tick, first), max(tick, last)
-        return spans
-
-
-class Demand:
-    """The promises that the rows of a query wait for, of every stream that it reads."""
-
-    def __init__(self, plan: Node, promises: Mapping[StreamName, Promises]) -> None:
-        self._plan, self.promises = plan, promises
-        self._read: dict[str, set[int]] = {name: set() for name, _ in promises}
-
-    def add(self, lfta: str, lasts: Instants) -> None:
-        self._read[lfta] = self._greatest_per_tick([*self._read[lfta], *self._greatest_per_tick(lasts)])
-
-    def tick_spans(self, name: StreamName) -> Iterator[tuple[int, int]]:
-        """Yields, for a stream, spans of ticks (first, latest) that must contain a promise."""
-        lasts = np.array([*self._lasts_waiting], np.int64)
-        firsts = self.promises[name].first_ticks_past(lasts)
-        return zip(firsts.tolist(), self._release_ticks(lasts).tolist(), strict=True)
-
-    @cached_property
-    def _lasts_waiting(self) -> set[int]:
-        """The `_last` of rows, and of results that operators make of them, that wait for a promise."""
-        lasts_of: dict[int, set[int]] = {}
-        for node in walk(self._plan):
-            if isinstance(node, LftaInput):
-                lasts_of[id(node)] = self._read[node.lfta.name]
-                continue
-            ends = [(node.final(port), lasts_of[id(below)]) for port, below in enumerate(node.inputs())]
-            results = {end(last) if end else last for end, lasts in ends for last in lasts}
-            lasts_of[id(node)] = self._greatest_per_tick([last for last in results if last < temporal.END_OF_TIME])
-        return set().union(*lasts_of.values())
-
-    def _release_ticks(self, lasts: Instants) -> Instants:
-        """The tick at which the least promise has passed each `_last`."""
-        ticks: Instants = np.maximum.reduce([each.first_ticks_past(lasts) for each in self.promises.values()])
-        return ticks
-
-    def _greatest_per_tick(self, lasts: Sequence[int] | Instants) -> set[int]:
-        """The greatest `_last` released at each tick; its promise releases the others too."""
-        values = np.sort(np.array(lasts, np.int64))
-        ticks = self._release_ticks(values)
-        edges = np.append(ticks[1:] != ticks[:-1], True)[: len(ticks)] & (ticks < NO_TICK)
-        return set(values[edges].tolist())
-
-
-def fewest_ticks(spans: Iterable[tuple[int, int]]) -> list[int]:
-    """The smallest set of ticks with one in every span, each as late as possible; ascending.
-
-    Example:
-        >>> fewest_ticks([(1, 4), (3, 9), (5, 7), (6, 6)])
-        [4, 6]
-    """
-    ticks: list[int] = []
-    for first, latest in sorted(spans, key=lambda span: span[1]):
-        if not ticks or first > ticks[-1]:
-            ticks.append(latest)
-    return ticks
-
-
-# The last step of `low` under the policy `on-demand`: promises that no query waits for are removed. Rows do not
-# change.
-
-StayingTicks = Mapping[int, tuple[int, int]]
-"""Number of a stored run of promises -> first and last tick of it that stay."""
-
-
-def on_demand(outcomes: Sequence[LowOutcome], lftas: Sequence[Lfta], plans: Sequence[Node]) -> tuple[LowOutcome, ...]:
-    """Rewrites the streams of the low stage so that they keep only needed promises; returns the new outcomes. Those of
-    an LFTA of which some reader waits for LFTAs that did not run keep all.
+def on_demand(task: tuple[Mapping[StreamName, Sequence[tuple[str, str]]], tuple[Lfta, ...], tuple[Node, ...]]) -> Any:
+    """Moves streams to their places, without promises that no query waits for; arguments and result as of `thin`.
     Raises LakeError if a stream cannot be read or written."""
-    ran = {lfta.name for lfta in lftas}
-    read = [{lfta.name for lfta in lftas_of(plan)} for plan in plans]
-    unknown = set().union(*(names for names in read if not names <= ran))
-    plans = [plan for plan, names in zip(plans, read, strict=True) if names <= ran]
-    lftas = [lfta for lfta in lftas if lfta.name not in unknown]
     try:
-        outcomes = [_near(outcome) for outcome in outcomes]
-        files = {name: [*map(Path, paths)] for name, paths in LowResult(tuple(outcomes)).files.items()}
-        promises = {name: _promises(paths) for name, paths in files.items()}
-        demands = [_demand(plan, files, promises) for plan in plans]
-        spared: dict[StreamName, int] = {}
-        for lfta in lftas:
-            for name in files.keys() & {(lfta.name, link) for link in lfta.links}:
-                spans = [span for demand in demands if name in demand.promises for span in demand.tick_spans(name)]
-                staying = promises[name].runs_to_keep(fewest_ticks(spans))
-                spared[name] = _thin(lfta, files[name], staying, promises[name])
+        return thin(*task)
     except (OSError, pa.ArrowException) as error:
         message = f"surplus punctuation cannot be removed from the streams of the low stage: {error}"
         raise errors.LakeError(message, "make room on the disk") from None
-    return tuple(_counted(outcome, spared) for outcome in outcomes)
-
-
-def _near(outcome: LowOutcome) -> LowOutcome:
-    """Brings the files that tasks left in the lake to this machine, where they are rewritten."""
-    files = {name: tuple(map(str, locals_of(map(lake_path, paths)))) for name, paths in outcome.files.items()}
-    return replace(outcome, files=files)
-
-
-def _promises(paths: Sequence[Path]) -> Promises:
-    runs: list[tuple[int, int, int, int]] = []
-    names = ["_tick", "_until", "_period", "_last"]
-    for batch in _batches(paths, False, names):
-        runs += zip(*(batch[name].to_pylist() for name in names), strict=True)
-    return Promises.of(runs)
-
-
-def _batches(paths: Sequence[Path], rows: bool, columns: list[str] | None = None) -> Iterator[pa.RecordBatch]:
-    """Yields the data rows of streams of this stage, or their promises, which are in row groups of their own."""
-    for path in paths:
-        with pq.ParquetFile(path) as file:
-            groups = [group for group in range(file.num_row_groups) if only_rows(file, group) == rows]
-            yield from file.iter_batches(row_groups=groups, columns=columns)
-
-
-def _demand(plan: Node, files: Mapping[StreamName, Sequence[Path]], promises: Mapping[StreamName, Promises]) -> Demand:
-    leaves = {leaf.lfta.name: leaf.lfta for leaf in walk(plan) if isinstance(leaf, LftaInput)}
-    read = [(lfta.name, link) for lfta in leaves.values() for link in lfta.links]
-    demand = Demand(plan, {name: promises[name] for name in read} if len(read) > 1 else {})
-    for name in demand.promises:
-        for batch in _batches(files[name], True, ["_last"]):
-            demand.add(name[0], batch["_last"].to_numpy())
-    return demand
-
-
-def _thin(lfta: Lfta, paths: Sequence[Path], requested: StayingTicks, promises: Promises) -> int:
-    """Rewrites a stream; returns the number of promises removed. The closing one stays (SEMANTICS T6)."""
-    total, number = len(promises.first), 0
-    staying = {**requested, total - 1: (int(promises.first[-1]), int(promises.until[-1]))}
-    for path in paths:
-        number = _thin_file(lfta, path, staying, promises, number)
-    return total - len(staying)
-
-
-def _thin_file(lfta: Lfta, path: Path, staying: StayingTicks, promises: Promises, number: int) -> int:
-    """Rewrites a file whose first promise has this number; returns the number after its last promise."""
-    folder = path.with_suffix(".demand")
-    sink = StreamWriter(folder, path.stem, properties.stream_schema(lfta.fields))
-    for batch in _batches([path], True):
-        sink.write(batch)
-    after: int = number + sum(batch.num_rows for batch in _batches([path], False, ["_kind"]))
-    if kept := [_part(promises, staying[at], at) for at in range(number, after) if at in staying]:
-        sink.write(punctuation_batch(lfta, kept, int(promises.period.max())))
-    sink.close()
-    os.replace(sink.path, path)
-    folder.rmdir()
-    return after
-
-
-def _part(promises: Promises, ticks: tuple[int, int], run: int) -> PunctuationRun:
-    """The part of a run of promises between two ticks."""
-    return PunctuationRun(0, int(promises.promise[run]) + ticks[0] - int(promises.first[run]), *ticks)
-
-
-def _counted(outcome: LowOutcome, spared: Mapping[StreamName, int]) -> LowOutcome:
-    """The outcome with the counts of the remaining promises."""
-    statistics = []
-    for counts in outcome.result.statistics:
-        out = spared.get((counts.lfta, outcome.result.link), 0)
-        statistics.append(replace(counts, punctuations=counts.punctuations - out, spared=out))
-    return replace(outcome, result=replace(outcome.result, statistics=tuple(statistics)))
 
 
 @dataclass(frozen=True)
 class LowResult:
-    """The outcomes of the low stage for each link, links sorted."""
+    """The result of the low level: of each link, links sorted, and (LFTA, link) -> files of its stream."""
 
-    outcomes: tuple[LowOutcome, ...]
+    links: tuple[LinkResult, ...]
+    files: dict[StreamName, list[str]]
+
+
+@dataclass(frozen=True)
+class LowLevel:
+    """The low level of one interval: a task for each chunk of a link.
+
+    Attributes:
+        tasks: of the chunks, those of a link in order.
+        lftas, plans: LFTAs and high plans of the query set.
+        demanded: whether promises that no plan waits for are removed in the end.
+    """
+
+    tasks: tuple[LowTask, ...]
+    lftas: tuple[Lfta, ...]
+    plans: tuple[Node, ...]
+    folder: PurePath
+    demanded: bool
+    what: str = "low"
 
     @property
     def files(self) -> dict[StreamName, list[str]]:
-        """(LFTA, link) -> files of its stream."""
-        return {(name, each.result.link): list(paths) for each in self.outcomes for name, paths in each.files.items()}
+        """(LFTA, link) -> files of its stream, which have these names once they are whole."""
+        return self._files([replace(task, folder=self.folder) for task in self.tasks])
+
+    @staticmethod
+    def _files(tasks: Iterable[LowTask]) -> dict[StreamName, list[str]]:
+        files: dict[StreamName, list[str]] = {}
+        for task, lfta in [(each, lfta) for each in tasks for lfta in each.lftas]:
+            files.setdefault((lfta.name, task.link), []).append(str(task.path(lfta)))
+        return files
+
+    def steps(self) -> Steps:
+        """On links that shed load, the packets of every second are counted first, over all chunks (SEMANTICS O5). Early
+        chunks of all links come first, since the least promise of the links closes parts."""
+        shedding, loads = [task for task in self.tasks if task.settings.shed is not None], dict[str, Any]()
+        for task, of_task in zip(shedding, (yield from every(count_loads, shedding, "counted")), strict=True):
+            of_link = loads.get(task.link)
+            loads[task.link] = {name: of_link[name].also(load) if of_link else load for name, load in of_task.items()}
+        thinned = {link: {name: load.thinning() for name, load in of_link.items()} for link, of_link in loads.items()}
+        whole = [replace(task, thinnings=thinned.get(task.link, {})) for task in self.tasks]
+        ordered = sorted(whole, key=lambda task: (task.number, -task.weight))
+        chunks: dict[str, list[LinkResult]] = {task.link: [] for task in self.tasks}
+        for result in (yield from every(run_low, ordered, "chunks")):
+            chunks[result.link].append(result)
+        links, files = tuple(map(merge_results, chunks.values())), self.files
+        if self.demanded:
+            moved = {name: [*zip(made, files[name], strict=True)] for name, made in self._files(self.tasks).items()}
+            (spared,) = yield from every(on_demand, [(moved, self.lftas, self.plans)], "thinned")
+            links = tuple(replace(link, statistics=tuple(_spared(link, spared))) for link in links)
+        return LowResult(links, files)
 
 
-def low_stage(
+def _spared(link: LinkResult, spared: Mapping[StreamName, int]) -> Iterator[LftaStatistics]:
+    """Yields the statistics of a link with the counts of the remaining promises."""
+    for counts in link.statistics:
+        out = spared.get((counts.lfta, link.link), 0)
+        yield replace(counts, punctuations=counts.punctuations - out, spared=out)
+
+
+def low_level(
     inputs: LowInputs,
     settings: LowSettings,
     folder: PurePath,
-    runner: threads.TaskMap,
     tunings: Mapping[str, Tuning] = MappingProxyType({}),
     say: Callable[[str], None] = lambda _: None,
     only: Container[str] | None = None,
-) -> LowResult:
-    """Runs every LFTA over every link that it reads: a task for each chunk of about `task_packets`, in order. `say`:
-    called with a line for each kernel that must be compiled. `only`: names of the LFTAs to run; None for all. Their
-    rows are as if all ran: what all queries of the set read is read.
+) -> LowLevel:
+    """Divides the links of an interval into chunks of about `task_packets`, over which every LFTA runs that reads the
+    link. `say`: called with a line for each kernel that must be compiled. `only`: names of the LFTAs to run; None for
+    all. Their rows are as if all ran: what all queries of the set read is read.
     Raises LakeError if packets cannot be read."""
     queries = [query.high for query in inputs.plan.queries]
     starts, grains, keys = inputs.lfta_starts, properties.needed_granularity(*queries), shares.low_shares(queries)
+    demanded = settings.policy is Policy.ON_DEMAND
     tasks: list[LowTask] = []
     ran = [lfta for lfta in tuned_lftas(inputs.plan.lftas, tunings) if only is None or lfta.name in only]
-    for link, lftas in by_link(ran).items():
+    for link in sorted({link for lfta in ran for link in lfta.links}):
+        lftas = tuple(lfta for lfta in ran if link in lfta.links)
         mine = {lfta.name: starts[lfta.name] for lfta in lftas}
         bounds = Bounds(mine, inputs.start, inputs.end, {lfta.name: grains[lfta.name][0] for lfta in lftas})
-        link_settings = inputs.config.link(link)
-        arriving = any(lfta.arrival for lfta in lftas)
+        link_settings, arriving = inputs.config.link(link), any(lfta.arrival for lfta in lftas)
         read = inputs.read(link, _whole_seconds(inputs, link, min(mine.values()), arriving))
         chosen = replace(
             settings,
@@ -498,15 +236,13 @@ def low_stage(
             delay=link_settings.delay,
             policy=settings.policy.per_link,
         )
+        if compiles(lftas, link, chosen, read.packets):
+            say(f"  compiling the kernel of link {link}, once: {len(lftas)} LFTA{'s' if len(lftas) > 1 else ''}")
         for number, part in enumerate(divide(read, chosen.task_packets)):
             own = replace(bounds, entered=part.entered, left=part.left, before=part.before)
-            tasks.append(LowTask(link, part, lftas, own, chosen, folder, number, keys=keys))
-    for link, count in links_to_compile(tasks).items():
-        say(f"  compiling the kernel of link {link}, once: {count} LFTA{'s' if count > 1 else ''}")
-    outcomes = tuple(run_tasks(tasks, runner))
-    if settings.policy is Policy.ON_DEMAND:
-        outcomes = on_demand(outcomes, ran, queries)
-    return LowResult(outcomes)
+            where = folder / "all" if demanded else folder
+            tasks.append(LowTask(link, part, lftas, own, chosen, where, number, keys=keys))
+    return LowLevel(tuple(tasks), tuple(ran), tuple(queries), folder, demanded)
 
 
 def _whole_seconds(inputs: LowInputs, link: str, start: int, arriving: bool) -> int:
@@ -522,24 +258,35 @@ def _whole_seconds(inputs: LowInputs, link: str, start: int, arriving: bool) -> 
     return max(0, start - link_settings.longest_skew * arriving) // SECOND * SECOND
 
 
-def high_stage(
-    runner: Runner,
+def high_level(
     inputs: LowInputs,
-    files: Mapping[tuple[str, str], list[str]],
+    files: Mapping[StreamName, list[str]],
     folder: PurePath,
     settings: Mapping[str, Any],
     states: Mapping[str, StoredState] = MappingProxyType({}),
-    failures: dict[str, errors.LowwaterError] | None = None,
+    failures: Container[str] = (),
     published: bool = False,
-) -> dict[str, HighResult]:
-    """Runs every output query over the streams of the low stage, by (LFTA, link). `folder`: for rows, of the lake where
-    tasks run on other machines; the caller removes it. `settings`: fields of `HighSettings`. `failures`: filled with
-    query -> its error; queries in it are skipped. None lets the first error end the stage. `published`: whether rows
-    are written in published types instead of stream types."""
-    queries = {query.name: query.high for query in inputs.plan.queries if query.name not in (failures or {})}
-    carries = {query.name: _handover(inputs, query, states.get(query.name)) for query in inputs.plan.queries}
-    chosen, bounds = HighSettings(**settings), (inputs.start, inputs.end)
-    return run_high(runner, queries, files, *bounds, folder, chosen, carries, failures, published)
+    coming: bool = False,
+) -> HighLevel:
+    """Describes the high level over the streams of the low one, by (LFTA, link): every output query but those of
+    `failures`. `settings`: fields of `HighSettings`; `folder`, `published` and `coming` as of `HighLevel`."""
+    chosen = [query for query in inputs.plan.queries if query.name not in failures]
+    carries = {query.name: _handover(inputs, query, states.get(query.name)) for query in chosen}
+    queries, about = {query.name: query.high for query in chosen}, (inputs.start, inputs.end, folder)
+    return HighLevel(queries, files, *about, HighSettings(**settings), carries, published, coming)
+
+
+def high_results(found: Results, failures: dict[str, errors.LowwaterError] | None = None) -> dict[str, HighResult]:
+    """Returns the results of queries, and notes their errors; without `failures` the first error is raised."""
+    results = {}
+    for query, result in found.items():
+        if isinstance(result, HighResult):
+            results[query] = result
+        elif failures is None:
+            raise result
+        else:
+            failures[query] = result
+    return results
 
 
 @dataclass(frozen=True)
@@ -570,7 +317,7 @@ def reference_stage(
 ) -> ReferenceRows:
     """Runs every output query on the reference engine, from the packets and the logical plan, from the states of the
     interval before (SEMANTICS I4). Of `policy` on-demand makes the periodic promises, since no stream is stored.
-    `failures` as of `high_stage`."""
+    `failures` as of `high_results`."""
     rows: dict[str, pa.Table] = {}
     results: dict[str, ReferenceResult] = {}
     for query in (query for query in inputs.plan.queries if query.name not in (failures or {})):

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lowwater import documents, errors, extras
 from lowwater.config import Config, names_spark
@@ -66,9 +65,3 @@ def memory_of(config: Config) -> MemoryInfo:
     source = (variable or "[replay] memory") if given else "all of this machine or its container"
     task = given or MEMORY
     return MemoryInfo(given, source, given or here, threads, rows or ROWS_IN_MEMORY, task, rows_within(task))
-
-
-def task_account(tasks: TaskMap) -> dict[str, Any]:
-    """Returns where tasks ran on a cluster, for the ledger; else nothing."""
-    runs = getattr(tasks, "runs", ())
-    return {"tasks": [asdict(run) for run in runs]} if runs else {}
