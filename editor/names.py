@@ -14,7 +14,7 @@ from lowwater.catalog.meanings import AGGREGATES, FUNCTIONS, STATES
 from lowwater.catalog.protocols import ALIASES, Protocol
 from lowwater.errors import LowwaterError, QueryError, QueryErrors
 from lowwater.gsql.printer import print_name
-from lowwater.gsql.words import FIRST_ROWS, KEYWORDS, UPPER_ONLY
+from lowwater.gsql.words import FIRST_ROWS, JOINS_OF_WORDS, KEYWORDS, UPPER_ONLY
 from lowwater.plan.bind.queries import NO_EFFECT, TEXT, WORKS, bind_texts
 from lowwater.plan.bind.sources import source_fields
 from lowwater.plan.bind.sugar import WORDS
@@ -434,7 +434,7 @@ def _column(facts: ColumnFacts) -> Completion:
 
 
 def _keywords() -> Iterator[Completion]:
-    for word in (*KEYWORDS, *UPPER_ONLY, *FIRST_ROWS):
+    for word in (*KEYWORDS, *UPPER_ONLY, *FIRST_ROWS, *map(" ".join, JOINS_OF_WORDS)):
         yield Completion(word, KEYWORD)
 
 

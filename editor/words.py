@@ -23,7 +23,7 @@ AFTER_FROM |= {"ORDER", "QUALIFY", "MERGE", "DEFINE", "PARAM", "PROTOCOL"}
 CONDITIONS = {"ON", "USING"}
 """Words before the condition of a join, behind which a further join may stand."""
 CLAUSES = AFTER_FROM | JOINS | CONDITIONS | {"FROM", "UNION", "AS"}
-_SIDES = {"INNER", "LEFT", "RIGHT", "FULL", "OUTER"}
+_SIDES = {"INNER", "LEFT", "RIGHT", "FULL", "OUTER", "ANTI", "SEMI", "ASOF"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,7 +261,7 @@ def _sources(words: Sequence[Word]) -> Iterator[SourceWords]:
 
 def _is_side(words: Sequence[Word], at: int) -> bool:
     """Whether a word begins a join, as in LEFT JOIN; LEFT alone may be a name."""
-    return words[at].is_a(*_SIDES) and at + 1 < len(words) and words[at + 1].is_a("OUTER", "JOIN")
+    return words[at].is_a(*_SIDES) and at + 1 < len(words) and words[at + 1].is_a("JOIN", *_SIDES)
 
 
 def _source(words: Sequence[Word], at: int) -> tuple[int, SourceWords | None]:

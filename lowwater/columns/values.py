@@ -305,12 +305,20 @@ def codes(columns: Sequence[pa.Array], rows: int) -> tuple[Numbers, int]:
     numbers, size = np.zeros(rows, np.int64), 1
     for column in columns:
         coded = normal(column).dictionary_encode()
-        places = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64) + 1
+        indices = coded.indices.fill_null(-1) if coded.indices.null_count else coded.indices
+        places = indices.to_numpy(zero_copy_only=False).astype(np.int64) + 1
         numbers, size = numbers * (len(coded.dictionary) + 1) + places, size * (len(coded.dictionary) + 1)
         if size > 1 << 31:  # the next column may have as many values again
             again = pa.array(numbers).dictionary_encode()
             numbers, size = again.indices.to_numpy(zero_copy_only=False).astype(np.int64), len(again.dictionary)
     return numbers, size
+
+
+def moved(values: Numbers, by: int) -> Numbers:
+    """Adds a constant to values, limited to 64 bits."""
+    if by >= 0:
+        return np.where(values > INT64_MAX - by, INT64_MAX, values + min(by, INT64_MAX))
+    return np.where(values < -INT64_MAX - by, -INT64_MAX, values + max(by, -INT64_MAX))
 
 
 def normal(column: pa.Array) -> pa.Array:

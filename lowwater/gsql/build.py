@@ -674,43 +674,49 @@ def _join_clause(join: Any, sources: Sources, place: syntax.Place) -> tuple[tupl
     return refs, kind, filter_range
 
 
-_NOT_EXISTS = "SELECT A.time FROM a A WHERE NOT EXISTS (SELECT * FROM b B WHERE B.k = A.k AND B.time = A.time)"
-
-_EXISTS = "for rows that have a match write FILTER_JOIN(time, 5) FROM a A, b B WHERE A.k = B.k, of packets of one link"
+_EXISTS = "SELECT A.time FROM a A WHERE {} (SELECT * FROM b B WHERE B.k = A.k AND B.time = A.time)"
 
 
 def _without_exists(select: syntax.Select) -> syntax.Select:
-    """Writes NOT EXISTS, which is a conjunct of WHERE, as ANTI JOIN. A name without a source is one of the inner query
-    there, as in SQL."""
+    """Writes EXISTS and NOT EXISTS, which are conjuncts of WHERE, as SEMI JOIN and ANTI JOIN. A name without a source
+    is one of the inner query there, as in SQL."""
     parts = syntax.conjuncts(select.where)
-    found = [part.operand for part in parts if isinstance(part, syntax.UnaryOp) and part.op == "NOT"]
-    inner = [part for part in found if isinstance(part, syntax.Exists)]
+    inner = [found for part in parts if isinstance(found := _negated(part)[0], syntax.Exists)]
     stack = [each for each in syntax.expressions_of(select) if each is not select.where]
-    stack += [part for part in parts if not (isinstance(part, syntax.UnaryOp) and part.operand in inner)]
+    stack += [part for part in parts if _negated(part)[0] not in inner]
     while stack:
         if isinstance(part := stack.pop(), syntax.Exists):
-            raise refusal("EXISTS but as a condition NOT EXISTS of WHERE", _EXISTS, part.place)
+            hint = f"write it as one of the conditions that AND joins: {_EXISTS.format('EXISTS')}"
+            raise refusal("EXISTS but as a condition of WHERE", hint, part.place)
         stack += syntax.children(part)
     if not inner:
         return select
+    (written,) = [part for part in parts if _negated(part)[0] is inner[0]]
+    words = "NOT EXISTS" if _negated(written)[1] else "EXISTS"
     (source, *more), plain = inner[0].select.sources, _plain(inner[0].select)
     if len(inner) > 1 or select.join or more or not plain or inner[0].select.where is None:
-        raise refusal("this NOT EXISTS", f"write one, of one source each: {_NOT_EXISTS}", inner[0].place)
+        raise refusal(f"this {words}", f"write one, of one source each: {_EXISTS.format(words)}", inner[0].place)
     own = source.alias or source.name
 
     def qualified(part: syntax.Expression) -> syntax.Expression:
         bare = isinstance(part, syntax.Name) and not part.qualifier
         return replace(part, qualifier=own) if bare else part  # type: ignore[call-arg]
 
-    rest = [part for part in parts if not (isinstance(part, syntax.UnaryOp) and part.operand is inner[0])]
+    rest = [part for part in parts if part is not written]
     return replace(
         select,
         sources=(*select.sources, source),
-        join="ANTI_JOIN",
+        join="ANTI_JOIN" if _negated(written)[1] else "SEMI_JOIN",
         where=syntax.chain("AND", rest) if rest else None,
         on=syntax.mapped(inner[0].select.where, qualified),
         between=True,
     )
+
+
+def _negated(part: syntax.Expression) -> tuple[syntax.Expression, bool]:
+    """Returns what a condition asks, and whether it asks for the opposite."""
+    negated = isinstance(part, syntax.UnaryOp) and part.op == "NOT"
+    return (part.operand, True) if negated else (part, False)  # type: ignore[attr-defined]
 
 
 def _plain(select: syntax.Select) -> bool:

@@ -514,8 +514,11 @@ def _source(error: ErrorContext) -> str:
         return "links have names of their own, whatever host they are on: write `link.PROTOCOL`"
     if error.kind(error.at) == "SLASH":
         return "a query of a library is `library/query`"
-    if error.text(error.at - 1).upper() in ("LEFT", "RIGHT", "FULL", "INNER", "OUTER"):
-        return "the joins are JOIN, LEFT JOIN, RIGHT JOIN and FULL JOIN, between two sources"
+    if error.text(error.at - 1).upper() in ("LEFT", "RIGHT", "FULL", "INNER", "OUTER", "ASOF", "SEMI", "ANTI"):
+        return (
+            "the joins are JOIN, LEFT JOIN, RIGHT JOIN, FULL JOIN, SEMI JOIN, ANTI JOIN, ASOF JOIN and ASOF LEFT JOIN,"
+            " between two sources"
+        )
     return ""
 
 

@@ -169,7 +169,7 @@ class Case(Expression):
 
 @dataclass(frozen=True)
 class Exists(Expression):
-    """`EXISTS (SELECT ...)`. Where a query can have it, as NOT EXISTS, the parser writes it as a join."""
+    """`EXISTS (SELECT ...)`. Where a query can have it, as a condition of WHERE, the parser writes it as a join."""
 
     select: Select
     place: Place = _place()
@@ -371,7 +371,8 @@ class Select(Statement):
 
     items: tuple[SelectItem, ...]
     sources: tuple[SourceRef, ...]
-    # empty, or INNER_JOIN, OUTER_JOIN, LEFT_OUTER_JOIN, RIGHT_OUTER_JOIN, ANTI_JOIN, FILTER_JOIN, WATCHLIST_JOIN
+    # empty, or INNER_JOIN, OUTER_JOIN, LEFT_OUTER_JOIN, RIGHT_OUTER_JOIN, ANTI_JOIN, SEMI_JOIN, ASOF_JOIN,
+    # ASOF_LEFT_JOIN, FILTER_JOIN, WATCHLIST_JOIN
     join: str = ""
     where: Expression | None = None
     on: Expression | None = None  # what stands behind ON of a join between the sources; None for none

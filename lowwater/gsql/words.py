@@ -145,14 +145,25 @@ def spellings(word: str) -> tuple[str, str, str]:
 _BY_SPELLING = {spelling: (kind, word) for word, kind in KEYWORDS.items() for spelling in spellings(word)}
 _BY_SPELLING |= {word: (kind, word) for word, kind in UPPER_ONLY.items()}
 _SOFT = {*WINDOW_WORDS, "DISTINCT", "UNION", "JOIN", "INNER", "LEFT", "RIGHT", "FULL", "OUTER", "BETWEEN", "LIKE", "IS"}
-_SOFT |= {"NULL", "CASE", "WHEN", "THEN", "ELSE", "END", "ANTI", "CROSS", "NATURAL"}
+_SOFT |= {"NULL", "CASE", "WHEN", "THEN", "ELSE", "END", "ANTI", "SEMI", "ASOF", "CROSS", "NATURAL"}
 _CONDITIONS = {"ON", "USING", "EXISTS", "CAST", "FILTER"}
 """Words that no position takes from a name: they need no quotes."""
 FIRST_ROWS: tuple[str, ...] = ("ORDER BY", "ASC", "DESC", "NULLS FIRST", "NULLS LAST", "LIMIT", "WITH TIES", "PER")
 FIRST_ROWS += ("QUALIFY", "OVER", "PARTITION BY")
 """Keywords of the first rows of an epoch. No position takes them from a name either."""
 _TOP = {word.split()[0] for word in FIRST_ROWS}
-_JOINING = {"JOIN", "INNER", "LEFT", "RIGHT", "FULL", "ANTI", "CROSS", "NATURAL"}
+_JOINING = {"JOIN", "INNER", "LEFT", "RIGHT", "FULL", "ANTI", "SEMI", "ASOF", "CROSS", "NATURAL"}
+JOINS_OF_WORDS = {
+    ("ANTI", "JOIN"): "ANTI_JOIN",
+    ("LEFT", "ANTI", "JOIN"): "ANTI_JOIN",
+    ("SEMI", "JOIN"): "SEMI_JOIN",
+    ("LEFT", "SEMI", "JOIN"): "SEMI_JOIN",
+    ("ASOF", "JOIN"): "ASOF_JOIN",
+    ("ASOF", "INNER", "JOIN"): "ASOF_JOIN",
+    ("ASOF", "LEFT", "JOIN"): "ASOF_LEFT_JOIN",
+    ("ASOF", "LEFT", "OUTER", "JOIN"): "ASOF_LEFT_JOIN",
+}
+"""Joins that stand between the sources only."""
 
 
 def is_keyword(name: str) -> bool:
@@ -323,10 +334,9 @@ class _Reading:
             return token.update(type="_USING", value=word)
         if word in ("CROSS", "NATURAL") and self.word(1) == "JOIN":
             return token.update(type=word)
-        if word == "ANTI" and self.word(1) == "JOIN":
-            return self._merged(token, "SQL_JOIN", "ANTI_JOIN", 1)
-        if word == "LEFT" and (self.word(1), self.word(2)) == ("ANTI", "JOIN"):
-            return self._merged(token, "SQL_JOIN", "ANTI_JOIN", 2)
+        for words, join in JOINS_OF_WORDS.items():
+            if (word, *(self.word(at) for at in range(1, len(words)))) == words:
+                return self._merged(token, "SQL_JOIN", join, len(words) - 1)
         if word == "JOIN" and self.source_follows() and self.word(1) != "AS":
             return token.update(type="SQL_JOIN", value="INNER_JOIN")
         if word == "INNER" and self.word(1) == "JOIN":

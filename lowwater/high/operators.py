@@ -27,14 +27,16 @@ from lowwater.columns.values import (
     divided,
     group_end,
     last,
+    moved,
     normal,
     ranks,
     repeated,
     window_end,
 )
+from lowwater.high import nearest
 from lowwater.plan import operators as ops
 from lowwater.plan.shares import ROWS, SubGroup, SuperGroup, partial_columns
-from lowwater.plan.temporal import END_OF_TIME, INT64_MAX
+from lowwater.plan.temporal import END_OF_TIME
 from lowwater.stream.aggregates import Accumulator, Aggregates, overflow
 from lowwater.stream.groups import RunningOperator, SamplingOperator
 from lowwater.stream.operators import Life, Promise, Row, StreamOperator, order_key
@@ -82,11 +84,13 @@ def ordered_inputs(node: ops.Node) -> set[tuple[int, int]]:
     inputs = set()
     for operator in ops.walk(node):
         if operator.order_dependent:
-            reader, below = operator, operator.inputs()[0]
+            # The right side of a join: of its rows one is chosen.
+            at = len(operator.inputs()) - 1
+            reader, below = operator, operator.inputs()[at]
             while below.query == operator.query and below.facts.passes and not isinstance(below, ops.Union):
-                reader, below = below, below.inputs()[0]
+                reader, below, at = below, below.inputs()[0], 0
             if not of_packets(below, operator.query):
-                inputs.add((id(reader), 0))
+                inputs.add((id(reader), at))
     return inputs
 
 
@@ -475,41 +479,79 @@ def by_band(
 
 
 def join_rows(node: ops.Join, left: Frame, right: Frame) -> Iterator[tuple[Frame, str]]:
-    """Yields blocks of pairs, then of the unmatched rows of outer sides (SEMANTICS P4, V1): columns of both sides that
-    the items read, with `_last`; and the unmatched side, empty for pairs."""
+    """Yields blocks of pairs, then of rows of one side (SEMANTICS P4, V1, O8, O9): columns of both sides that the items
+    read, with `_last`; and the side, if its rows met nothing, else empty."""
     ours, theirs = _aliased(node, left, right)
     values = ours.of_expr(node.window.left), theirs.of_expr(node.window.right)
     met = np.zeros(ours.rows, np.bool_), np.zeros(theirs.rows, np.bool_)
     needed = ex.columns_of(*(item.expr for item in node.items))
-    residual_columns = ex.columns_of(node.residual)
     lasts = [_numbers(frame[schemas.LAST]) for frame in (ours, theirs)]
-    ranges = _ranges(node, ours, theirs, values)
-    if not node.kind.pairs and node.residual is None:
-        met[0][:] = ranges.counts > 0
-        ranges = replace(ranges, counts=np.zeros(ours.rows, np.int64))
-    for a, b in ranges.blocks():
-        if node.residual is not None:
-            chosen = _pairs(ours, theirs, a, b, residual_columns).of_expr(node.residual).fill_null(False)
-            selected = chosen.to_numpy(zero_copy_only=False)
-            a, b = a[selected], b[selected]
+
+    def ended(at: int, rows: Numbers) -> Numbers:
+        """The ends of the match windows of rows of a side."""
+        value = values[at].take(pa.array(rows))
+        ends = window_end(node.window, _numbers(value), at == 0)
+        return np.where(value.is_valid().to_numpy(zero_copy_only=False), ends, lasts[at][rows])
+
+    for a, b in _nearest(node, ours, theirs, values) if node.kind.nearest else _meeting(node, ours, theirs, values):
         met[0][a], met[1][b] = True, True
-        if not node.kind.pairs:
-            continue
-        ends = np.maximum(lasts[0][a], lasts[1][b])
-        yield _dated(_pairs(ours, theirs, a, b, needed), ends), ""
-    sides = (node.kind.keeps_left, "left", ours, theirs), (node.kind.keeps_right, "right", theirs, ours)
+        if node.kind.pairs:
+            ends = ended(0, a) if node.kind.nearest else np.maximum(lasts[0][a], lasts[1][b])
+            yield _dated(_pairs(ours, theirs, a, b, needed), ends), ""
+    semi = node.kind is ops.JoinKind.SEMI
+    sides = (met[0] if semi else ~met[0], ours, theirs), (~met[1], theirs, ours)
+    kept = node.kind.keeps_left or semi, node.kind.keeps_right
     kinds = {f"{alias}.{f.name}": schemas.STREAM_TYPES[f.type] for alias, below in _inputs(node) for f in below.fields}
-    for at, (keeps, side, frame, other) in enumerate(sides):
+    for at, (alone, frame, other) in enumerate(sides):
         missing = {name: kinds[name] for name in needed if name in other.columns}
-        alone = np.flatnonzero(~met[at]) if keeps else np.zeros(0, np.int64)
-        for begin in range(0, len(alone), limits.ROW_BLOCK_ROWS):
-            rows = alone[begin : begin + limits.ROW_BLOCK_ROWS]
+        for rows in _in_runs(np.flatnonzero(alone) if kept[at] else np.zeros(0, np.int64)):
             present = frame.take(rows)
             columns = present.columns | {name: pa.nulls(len(rows), kind) for name, kind in missing.items()}
-            value = values[at].take(pa.array(rows))
-            ended = window_end(node.window, _numbers(value), at == 0)
-            ends = np.where(value.is_valid().to_numpy(zero_copy_only=False), ended, lasts[at][rows])
-            yield _dated(Frame({name: columns[name] for name in needed}, len(rows)), ends), side
+            found = _dated(Frame({name: columns[name] for name in needed}, len(rows)), ended(at, rows))
+            yield found, "" if semi else ("left", "right")[at]
+
+
+def _in_runs(rows: Numbers) -> Iterator[Numbers]:
+    return (rows[begin : begin + limits.ROW_BLOCK_ROWS] for begin in range(0, len(rows), limits.ROW_BLOCK_ROWS))
+
+
+def _meeting(
+    node: ops.Join, ours: Frame, theirs: Frame, values: tuple[pa.Array, pa.Array]
+) -> Iterator[tuple[Numbers, Numbers]]:
+    """Yields positions of the left and right rows that meet; without pairs in the result maybe the left ones only."""
+    ranges = _ranges(node, ours, theirs, values)
+    if not node.kind.pairs and node.residual is None:
+        yield np.flatnonzero(ranges.counts), np.zeros(0, np.int64)
+        return
+    columns = ex.columns_of(node.residual)
+    for a, b in ranges.blocks():
+        if node.residual is not None:
+            chosen = _pairs(ours, theirs, a, b, columns).of_expr(node.residual).fill_null(False)
+            selected = chosen.to_numpy(zero_copy_only=False)
+            a, b = a[selected], b[selected]
+        yield a, b
+
+
+def _nearest(
+    node: ops.Join, ours: Frame, theirs: Frame, values: tuple[pa.Array, pa.Array]
+) -> Iterator[tuple[Numbers, Numbers]]:
+    """Yields positions of left rows and of the nearest right row that meets each (SEMANTICS O9)."""
+    numbers = _numbers(values[0]), _numbers(values[1])
+
+    def order(rows: Numbers) -> list[Numbers]:
+        return [ranks(theirs[name].take(pa.array(rows)), nulls_first=True) for name in order_of(theirs)]
+
+    if node.residual is None:
+        both = (_joined_columns(node, ours, 0), _joined_columns(node, theirs, 1))
+        keys, size = codes([pa.concat_arrays(pair) for pair in zip(*both, strict=True)], ours.rows + theirs.rows)
+        if size > 2 * len(keys):  # few numbers among many
+            dense = pa.array(keys).dictionary_encode()
+            keys, size = dense.indices.to_numpy().astype(np.int64), len(dense.dictionary)
+        nearest_rows = nearest.by_keys(node, (keys[: ours.rows], keys[ours.rows :]), size, numbers, order)
+    else:
+        nearest_rows = nearest.of_pairs(node, _meeting(node, ours, theirs, values), numbers, order)
+    found = np.flatnonzero(nearest_rows >= 0)
+    return ((rows, nearest_rows[rows]) for rows in _in_runs(found))
 
 
 def ties(node: ops.Join | ops.FilterJoin) -> list[tuple[ex.Expr, ex.Expr]]:
@@ -533,20 +575,17 @@ def _aliased(node: ops.Join | ops.FilterJoin, *sides: Frame) -> list[Frame]:
     return [with_alias(frame, below.fields, alias) for frame, (alias, below) in frames]
 
 
+def _joined_columns(node: ops.Join, aliased: Frame, at: int) -> list[pa.Array]:
+    return [aliased.of_expr(pair[at]) for pair in node.ties]
+
+
 def _ranges(node: ops.Join, left: Frame, right: Frame, values: tuple[pa.Array, pa.Array]) -> _Ranges:
-    ours, theirs = ([frame.of_expr(pair[at]) for pair in ties(node)] for at, frame in enumerate((left, right)))
+    ours, theirs = (_joined_columns(node, frame, at) for at, frame in enumerate((left, right)))
     window = node.window
     if window.equality:
         return by_keys(ours, theirs, (left.rows, right.rows))
     value = _numbers(values[0])
-    return by_band(ours, theirs, _moved(value, -window.below), _moved(value, window.above), _numbers(values[1]))
-
-
-def _moved(values: Numbers, by: int) -> Numbers:
-    """Adds a constant to values, limited to 64 bits."""
-    if by >= 0:
-        return np.where(values > INT64_MAX - by, INT64_MAX, values + min(by, INT64_MAX))
-    return np.where(values < -INT64_MAX - by, -INT64_MAX, values + max(by, -INT64_MAX))
+    return by_band(ours, theirs, moved(value, -window.below), moved(value, window.above), _numbers(values[1]))
 
 
 def _pairs(left: Frame, right: Frame, a: Numbers, b: Numbers, names: Sequence[str]) -> Frame:
@@ -560,7 +599,7 @@ def _dated(frame: Frame, ends: Numbers) -> Frame:
 
 
 def _numbers(column: pa.Array) -> Numbers:
-    numbers: Numbers = column.fill_null(0).to_numpy(zero_copy_only=False)
+    numbers: Numbers = (column.fill_null(0) if column.null_count else column).to_numpy(zero_copy_only=False)
     return numbers
 
 
@@ -580,9 +619,9 @@ def filter_join_rows(node: ops.FilterJoin, left: Frame, right: Frame) -> Frame:
     ]
     values = _numbers(ours.of_expr(node.left_time))
     right_values = _numbers(theirs.of_expr(node.right_time))
-    ranges = by_band(keys[0], keys[1], _moved(values, -node.range), values, right_values)
+    ranges = by_band(keys[0], keys[1], moved(values, -node.range), values, right_values)
     time = node.time
-    ends = last(time, values if time.increasing else _moved(values, -node.range))
+    ends = last(time, values if time.increasing else moved(values, -node.range))
     return _dated(ours, ends).where(pa.array(ranges.counts > 0))
 
 

@@ -970,19 +970,43 @@ class JoinKind(StrEnum):
     RIGHT = "RIGHT_OUTER_JOIN"
     OUTER = "OUTER_JOIN"
     ANTI = "ANTI_JOIN"
+    SEMI = "SEMI_JOIN"
+    ASOF = "ASOF_JOIN"
+    ASOF_LEFT = "ASOF_LEFT_JOIN"
 
     @property
     def keeps_left(self) -> bool:
-        return self in (JoinKind.LEFT, JoinKind.OUTER, JoinKind.ANTI)
-
-    @property
-    def pairs(self) -> bool:
-        """Whether rows that meet are in the result."""
-        return self is not JoinKind.ANTI
+        """Whether left rows that meet nothing are in the result."""
+        return self in (JoinKind.LEFT, JoinKind.OUTER, JoinKind.ANTI, JoinKind.ASOF_LEFT)
 
     @property
     def keeps_right(self) -> bool:
         return self in (JoinKind.RIGHT, JoinKind.OUTER)
+
+    @property
+    def pairs(self) -> bool:
+        """Whether rows of both sides are in the result together."""
+        return self not in (JoinKind.ANTI, JoinKind.SEMI)
+
+    @property
+    def nearest(self) -> bool:
+        """Whether a left row is paired with the nearest row that meets it only."""
+        return self in (JoinKind.ASOF, JoinKind.ASOF_LEFT)
+
+    @property
+    def once(self) -> bool:
+        """Whether a left row is in the result once at most, and comes when its match window ends."""
+        return self.nearest or not self.pairs
+
+    @property
+    def emits_met(self) -> bool:
+        """Whether left rows that meet something come when their match window ends."""
+        return self.nearest or self is JoinKind.SEMI
+
+    @property
+    def awaits(self) -> bool:
+        """Whether some left rows come with the end of their match window."""
+        return self.keeps_left or self.once
 
 
 @dataclass(frozen=True)
@@ -1009,10 +1033,9 @@ class Window:
         equality of the window ties together does, as the first of both sides that is not missing."""
         sign = 1 if self.left_time.increasing else -1
         ahead, behind = (self.above, self.below) if sign > 0 else (self.below, self.above)
-        times = {
-            "<left>": self.left_time.joined(self.right_time.then(Step("add", -sign * ahead))),
-            "<right>": self.right_time.joined(self.left_time.then(Step("add", -sign * behind))),
-        }
+        left = self.left_time.joined(self.right_time.then(Step("add", -sign * ahead)))
+        right = left if kind.nearest else self.left_time
+        times = {"<left>": left, "<right>": self.right_time.joined(right.then(Step("add", -sign * behind)))}
         sides = self.left, self.right
         columns = [Column(side.type, name) for side, name in zip(sides, times, strict=True)]
         parts: dict[Expr, Expr] = dict.fromkeys(either(*sides), columns[0]) if self.equality else {}
@@ -1052,9 +1075,9 @@ class Window:
         right_promise = sign * self.right_time.promise(start)
         left = min(left_promise, right_promise - above)
         right = min(right_promise, left_promise - below)
-        # An unmatched row depends on every row that could have matched it.
+        # An unmatched row, or one that is there once, depends on every row that could have matched it.
         needed_left = min(left, right - above) if kind.keeps_right else left
-        needed_right = min(right, left - below) if kind.keeps_left else right
+        needed_right = min(right, left - below) if kind.awaits else right
         return sign * needed_left, sign * needed_right
 
 
@@ -1068,8 +1091,9 @@ class Join(
     """Windowed join of two streams (P4, V1).
 
     A pair meets if the window and every equality hold (NULL equals NULL) and the residual is true. Its `_last` is the
-    larger `_last` of the two rows. The `_last` of an unmatched row is `window.last_left` or `window.last_right` of its
-    value. Maps below the join already apply the predicates that keep rows of one side from it.
+    larger `_last` of the two rows. The `_last` of an unmatched row, or of one that is there once (O8, O9), is
+    `window.last_left` or `window.last_right` of its value. Maps below the join already apply the predicates that keep
+    rows of one side from it.
     """
 
     kind: JoinKind
@@ -1116,18 +1140,28 @@ class Join(
         return not self.window.equality and not self.equalities
 
     def physical(self) -> Physical:
-        what = "hash join" if self.window.equality else "band join"
+        what = "hash join" if self.window.equality else "nearest-row join" if self.kind.nearest else "band join"
         return Physical(f"{what} in slices", "a promise closes the match windows of a slice, and no state remains")
+
+    @property
+    def order_dependent(self) -> bool:
+        """Whether the order of right rows decides which of those at one distance is the nearest (O1, O9)."""
+        return self.kind.nearest
+
+    @property
+    def latest(self) -> bool:
+        """Whether the last of right rows at one distance is the nearest: all that meet a row lie before it (O9)."""
+        return self.kind.nearest and self.window.above <= 0 < self.window.below
 
     def reads_from(self, start: int) -> tuple[int, ...]:
         return self.window.needed(start, self.kind)
 
     def ends(self, latest: int) -> list[int]:
-        """Returns the ends (ns) of unmatched rows; a pair ends with the later one of its rows."""
+        """Returns the ends (ns) of rows that wait for their match window; another pair ends with its later row."""
         window, ends = self.window, []
         if window.left_time.origin:
             return []
-        if self.kind.keeps_left:
+        if self.kind.awaits:
             ends.append(window.last_left(window.left_time.latest(latest)))
         if self.kind.keeps_right:
             ends.append(window.last_right(window.right_time.latest(latest)))
@@ -1178,8 +1212,10 @@ class Join(
 
     def key(self, below: Sequence[Key]) -> Key:
         """Returns the key of one side, with the columns of the other side's key that it does not determine."""
-        if self.kind is JoinKind.ANTI and below[0] is not None:
-            return key_through([{f"{self.left_alias}.{name}"} for name in below[0]], self.items, self.fields)
+        if self.kind.once and below[0] is not None:
+            key = key_through([{f"{self.left_alias}.{name}"} for name in below[0]], self.items, self.fields)
+            if key is not None or not self.kind.pairs:
+                return key
         if None in below:
             return None
         left_key, right_key = (

@@ -108,7 +108,7 @@ class Operators:
     def _placed(self, node: ops.Node, child: ops.Node) -> StreamOperator:
         """The operator below, with a canonical order on its rows where the reader needs it (SEMANTICS O1)."""
         below = self.operator(child)
-        if isinstance(node, ops.Join | ops.Union) or (isinstance(node, ops.Group) and not node.order_dependent):
+        if isinstance(node, ops.Union) or (isinstance(node, ops.Group | ops.Join) and not node.order_dependent):
             return below
         if child.query == node.query and has_places(child):
             return below

@@ -29,6 +29,7 @@ class JoinRow:
     key: Values
     value: int
     matched: bool = False
+    best: JoinRow | None = None  # of ASOF, the nearest row so far that meets this one
 
 
 @dataclass
@@ -39,7 +40,8 @@ class JoinSide:
     keys: list[Evaluate]  # expressions of the equalities, and of the window where it is an equality
     other: temporal.Temporal
     shift: int  # how far the match window of a value reaches into the other input
-    keeps: bool  # whether unmatched rows are emitted
+    keeps: bool  # whether rows are emitted that have met nothing when their window ends
+    ended: bool = False  # whether those are that have met something
     buckets: dict[Values, dict[int, JoinRow]] = field(default_factory=dict)  # key -> number -> row
     # heap of rows by the promise of the other input that ends their window
     ends: list[tuple[int, int, JoinRow]] = field(default_factory=list)
@@ -76,7 +78,7 @@ class JoinOperator(StreamOperator):
         right_keys = [compile_key(pair[1], right) for pair in pairs]
         left_value, right_value = compile_expr(window.left, left, faults), compile_expr(window.right, right, faults)
         self._sides = (
-            JoinSide(left_value, left_keys, window.right_time, ahead, node.kind.keeps_left),
+            JoinSide(left_value, left_keys, window.right_time, ahead, node.kind.keeps_left, node.kind.emits_met),
             JoinSide(right_value, right_keys, window.left_time, behind, node.kind.keeps_right),
         )
         self._residual = compile_predicate(node.residual, left + right, faults)
@@ -88,13 +90,15 @@ class JoinOperator(StreamOperator):
     def row(self, port: int, row: Row) -> None:
         """Joins a row with the stored rows of the other input, then stores it for later rows."""
         side, other = self._sides[port], self._sides[1 - port]
-        entry = JoinRow(row, evaluate(side.keys, row.values), side.window(row.values))
+        entry = _stored(side, row)
         for candidate in other.buckets.get(entry.key, {}).values():
             left, right = (entry, candidate) if port == 0 else (candidate, entry)
             values = left.row.values + right.row.values
             if self._within_window(left.value, right.value) and self._residual(values):
                 left.matched = right.matched = True
-                if not self._node.kind.pairs:
+                if self._node.kind.nearest and (left.best is None or self._nearer(left.value, right, left.best)):
+                    left.best = right
+                if self._node.kind.once:
                     continue
                 self.emit(Row(evaluate(self._items, values), max(left.row.last, right.row.last)))
         side.keep(entry, next(self._order))
@@ -114,18 +118,30 @@ class JoinOperator(StreamOperator):
         return (k.row.values for side in self._sides for bucket in side.buckets.values() for k in bucket.values())
 
     def saved_state(self) -> Any:
-        """The stored rows of both inputs, each with whether it has matched."""
+        """The stored rows of both inputs, each with whether it has matched, and of ASOF with the nearest one so far."""
         return [
-            [(tuple(entry.row), entry.matched) for bucket in side.buckets.values() for entry in bucket.values()]
+            [
+                (tuple(entry.row), entry.matched, *([tuple(entry.best.row)] if entry.best else []))
+                for bucket in side.buckets.values()
+                for entry in bucket.values()
+            ]
             for side in self._sides
         ]
 
     def load_state(self, state: Any) -> None:
+        right = self._sides[1]
         for side, rows in zip(self._sides, state, strict=True):
-            for parts, matched in rows:
-                row = Row(*parts)
-                entry = JoinRow(row, evaluate(side.keys, row.values), side.window(row.values), matched)
+            for parts, matched, *best in rows:
+                entry = _stored(side, Row(*parts))
+                entry.matched, entry.best = matched, _stored(right, Row(*best[0])) if best else None
                 side.keep(entry, next(self._order))
+
+    def _nearer(self, value: int, new: JoinRow, old: JoinRow) -> bool:
+        """Whether a right row is nearer to a left one of this value than another one (SEMANTICS O9)."""
+        distances = [(abs(right.value - value), right.value) for right in (new, old)]
+        if distances[0] != distances[1]:
+            return distances[0] < distances[1]
+        return (new.row.order > old.row.order) if self._node.latest else (new.row.order < old.row.order)
 
     def _within_window(self, left: int, right: int) -> bool:
         window = self._node.window
@@ -134,14 +150,19 @@ class JoinOperator(StreamOperator):
     def _purge_side(self, port: int, at: int) -> None:
         side = self._sides[port]
         for entry in side.purge(self.progress(1 - port, self._origin)):
-            if side.keeps and not entry.matched:
-                self.emit(self._unmatched(port, entry, at))
+            if side.ended if entry.matched else side.keeps:
+                self.emit(self._at_end(port, entry, at))
 
-    def _unmatched(self, port: int, entry: JoinRow, at: int) -> Row:
-        missing = self._missing[port]
+    def _at_end(self, port: int, entry: JoinRow, at: int) -> Row:
+        """The row of an entry whose match window has ended: with the nearest row, or without one."""
+        missing = entry.best.row.values if entry.best else self._missing[port]
         values = entry.row.values + missing if port == 0 else missing + entry.row.values
         ends = self._node.window.last_left if port == 0 else self._node.window.last_right
         return Row(evaluate(self._items, values), at if self._origin else ends(entry.value) + self._life.late)
+
+
+def _stored(side: JoinSide, row: Row) -> JoinRow:
+    return JoinRow(row, evaluate(side.keys, row.values), side.window(row.values))
 
 
 # Lookup joins: FILTER_JOIN by keys and time, WATCHLIST_JOIN in a list (SEMANTICS O6, S1). FILTER_JOIN keeps rows

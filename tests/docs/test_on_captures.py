@@ -251,9 +251,10 @@ def round_trips(packets: list[Packet]) -> Iterable[tuple[Any, ...]]:
     )
     found = defaultdict(list)
     for each in syns:
-        for answer in answers.get((each.src, each.dest, each.sport, each.dport, (each.seq or 0) + 1), ()):
-            if 0 <= answer.stamp - each.stamp <= 3 * SECOND:
-                found[each.epoch(60), each.dest].append((answer.stamp - each.stamp) // 1_000_000)
+        flow = each.src, each.dest, each.sport, each.dport, (each.seq or 0) + 1
+        after = [late for answer in answers.get(flow, ()) if 0 <= (late := answer.stamp - each.stamp) <= 3 * SECOND]
+        if after:
+            found[each.epoch(60), each.dest].append(min(after) // 1_000_000)
     for (epoch, server), values in found.items():
         yield epoch * 60, server, len(values), min(values), max(values)
 
@@ -363,9 +364,10 @@ def slow_http(packets: list[Packet]) -> Iterable[tuple[Any, ...]]:
     )
     found = defaultdict(list)
     for each in of_tcp(packets):
-        for answer in answers.get((each.src, each.dest, each.sport, each.dport, each.ack), ()) if each.method else ():
-            if 0 <= answer.stamp - each.stamp <= 30 * SECOND:
-                found[each.epoch(60), each.dest, each.host].append((answer.stamp - each.stamp) // 1_000_000)
+        begun = answers.get((each.src, each.dest, each.sport, each.dport, each.ack), ()) if each.method else ()
+        after = [late for answer in begun if 0 <= (late := answer.stamp - each.stamp) <= 30 * SECOND]
+        if after:
+            found[each.epoch(60), each.dest, each.host].append(min(after) // 1_000_000)
     for (epoch, server, host), values in found.items():
         yield epoch * 60, server, host, max(values), int(sum(values) / len(values)), len(values)
 

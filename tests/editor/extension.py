@@ -12,7 +12,10 @@ FOLDER = ROOT / "editors" / "vscode"
 GRAMMAR = FOLDER / "syntaxes" / "gsql.tmLanguage.json"
 
 
-JOINS = r"\b((INNER|LEFT|RIGHT|FULL)\s+)?(OUTER\s+)?JOIN\b|(?<![.$#])\bON\b(?!\s*[.,;])|\bUSING(?=\s*\()"
+JOINS = (
+    r"\b(ASOF\s+)?((INNER|LEFT|RIGHT|FULL)\s+)?((OUTER|ANTI|SEMI)\s+)?JOIN\b"
+    r"|(?<![.$#])\bON\b(?!\s*[.,;])|\bUSING(?=\s*\()"
+)
 """The words of joins between sources, where they are no names: a column may be called ON."""
 
 FIRST_ROWS = (

@@ -34,7 +34,7 @@ REFUSED = {
     "natural_join": ("SELECT a FROM R r natural join S", "NATURAL JOIN"),
     "with": ("WITH x AS (SELECT a FROM R) SELECT a FROM x", "WITH"),
     "over": ("SELECT sum(a) OVER (PARTITION BY b) FROM R", "OVER"),
-    "exists": (f"{_A} WHERE EXISTS (SELECT b FROM S)", "EXISTS"),
+    "exists": (f"{_A} WHERE a = 1 OR EXISTS (SELECT b FROM S WHERE S.t = R.t)", "EXISTS"),
     "exists_of_two": (f"{_A} WHERE NOT EXISTS (SELECT b FROM S JOIN T ON S.t = T.t)", "this NOT EXISTS"),
     "nested": ("SELECT a FROM (SELECT b FROM R)", "nested SELECT"),
     "nested_value": (f"{_A} WHERE a = (SELECT b FROM R)", "nested SELECT"),

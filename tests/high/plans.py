@@ -8,6 +8,7 @@ from typing import Any
 from lowwater.catalog.expr import Expr, Type
 from lowwater.plan.operators import Aggregate, Field, Group, Item, Join, JoinKind, Map, Node, Window
 from lowwater.plan.temporal import Temporal
+from lowwater.stream.operators import by_columns
 from tests.high.streams import Row, column, epoch
 
 
@@ -68,21 +69,26 @@ def joined(
     left: Sequence[Row], right: Sequence[Row], node: Join, names: Sequence[str], match: Match
 ) -> list[tuple[Any, ...]]:
     """The rows of a join as nested loops: tb, tb, k, k, x, x, `_last`; V1 for the columns of a missing side. An anti
-    join has only the left rows that nothing meets (O8)."""
+    join has only the left rows that nothing meets, a semi join the others (O8), ASOF the nearest pair of each (O9)."""
+    window = node.window
+    place = by_columns(node.right.fields)
+    order = sorted(range(len(right)), key=lambda i: place(right[i][0]), reverse=node.latest)
     lefts = [(dict(zip(names, values, strict=True)), last) for values, last in left]
     rights = [(dict(zip(names, values, strict=True)), last) for values, last in right]
     rows: list[tuple[Any, ...]] = []
     met: set[int] = set()
     for a, a_last in lefts:
-        alone = True
-        for i, (b, b_last) in enumerate(rights):
-            if match(a, b):
-                alone = False
-                met.add(i)
-                if node.kind is not JoinKind.ANTI:
-                    rows.append((a["tb"], b["tb"], a["k"], b["k"], a["x"], b["x"], max(a_last, b_last)))
-        if alone and node.kind.keeps_left:
-            rows.append((a["tb"], None, a["k"], None, a["x"], None, node.window.last_left(a["tb"])))
+        found = [i for i in order if match(a, rights[i][0])]
+        met.update(found)
+        ends = window.last_left(a["tb"])
+        if node.kind.nearest and found:
+            b, _ = rights[min(found, key=lambda i: (abs(rights[i][0]["tb"] - a["tb"]), rights[i][0]["tb"]))]
+            rows.append((a["tb"], b["tb"], a["k"], b["k"], a["x"], b["x"], ends))
+        elif node.kind.pairs:
+            pairs = [rights[i] for i in found]
+            rows += [(a["tb"], b["tb"], a["k"], b["k"], a["x"], b["x"], max(a_last, last)) for b, last in pairs]
+        if node.kind.keeps_left if not found else node.kind is JoinKind.SEMI:
+            rows.append((a["tb"], None, a["k"], None, a["x"], None, ends))
     for i, (b, _) in enumerate(rights):
         if node.kind.keeps_right and i not in met:
             rows.append((None, b["tb"], None, b["k"], None, b["x"], node.window.last_right(b["tb"])))

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from tests.law import questions
 from tests.law.drawn import drawn
+from tests.law.joined import joined
 from tests.law.questions import Question
 from tests.law.settings import Choice, choices
 from tests.law.worlds import World, world
@@ -19,14 +20,20 @@ from tests.plan import batch_join_questions, batch_questions
 
 TESTS = Path(__file__).resolve().parents[1]
 GRAMMAR = ("law/cases.py", "law/drawn.py", "law/questions.py", "law/settings.py", "law/worlds.py")
-GRAMMAR += ("plan/batch_chains.py", "plan/batch_join_questions.py", "plan/batch_pools.py", "plan/batch_questions.py")
+GRAMMAR += (
+    "law/joined.py",
+    "plan/batch_chains.py",
+    "plan/batch_join_questions.py",
+    "plan/batch_pools.py",
+    "plan/batch_questions.py",
+)
 VERSION = hashlib.sha256(b"".join((TESTS / name).read_bytes() for name in GRAMMAR)).hexdigest()[:12]
 """Of the grammars: a case is its number and this."""
 
 SHARED = 4
 _NAME = re.compile(r"query_name '(\w+)'")
 FAMILIES: dict[str, Callable[[], st.SearchStrategy[Question | batch_questions.Question]]] = {
-    **{f"law.{family.__name__}": family for family in questions.FAMILIES},
+    **{f"law.{family.__name__}": family for family in (*questions.FAMILIES, joined)},
     **{f"batch.{name}": family for name, family in {**batch_questions.FAMILIES, **batch_join_questions.CHAINS}.items()},
 }
 
@@ -72,6 +79,14 @@ def case(seed: int) -> Case:
     stamps = [packet.stamp for packets in made.packets.values() for packet in packets]
     span = max(stamps, default=0) - min(stamps, default=0)
     return Case(made, *drawn(queries(span), seed))
+
+
+def case_of(seed: int, question: Question) -> Case:
+    """A question over the world of a number, with settings of that number and no kills."""
+    made = world(seed)
+    stamps = [packet.stamp for packets in made.packets.values() for packet in packets]
+    choice = drawn(choices(max(stamps, default=0) - min(stamps, default=0)), seed)
+    return Case(made, (question,), replace(choice, kills=()))
 
 
 def whole(case: Case) -> Case:

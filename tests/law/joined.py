@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
 
-from tests.law.cases import Case
-from tests.law.drawn import drawn
+from hypothesis import strategies as st
+
 from tests.law.questions import IP, SECOND, Question
-from tests.law.settings import choices
-from tests.law.worlds import world
 from tests.plan.batch_join_questions import KINDS as WITH_PAIRS
 
 SHAPES = ("left", "right", "both", "itself", "three")
 """Of chains: which inputs of the last join are joins; `itself` is a join with itself, `three` one over one over one."""
 
-ANTI = "ANTI_JOIN"
+ANTI, SEMI, ASOF, ASOF_LEFT = "ANTI_JOIN", "SEMI_JOIN", "ASOF_JOIN", "ASOF_LEFT_JOIN"
 KINDS = {**WITH_PAIRS, ANTI: "ANTI JOIN"}
+ONCE = {SEMI: "SEMI JOIN", ASOF: "ASOF JOIN", ASOF_LEFT: "ASOF LEFT JOIN"}
+ALL = {**KINDS, **ONCE}
 OUTER = tuple(kind for kind in KINDS if kind != "INNER_JOIN")
 SOURCES = {
     "main1.TCP": "link = 'main1' AND flags IS NOT NULL",
@@ -26,6 +26,7 @@ SOURCES = {
     "[main2, control].DataProtocol": f"link IN ('main2', 'control') AND {IP}",
 }
 BANDS = ((0, 3), (2, 2), (-1, 4), (5, 0))
+"""Of `A.t - under <= B.t <= A.t + over`. Of ASOF: the first from it on, the nearest, the first later, the last."""
 OWN = {name: name for name in "tpnm"}
 PACKET = {"t": "time", "p": "destPort", "n": "len", "m": "ttl"}
 
@@ -75,6 +76,7 @@ class Grammar:
     unit: int = 1
     drawn: list[tuple[str, str, bool]] = field(default_factory=list)
     count: int = 0
+    kinds: Mapping[str, str] = field(default_factory=KINDS.copy)
 
     def chain(self, shape: str) -> Question:
         """A join of which at least one input is a join."""
@@ -94,7 +96,9 @@ class Grammar:
         """Packets, or groups of them."""
         source, member = self.random.choice(list(SOURCES.items()))
         if self.unit == 1 and self.random.random() < 0.7:
-            columns = f"ts // {SECOND} AS t, dport AS p, len AS n, ttl AS m"
+            columns = (
+                f"ts // {SECOND} AS t, dport AS p, len AS n, ttl AS m, ts AS o1, link AS o2, position AS o3, 0 AS o4"
+            )
             return Stream("", source, f"(SELECT {columns} FROM p WHERE {member})", PACKET)
         text = f"SELECT t, destPort AS p, max(len) AS n, count(*) AS m FROM {source} GROUP BY time/{self.unit} AS t"
         epoch = f"ts // {SECOND} // {self.unit} AS t"
@@ -103,21 +107,22 @@ class Grammar:
 
     def below(self, left: Stream, right: Stream) -> Stream:
         """A join that another one reads, so it has a time in every row."""
-        kind = self.random.choice(list(KINDS))
+        kind = self.random.choice(list(self.kinds))
         made = self.join(left, right, kind, above=True)
         assert made.timed is not None
         time, time_sql = made.timed
         side = self.random.choice(_readable(kind))
         port = (left if side == "A" else right).names["p"]
-        last, of = ("A", left.names["m"]) if kind == ANTI else ("B", right.names["n"])
+        alone = _readable(kind) == "A"
+        last, of = ("A", left.names["m"]) if alone else ("B", right.names["n"])
         columns = f"{time} AS t, {side}.{port} AS p, A.{left.names['n']} AS n, {last}.{of} AS m"
-        rows = f"{time_sql} AS t, {side}.p AS p, A.n AS n, {last}.{'m' if kind == ANTI else 'n'} AS m"
+        rows = f"{time_sql} AS t, {side}.p AS p, A.n AS n, {last}.{'m' if alone else 'n'} AS m"
         named = self.named(f"SELECT {columns} {made.text}", f"(SELECT {rows} {made.sql})", left.text + right.text)
         return replace(named, join=True)
 
     def output(self, left: Stream, right: Stream, kind: str = "", across: bool = False) -> Question:
         """The last join, or groups of its rows."""
-        kind = kind or self.random.choice(list(KINDS))
+        kind = kind or self.random.choice(list(self.kinds))
         made = self.join(left, right, kind, across)
         names = {side: stream.names for side, stream in zip("AB", (left, right), strict=True)}
         read, last = _readable(kind), _readable(kind)[-1]
@@ -137,13 +142,14 @@ class Grammar:
     def join(self, left: Stream, right: Stream, kind: str, across: bool = False, above: bool = False) -> Joined:
         """A join of two streams; where one is above it, it has a time."""
         random, a, b = self.random, _columns("A", left), _columns("B", right)
-        keeps_left = kind in ("OUTER_JOIN", "LEFT_OUTER_JOIN", ANTI)
+        keeps_left = kind in ("OUTER_JOIN", "LEFT_OUTER_JOIN", ANTI, SEMI, ASOF_LEFT)
         keeps_right = kind in ("OUTER_JOIN", "RIGHT_OUTER_JOIN")
         band, shift = random.random() < 0.5, random.choice(("", "", " + 2"))
         # What makes progress is what stands in the window, of a side that no row lacks.
         timed = [] if keeps_right else [(a["t"], "A.t")]
-        if band and not (above and kind == "OUTER_JOIN"):
-            under, over = random.choice(BANDS)
+        under, over = 0, 0
+        if (band and not (above and kind == "OUTER_JOIN")) or kind in (ASOF, ASOF_LEFT):
+            band, (under, over) = True, random.choice(BANDS)
             met = [f"{a['t']} - {under} <= {b['t']}", f"{b['t']} <= {a['t']} + {over}"]
             on = [f"A.t - {under} <= B.t AND B.t <= A.t + {over}"]
             timed += [] if keeps_left else [(b["t"], "B.t")]
@@ -151,7 +157,7 @@ class Grammar:
             band, met, on = False, [f"{a['t']} = {b['t']}{shift}"], [f"A.t = B.t{shift}"]
             timed += [] if keeps_left else [(b["t"] + shift, "B.t" + shift)]
             first = "CASE WHEN {0} IS NOT NULL THEN {0} ELSE {1} END"
-            if kind != ANTI:
+            if _readable(kind) != "A":
                 timed.append((first.format(a["t"], b["t"] + shift), first.format("A.t", "B.t" + shift)))
         port = random.choice(("=", "=", "+ 0 =", ""))
         if port or above:
@@ -162,7 +168,7 @@ class Grammar:
         met += [residual.format(a=a, b=b)] if residual else []
         on += [sql] if sql else []
         kept = [random.choice((*FILTERS, "{m} IS NULL") if stream.join else FILTERS) for stream in (left, right)]
-        if by_on := kind == ANTI or random.random() < 0.5:
+        if by_on := kind in (ANTI, *ONCE) or random.random() < 0.5:
             # SQL's own form: what stands behind ON decides matching, also of one side, and WHERE asks the joined rows.
             sides, where, asked = [left.sql, right.sql], [], []
             for keep, alias, names in zip(kept, "AB", (a, b), strict=True):
@@ -193,8 +199,10 @@ class Grammar:
             ]
         self.drawn.append((kind, "band" if band else "equality", across))
         behind = f" WHERE {' AND '.join(where)}" if where else ""
-        between = f"FROM {left.source} A {KINDS[kind]} {right.source} B ON {' AND '.join(met)}{behind}"
-        rows = f"FROM {sides[0]} A {KINDS[kind]} {sides[1]} B ON {' AND '.join(on)}"
+        between = f"FROM {left.source} A {ALL[kind]} {right.source} B ON {' AND '.join(met)}{behind}"
+        rows = f"FROM {sides[0]} A {ALL[kind]} {sides[1]} B ON {' AND '.join(on)}"
+        if kind in (ASOF, ASOF_LEFT):
+            rows = _nearest(sides, " AND ".join(on), kind == ASOF_LEFT, over <= 0 < under)
         return Joined(
             between if by_on else f"{kind} FROM {left.source} A, {right.source} B WHERE {' AND '.join(met)}",
             f"{rows} WHERE {' AND '.join(asked)}" if asked else rows,
@@ -205,21 +213,35 @@ class Grammar:
         """A query that others read; hidden or not, which decides whether filters may go into it."""
         self.count += 1
         hidden = self.random.choice(("visibility 'internal';", "visibility 'internal';", ""))
-        return Stream(f"{before}DEFINE{{query_name 's{self.count}'; {hidden}}} {text};\n", f"s{self.count}", sql)
+        ordered = f"(SELECT *, t AS o1, p AS o2, n AS o3, m AS o4 FROM {sql})"
+        return Stream(f"{before}DEFINE{{query_name 's{self.count}'; {hidden}}} {text};\n", f"s{self.count}", ordered)
+
+
+def _nearest(sides: Sequence[str], on: str, keeps_left: bool, latest: bool) -> str:
+    """The rows of ASOF in SQL: of all that meet a row, the first by distance, value and canonical order (O9)."""
+    canonical = ", ".join(f"B.o{at} {'DESC NULLS LAST' if latest else 'NULLS FIRST'}" for at in range(1, 5))
+    place = f"row_number() OVER (PARTITION BY A.id ORDER BY abs(B.t - A.t), B.t, {canonical})"
+    numbered = f"(SELECT *, row_number() OVER () AS id FROM {sides[0]})"
+    join = "LEFT JOIN" if keeps_left else "JOIN"
+    return f"FROM (SELECT A, B FROM {numbered} A {join} {sides[1]} B ON {on} QUALIFY {place} = 1)"
 
 
 def _readable(kind: str) -> str:
     """The sides whose columns WHERE and SELECT may read."""
-    return "A" if kind == ANTI else "AB"
+    return "A" if kind in (ANTI, SEMI) else "AB"
 
 
 def _columns(alias: str, stream: Stream) -> dict[str, str]:
     return {name: f"{alias}.{own}" for name, own in stream.names.items()}
 
 
-def case(seed: int, question: Question) -> Case:
-    """A question over the world of a number, with settings of that number and no kills."""
-    made = world(seed)
-    stamps = [packet.stamp for packets in made.packets.values() for packet in packets]
-    choice = drawn(choices(max(stamps, default=0) - min(stamps, default=0)), seed)
-    return Case(made, (question,), replace(choice, kills=()))
+def joined() -> st.SearchStrategy[Question]:
+    """One join of any kind, or joins over joins."""
+
+    def question(number: int) -> Question:
+        random = Random(number)
+        grammar = Grammar(random, kinds=ALL)
+        kind = random.choice(("", *ALL))
+        return grammar.output(grammar.leaf(), grammar.leaf(), kind) if kind else grammar.chain(random.choice(SHAPES))
+
+    return st.integers(0, 1 << 30).map(question)

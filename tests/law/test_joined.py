@@ -12,32 +12,44 @@ import pytest
 from lowwater.errors import QueryError
 from lowwater.plan.operators import Join, JoinKind, walk
 from tests.breadth import each_push
-from tests.law.cases import Case
+from tests.law.cases import Case, case_of
 from tests.law.compare import PROCESS, REFERENCE, plan_of
 from tests.law.fuzz import check
-from tests.law.joined import OUTER, SHAPES, Grammar, case
+from tests.law.joined import ALL, OUTER, SHAPES, Grammar
 from tests.law.questions import Question
 
 if TYPE_CHECKING:
     from lowwater.high.runner import Runner
 
 CHAINS = (0, 3, 14, 36, 45, 47, 48, 54, 63)
+ONCE = (49, 119, 219)
+"""Numbers of chains with joins that have a left row once: SEMI and ASOF."""
 ACROSS = (0, 2, 5, 7, 9, 10)
 """Numbers of what runs on Spark: it has rows, and between them the chains have every form of a join."""
 
 
+def once(seed: int) -> Case:
+    return case_of(seed, Grammar(Random(f"once {seed}"), kinds=ALL).chain(SHAPES[seed % len(SHAPES)]))
+
+
 def chain(seed: int) -> Case:
-    return case(seed, Grammar(Random(f"chain {seed}")).chain(SHAPES[seed % len(SHAPES)]))
+    return case_of(seed, Grammar(Random(f"chain {seed}")).chain(SHAPES[seed % len(SHAPES)]))
 
 
 def across(seed: int) -> Case:
-    return case(seed, Grammar(Random(f"across {seed}")).across(OUTER[seed % len(OUTER)]))
+    return case_of(seed, Grammar(Random(f"across {seed}")).across(OUTER[seed % len(OUTER)]))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", each_push(CHAINS, 3))
 def test_chains_of_joins(seed: int, runner: Runner) -> None:
     assert check(chain(seed), PROCESS, runner) > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", each_push(ONCE, 3))
+def test_chains_of_joins_that_have_a_left_row_once(seed: int, runner: Runner) -> None:
+    assert check(once(seed), PROCESS, runner) > 0
 
 
 @pytest.mark.slow
@@ -54,9 +66,12 @@ def test_the_reference_engine_on_more_of_them() -> None:
 
 
 def test_every_form_of_a_join_stands_below_one_and_above_one(tmp_path: Path) -> None:
-    """A full outer band stands above only: it has no time, so that nothing could close above it."""
-    forms = {(kind, shape) for kind in JoinKind for shape in ("band", "equality")}
-    pairs = [pair for seed in CHAINS for pair in stacked(chain(seed), tmp_path)]
+    """A full outer band stands above only: it has no time, so that nothing could close above it. ASOF has a band."""
+    forms = {
+        (kind, shape) for kind in JoinKind for shape in ("band", "equality") if not kind.nearest or shape == "band"
+    }
+    cases = [*map(chain, CHAINS), *map(once, ONCE)]
+    pairs = [pair for each in cases for pair in stacked(each, tmp_path)]
     assert {(each.kind, shape_of(each)) for pair in pairs for each in pair} == forms
     assert {each.kind for _, each in pairs} == {each.kind for each, _ in pairs} == set(JoinKind)
 

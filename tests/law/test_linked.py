@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.breadth import examples
-from tests.law.cases import Case
+from tests.law.cases import Case, case_of
 from tests.law.compare import PROCESS, REFERENCE
 from tests.law.fuzz import check
-from tests.law.joined import case
 from tests.law.linked import question
 
 if TYPE_CHECKING:
@@ -21,7 +20,7 @@ BLOCKS, BLOCK = 4, 10
 
 
 def linked(seed: int) -> Case:
-    return case(seed, question(seed))
+    return case_of(seed, question(seed))
 
 
 @pytest.mark.slow

@@ -263,7 +263,7 @@ OPERATORS: dict[type[Node], Callable[[Batch, Any], list[Row]]] = {
     Top: _top,
     Running: lambda batch, node: running(node, batch.ordered(node), batch.world),
     Sampling: lambda batch, node: sampling(node, batch.ordered(node)),
-    JoinNode: lambda batch, node: join(node, batch.rows(node.left), batch.rows(node.right)),
+    JoinNode: lambda batch, node: join(node, batch.rows(node.left), batch.read(node, node.right)),
     FilterJoin: lambda batch, node: filter_join(node, batch.rows(node.left), batch.rows(node.right)),
     WatchJoin: lambda batch, node: watch_join(node, batch.rows(node.input), batch.world),
 }

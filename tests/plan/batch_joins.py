@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from lowwater.plan.operators import FilterJoin, Join, WatchJoin, Window
+from lowwater.plan.operators import FilterJoin, Join, JoinKind, WatchJoin, Window
 from lowwater.plan.temporal import END_OF_TIME, infer
 from tests.plan.batch_rows import Row, World
 from tests.plan.batch_values import Evaluate, compiled, condition
@@ -17,7 +17,8 @@ def named(alias: str, values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def join(node: Join, left: Sequence[Row], right: Sequence[Row]) -> list[Row]:
-    """Pairs that meet, then the rows that met nobody: every column of the side that is missing is NULL (V1)."""
+    """Pairs that meet, then the rows that met nobody: every column of the side that is missing is NULL (V1). ASOF has
+    the nearest pair of a left row, SEMI and ANTI have left rows only (O8, O9)."""
     window, residual = node.window, condition(node.residual)
     items = [(item.name, compiled(item.expr)) for item in node.items]
     sides = (
@@ -30,16 +31,24 @@ def join(node: Join, left: Sequence[Row], right: Sequence[Row]) -> list[Row]:
     for number, (env, _) in enumerate(sides[1]):
         buckets.setdefault(tuple(part(env) for part in own[1]), []).append(number)
     found, met = [], set()
+    absent = named(node.right_alias, dict.fromkeys(f.name for f in node.right.fields))
     for env, row in sides[0]:
+        pairs = []
         for number in buckets.get(tuple(part(env) for part in own[0]), ()):
             other, its = sides[1][number]
             both = {**env, **other}
             if _meet(window, at[0](env), at[1](other)) and residual(both):
                 met |= {("left", id(row)), ("right", id(its))}
-                if node.kind.pairs:
-                    found.append(Row({name: made(both) for name, made in items}, max(row.last, its.last)))
+                pairs.append((both, its, at[1](other)))
+        if node.kind is JoinKind.SEMI and pairs:
+            found.append(_unmatched(env, absent, items, at[0](env), window.last_left))
+        elif node.kind.nearest and pairs:
+            both, _, _ = nearest(window, at[0](env), pairs)
+            found.append(_unmatched(both, {}, items, at[0](env), window.last_left))
+        elif node.kind.pairs:
+            for both, its, _ in pairs:
+                found.append(Row({name: made(both) for name, made in items}, max(row.last, its.last)))
     if node.kind.keeps_left:
-        absent = named(node.right_alias, dict.fromkeys(f.name for f in node.right.fields))
         for env, row in sides[0]:
             if ("left", id(row)) not in met:
                 found.append(_unmatched(env, absent, items, at[0](env), window.last_left))
@@ -49,6 +58,13 @@ def join(node: Join, left: Sequence[Row], right: Sequence[Row]) -> list[Row]:
             if ("right", id(row)) not in met:
                 found.append(_unmatched(env, absent, items, at[1](env), window.last_right))
     return found
+
+
+def nearest(window: Window, x: int, pairs: Sequence[tuple[Any, Row, int]]) -> tuple[Any, Row, int]:
+    """The pair with the least distance; of those the smaller value; then the first in canonical order, or the last one
+    where the band lies before the left row (O9)."""
+    ordered = sorted(pairs, key=lambda pair: pair[1].order, reverse=window.above <= 0 < window.below)
+    return min(ordered, key=lambda pair: (abs(pair[2] - x), pair[2]))
 
 
 def _meet(window: Window, x: int | None, y: int | None) -> bool:

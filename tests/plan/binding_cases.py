@@ -34,6 +34,12 @@ CASES = {
     "union_columns": "Query a: SELECT time, len FROM main1.TCP;\nQuery b: SELECT time FROM main2.TCP;\n"
     "Query c: SELECT time FROM a UNION b AS M",
     "anti_without_on": "SELECT A.time FROM main1.TCP A ANTI JOIN main2.TCP B WHERE A.time = B.time",
+    "asof_open": "SELECT A.time FROM main1.TCP A ASOF JOIN main2.TCP B ON A.timestamp <= B.timestamp",
+    "asof_equality": "SELECT A.time FROM main1.TCP A ASOF JOIN main2.TCP B ON A.time = B.time",
+    "asof_using": "SELECT A.time FROM main1.TCP A ASOF JOIN main2.TCP B USING (srcIP, time)",
+    "asof_without_on": "SELECT A.time FROM main1.TCP A ASOF JOIN main2.TCP B "
+    "WHERE A.time <= B.time AND B.time <= A.time + 5",
+    "semi_without_on": "SELECT A.time FROM main1.TCP A SEMI JOIN main2.TCP B WHERE A.time = B.time",
     "anti_right_side": "SELECT A.time, B.len FROM main1.TCP A ANTI JOIN main2.TCP B ON A.time = B.time",
     "top_endless": "SELECT time, len FROM TCP ORDER BY len DESC LIMIT 10",
     "top_of_query": "Query a: SELECT tb, count(*) AS n FROM TCP GROUP BY time/60 AS tb;\n"

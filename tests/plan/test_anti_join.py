@@ -1,4 +1,4 @@
-"""ANTI JOIN and NOT EXISTS (SEMANTICS O8): one tree for both, its key, and that it makes no pairs."""
+"""Joins that have a left row once (SEMANTICS O8, O9): one tree for EXISTS and its join, keys, spellings."""
 
 from __future__ import annotations
 
@@ -32,9 +32,39 @@ def test_not_exists_is_an_anti_join() -> None:
     assert parse(joined) == parse(text)
 
 
-@pytest.mark.parametrize("words", ["ANTI JOIN", "left anti join", "Anti Join"])
-def test_spellings(words: str) -> None:
-    assert parse(JOINED.replace("ANTI JOIN", words)) == parse(JOINED)
+def test_exists_is_a_semi_join() -> None:
+    text = "SELECT time, len FROM TCP A WHERE EXISTS (SELECT 1 FROM UDP WHERE srcIP = A.srcIP AND time = A.time)"
+    joined = "SELECT time, len\nFROM TCP A SEMI JOIN UDP ON UDP.srcIP = A.srcIP AND UDP.time = A.time\n"
+    assert print_file(parse(text)) == joined
+    assert parse(joined) == parse(text)
+
+
+@pytest.mark.parametrize(
+    ("words", "canonical"),
+    [
+        ("ANTI JOIN", "ANTI JOIN"),
+        ("left anti join", "ANTI JOIN"),
+        ("Anti Join", "ANTI JOIN"),
+        ("LEFT SEMI JOIN", "SEMI JOIN"),
+        ("asof join", "ASOF JOIN"),
+        ("ASOF INNER JOIN", "ASOF JOIN"),
+        ("Asof Left Outer Join", "ASOF LEFT JOIN"),
+    ],
+)
+def test_spellings(words: str, canonical: str) -> None:
+    whole = parse(JOINED.replace("ANTI JOIN", words))
+    assert whole == parse(JOINED.replace("ANTI JOIN", canonical))
+    assert f" A {canonical} g B ON " in print_file(whole)
+
+
+@pytest.mark.parametrize(("words", "time"), [("SEMI JOIN", "tb"), ("ASOF JOIN", "tb after"), ("ASOF LEFT JOIN", "tb")])
+def test_a_left_row_is_there_once(words: str, time: str) -> None:
+    after = "" if words == "SEMI JOIN" else ", B.tb AS after"
+    join = f"SELECT A.tb, A.srcIP, A.n{after} FROM g A {words} g B ON A.srcIP = B.srcIP AND "
+    text = f"{GROUPS}DEFINE {{ query_name 'q'; }} {join}A.tb < B.tb AND B.tb <= A.tb + 5"
+    (query,) = plan_texts([("q.gsql", text)], KNOWN).queries
+    assert query.key == ("tb", "srcIP")
+    assert " ".join(field.name for field in query.high.fields if field.temporal) == time
 
 
 def test_a_name_anti_is_quoted_where_it_could_be_read_as_the_keyword() -> None:

@@ -40,11 +40,13 @@ class Side:
 
 
 def match_window(
-    across: list[ex.Expr], left: Side, right: Side, place: syntax.Place, text: Text
+    across: list[ex.Expr], left: Side, right: Side, place: syntax.Place, text: Text, nearest: bool
 ) -> tuple[ops.Window, list[ex.Expr]]:
     """Finds the match window among the conjuncts of a join condition. Returns the match window, and the conjuncts that
-    the window does not cover."""
+    the window does not cover. `nearest`: whether the join chooses the nearest row, so that an equality is no window."""
     pairs = [_pair(part, left, right) for part in across]
+    if nearest:
+        pairs = [None if pair and pair.op == "=" else pair for pair in pairs]
     for i, pair in enumerate(pairs):
         if pair and pair.op == "=":
             rest = [part for j, part in enumerate(across) if j != i]
@@ -75,12 +77,24 @@ def match_window(
         message = "the band of the join is open on one side, so it would never close"
         names = (_clock_name(left), _clock_name(right))
         hint = f"bound it from both sides: {names[0]} - 5 <= {names[1]} AND {names[1]} <= {names[0]} + 5"
+        if nearest:
+            hint = _other_bound(next(pair for pair in pairs if pair))
         raise text.error(place, message, hint)
-    raise _no_window(left, right, place, text)
+    raise _no_window(left, right, place, text, nearest)
 
 
-def _no_window(left: Side, right: Side, place: syntax.Place, text: Text) -> QueryError:
+def _other_bound(pair: _Pair) -> str:
+    """Returns how to bound the band of ASOF JOIN on its other side, too."""
+    far = "5 s" if pair.left_time.origin == "" and durations.unit_of(pair.left_time) == 1 else "5"
+    left, right = ex.show(pair.left), ex.show(pair.right)
+    return f"add AND {right} <= {left} + {far}" if pair.bound()[0] == "low" else f"add AND {left} - {far} <= {right}"
+
+
+def _no_window(left: Side, right: Side, place: syntax.Place, text: Text, nearest: bool) -> QueryError:
     names = [_clock_name(side) for side in (left, right)]
+    if nearest and all(names):
+        hint = f"add a band, such as {names[0]} <= {names[1]} AND {names[1]} <= {names[0]} + 5"
+        return text.error(place, "no band says how far away the nearest row of ASOF JOIN may be", hint)
     hint = f"add a temporal equality such as {names[0]} = {names[1]}"
     if without := next((side for side, name in zip((left, right), names, strict=True) if not name), None):
         hint = f"{without.source.alias} has no temporal column: {timeless(without.source.node)}"
@@ -367,7 +381,7 @@ def _match(statement: syntax.Select, text: Text, sources: Sequence[BoundSource],
         (across if decides else filters[min(aliases)]).append(part)
     for part in conditions.early:
         filters[min(_aliases(part))].append(part)
-    window, rest = match_window(across, left, right, conditions.place, text)
+    window, rest = match_window(across, left, right, conditions.place, text, kind.nearest)
     equalities, residual = _equalities(rest, left.source.alias)
     if not conditions.by_on:
         _note_filters(statement, scope, conditions.asked, _optional(kind, columns))
@@ -392,9 +406,7 @@ class _Conditions:
 
 def _conditions(statement: syntax.Select, scope: Scope, kind: ops.JoinKind, old: bool) -> _Conditions:
     """Divides the conditions of a join. `old`: whether the query has the values of the old dialect."""
-    if not kind.pairs and statement.on is None and not statement.using:
-        hint = "write it behind ON: FROM a A ANTI JOIN b B ON A.k = B.k AND A.time = B.time"
-        raise scope.text.error(statement.place, "ANTI JOIN does not say which rows must not be there", hint)
+    _check_once(statement, scope, kind)
     rows = scope if kind.pairs else _of_left(scope)
     if statement.where:
         # As a whole first, so that all its errors are told together.
@@ -413,13 +425,36 @@ def _conditions(statement: syntax.Select, scope: Scope, kind: ops.JoinKind, old:
     place = place_of(statement.on) if statement.on else statement.using[0].place
     if kind is ops.JoinKind.INNER:
         return _Conditions([*met, *(each for _, bound in parts for each in bound)], [], [], True, place)
+    # The nearest row is chosen before WHERE is asked of it, so a condition on the right side comes later (O9).
+    later = {*scope.sources} - {next(iter(scope.sources))} if kind.nearest else optional
     early = [
-        part
-        for part, bound in parts
-        if all(len(_aliases(each) - optional) == len(_aliases(each)) == 1 for each in bound)
+        part for part, bound in parts if all(len(_aliases(each) - later) == len(_aliases(each)) == 1 for each in bound)
     ]
     sooner = [each for part, bound in parts if part in early for each in bound]
     return _Conditions(met, sooner, [part for part, _ in parts if part not in early], True, place)
+
+
+_ONCE = {
+    ops.JoinKind.ANTI: ("which rows must not be there", "A.time = B.time"),
+    ops.JoinKind.SEMI: ("which rows must be there", "A.time = B.time"),
+    ops.JoinKind.ASOF: (
+        "which rows it chooses from",
+        "A.timestamp <= B.timestamp AND B.timestamp <= A.timestamp + 5 s",
+    ),
+}
+_ONCE[ops.JoinKind.ASOF_LEFT] = _ONCE[ops.JoinKind.ASOF]
+
+
+def _check_once(statement: syntax.Select, scope: Scope, kind: ops.JoinKind) -> None:
+    """Raises QueryError where a join that has a left row once does not say behind ON what meets it."""
+    if not kind.once or statement.on is not None or (statement.using and not kind.nearest):
+        return
+    words, (what, times) = kind.value.replace("_", " "), _ONCE[kind]
+    hint = f"write it behind ON: FROM a A {words} b B ON A.k = B.k AND {times}"
+    if statement.using:
+        message = f"USING of {words} would be equalities, and does not say how far away the nearest row may be"
+        raise scope.text.error(statement.using[0].place, message, hint)
+    raise scope.text.error(statement.place, f"{words} does not say {what}", hint)
 
 
 def _of_left(scope: Scope) -> Scope:

@@ -361,7 +361,7 @@ class HighText:
         # In WHERE a condition on one side would filter its rows, where this one only decides which of them match.
         sides = [{name.split(".", 1)[0] for name in ex.columns_of(part)} for part in ex.conjuncts(node.residual)]
         on = node.kind is not ops.JoinKind.INNER and any(len(aliases) == 1 for aliases in sides)
-        on = on or not node.kind.pairs
+        on = on or node.kind.once
         select = gsql.Select(select_items(node.items), self._sides(node), node.kind.value, where)
         return replace(select, where=None, on=where, between=True) if on else select
 
