@@ -243,14 +243,6 @@ def conjuncts(condition: Expression | None) -> list[Expression]:
     return [] if condition is None else list(_flat("AND", [condition]))
 
 
-def asks_null(expression: Expression, negated: bool = False) -> bool:
-    """Whether an expression may be true of NULLs by an IS NULL, or by NOT before an IS NOT NULL."""
-    if isinstance(expression, IsNull):
-        return expression.negated is negated
-    turned = isinstance(expression, UnaryOp) and expression.op in ("NOT", "!")
-    return any(asks_null(child, negated is not turned) for child in children(expression))
-
-
 def qualifiers(expression: Expression) -> set[str]:
     """Returns the qualifiers of the columns of an expression; an empty one for a column without."""
     own = {expression.qualifier} if isinstance(expression, Name) else set()

@@ -138,7 +138,7 @@ def _select(select: syntax.Select) -> list[str]:
         column, reach = select.filter_range
         join = f"{join}({print_expression(column)}, {print_expression(reach)})"
     clauses = [f"SELECT {distinct}{_items(select.items)}{window}"]
-    if select.between and (select.on or select.using or _finds_missing(select)):
+    if select.between and (select.on or select.using or _asks_rows(select)):
         clauses.append(f"FROM {_between(select)}")
     else:
         clauses.append(f"{join + ' ' if join else ''}FROM {_sources(select.sources)}")
@@ -178,14 +178,14 @@ _BETWEEN = {
 }
 
 
-def _finds_missing(select: syntax.Select) -> bool:
-    """Whether WHERE of an outer join may be asked of rows without a match, so that SQL's keyword makes a difference."""
+def _asks_rows(select: syntax.Select) -> bool:
+    """Whether WHERE of an outer join may be on a side that may be missing, so that SQL's keyword makes a difference."""
     kept = {"LEFT_OUTER_JOIN": select.sources[:1], "RIGHT_OUTER_JOIN": select.sources[1:], "OUTER_JOIN": ()}
     if select.join not in kept:
         return False
     names = {source.alias or source.name for source in kept[select.join]}
-    parts = [part for part in syntax.conjuncts(select.where) if not syntax.qualifiers(part) & names]
-    return any(map(syntax.asks_null, parts))
+    read = map(syntax.qualifiers, syntax.conjuncts(select.where))
+    return any(len(qualifiers) == 1 and not qualifiers & names for qualifiers in read)
 
 
 def _between(select: syntax.Select) -> str:

@@ -18,6 +18,8 @@ ANTI, SEMI, ASOF, ASOF_LEFT = "ANTI_JOIN", "SEMI_JOIN", "ASOF_JOIN", "ASOF_LEFT_
 KINDS = {**WITH_PAIRS, ANTI: "ANTI JOIN"}
 ONCE = {SEMI: "SEMI JOIN", ASOF: "ASOF JOIN", ASOF_LEFT: "ASOF LEFT JOIN"}
 ALL = {**KINDS, **ONCE}
+MISSING = {"LEFT_OUTER_JOIN": "B", "RIGHT_OUTER_JOIN": "A", "OUTER_JOIN": "AB"}
+"""Kind -> the sides that may be missing."""
 OUTER = tuple(kind for kind in KINDS if kind != "INNER_JOIN")
 SOURCES = {
     "main1.TCP": "link = 'main1' AND flags IS NOT NULL",
@@ -78,15 +80,16 @@ class Grammar:
     count: int = 0
     kinds: Mapping[str, str] = field(default_factory=KINDS.copy)
 
-    def chain(self, shape: str) -> Question:
-        """A join of which at least one input is a join."""
+    def chain(self, shape: str, kind: str = "") -> Question:
+        """A join, of a kind or of any, of which at least one input is a join."""
         self.unit = self.random.choice((1, 1, 2))
         below, leaf = self.below, self.leaf
         first = below(below(leaf(), leaf()) if shape == "three" else leaf(), leaf())
         if shape == "itself":
-            return self.output(first, replace(first, text=""))
+            return self.output(first, replace(first, text=""), kind)
         sides = [first, below(leaf(), leaf()) if shape == "both" else leaf()]
-        return self.output(*(sides[::-1] if shape == "right" else sides))
+        left, right = sides[::-1] if shape == "right" else sides
+        return self.output(left, right, kind)
 
     def across(self, kind: str) -> Question:
         """One join of a kind, which a function of both sides decides."""
@@ -168,6 +171,7 @@ class Grammar:
         met += [residual.format(a=a, b=b)] if residual else []
         on += [sql] if sql else []
         kept = [random.choice((*FILTERS, "{m} IS NULL") if stream.join else FILTERS) for stream in (left, right)]
+        later = ""
         if by_on := kind in (ANTI, *ONCE) or random.random() < 0.5:
             # SQL's own form: what stands behind ON decides matching, also of one side, and WHERE asks the joined rows.
             sides, where, asked = [left.sql, right.sql], [], []
@@ -192,10 +196,18 @@ class Grammar:
             asked += [missing_sql] if missing_sql else []
         else:
             where, asked = [], []
+            # SQL's keyword without ON: what is of a side that may be missing is asked of the joined rows.
+            bare = len(self.kinds) > len(KINDS) and kind in MISSING and random.random() < 0.5
+            later = MISSING[kind] if bare else ""
             met += [keep.format(**names) for keep, names in zip(kept, (a, b), strict=True) if keep]
             sides = [
-                f"(SELECT * FROM {stream.sql} WHERE {keep.format(**OWN) or 'TRUE'})"
-                for stream, keep in zip((left, right), kept, strict=True)
+                f"(SELECT * FROM {stream.sql} WHERE {keep.format(**OWN) if keep and alias not in later else 'TRUE'})"
+                for stream, keep, alias in zip((left, right), kept, "AB", strict=True)
+            ]
+            asked = [
+                keep.format(**{name: f"{alias}.{name}" for name in OWN})
+                for keep, alias in zip(kept, "AB", strict=True)
+                if keep and alias in later
             ]
         self.drawn.append((kind, "band" if band else "equality", across))
         behind = f" WHERE {' AND '.join(where)}" if where else ""
@@ -203,8 +215,10 @@ class Grammar:
         rows = f"FROM {sides[0]} A {ALL[kind]} {sides[1]} B ON {' AND '.join(on)}"
         if kind in (ASOF, ASOF_LEFT):
             rows = _nearest(sides, " AND ".join(on), kind == ASOF_LEFT, over <= 0 < under)
+        if not by_on and later:
+            between = f"FROM {left.source} A {ALL[kind]} {right.source} B WHERE {' AND '.join(met)}"
         return Joined(
-            between if by_on else f"{kind} FROM {left.source} A, {right.source} B WHERE {' AND '.join(met)}",
+            between if by_on or later else f"{kind} FROM {left.source} A, {right.source} B WHERE {' AND '.join(met)}",
             f"{rows} WHERE {' AND '.join(asked)}" if asked else rows,
             random.choice(timed) if timed else None,
         )

@@ -15,7 +15,7 @@ from tests.breadth import each_push
 from tests.law.cases import Case, case_of
 from tests.law.compare import PROCESS, REFERENCE, plan_of
 from tests.law.fuzz import check
-from tests.law.joined import ALL, OUTER, SHAPES, Grammar
+from tests.law.joined import ALL, ONCE as KINDS_ONCE, OUTER, SHAPES, Grammar
 from tests.law.questions import Question
 
 if TYPE_CHECKING:
@@ -29,7 +29,8 @@ ACROSS = (0, 2, 5, 7, 9, 10)
 
 
 def once(seed: int) -> Case:
-    return case_of(seed, Grammar(Random(f"once {seed}"), kinds=ALL).chain(SHAPES[seed % len(SHAPES)]))
+    kind = [*KINDS_ONCE][seed % len(KINDS_ONCE)]
+    return case_of(seed, Grammar(Random(f"once {seed}"), kinds=ALL).chain(SHAPES[seed % len(SHAPES)], kind))
 
 
 def chain(seed: int) -> Case:

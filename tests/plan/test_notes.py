@@ -41,11 +41,16 @@ def plan(text: str, **params: str) -> Plan:
         (OUTER + "B.srcIP IS NULL", (1, 116), "write LEFT JOIN ... ON ... WHERE B.srcIP IS NULL"),
         (OUTER + "B.len IS NULL", (1, 116), "B.len IS NULL filters B before the join"),
         (FULL + "A.len IS NULL", (1, 111), "A.len IS NULL filters A before the join"),
-        (BETWEEN + "B.len > 9", (1, 109), "without ON, B.len > 9 filters B before the join"),
+        (BETWEEN + "B.len > 9", (1, 109), "B.len > 9 is asked of the joined rows, as in SQL, so that rows without"),
+        (
+            "DEFINE { query_name 'q'; dialect 'gigascope'; }\n" + BETWEEN + "B.len > 9",
+            (2, 109),
+            "in the dialect gigascope B.len > 9 filters B before the join",
+        ),
         (
             BETWEEN.replace("LEFT", "FULL").replace("A.time,", "A.len ,") + "B.SYN AND A.len > 9",
             (1, 109),
-            "B.SYN AND A.len > 9 filters B and A",
+            "B.SYN AND A.len > 9 is asked of the joined rows, as in SQL, so that rows without a match of B and A go",
         ),
         (OUTER.replace("B.len", "B.srcIP") + "A.len > 9", (1, 16), "take A.srcIP for a value in every row"),
         (f"SELECT B.srcIP, A.len OUTER_JOIN FROM {SIDES}", (1, 8), "take the column of USING, or CASE WHEN B.srcIP"),

@@ -227,9 +227,10 @@ def _units(left: ex.Expr, right: ex.Expr, left_time: Temporal, right_time: Tempo
 
 # Binds joins: splits the conditions into filters of one side, the match window, conditions of matching, and conditions
 # of the joined rows. Called by `binder`. Behind ON and USING stands what decides matching, and WHERE is asked of the
-# joined rows. Where WHERE is the only condition, as in the papers, a conjunct on one side filters that input before
-# the join, and the others decide matching (V1). The match window is the first equality of temporal expressions, else a
-# band of two inequalities on one such pair (P4).
+# joined rows. Where WHERE is the only condition, what is of both sides decides matching, and a conjunct on one side
+# filters that input before the join, as in the papers; between the sources SQL's keyword keeps the meaning of SQL, and
+# one on a side that may be missing is asked of the joined rows (V1). The match window is the first equality of temporal
+# expressions, else a band of two inequalities on one such pair (P4).
 
 
 @dataclass(frozen=True)
@@ -415,8 +416,10 @@ def _conditions(statement: syntax.Select, scope: Scope, kind: ops.JoinKind, old:
     optional = _optional(kind, scope.sources)
     if statement.on is None and not statement.using:
         place = place_of(statement.where) if statement.where else statement.place
-        finds = [part for part, bound in parts if any(_finds_missing(each, optional) for each in bound)]
-        asked = finds if statement.between and not old else []
+        # Between the sources SQL's keyword means what SQL means, also without ON: what is of a side that may be missing
+        # is asked of the joined rows. The dialect of the papers filters that side before the join.
+        alone = [part for part, bound in parts if all(_of_one(each, optional) for each in bound)]
+        asked = alone if statement.between and not old else []
         return _Conditions(
             [each for part, bound in parts if part not in asked for each in bound], [], asked, False, place
         )
@@ -495,10 +498,10 @@ def _optional(kind: ops.JoinKind, aliases: Iterable[str]) -> set[str]:
     return {alias for alias, gone in zip(aliases, (kind.keeps_right, kind.keeps_left), strict=True) if gone}
 
 
-def _finds_missing(part: ex.Expr, optional: Container[str]) -> bool:
-    """Whether a condition is on one side that may be missing, and is true of a row that is."""
+def _of_one(part: ex.Expr, sides: Container[str]) -> bool:
+    """Whether a condition is on one of some sides only."""
     aliases = _aliases(part)
-    return len(aliases) == 1 and min(aliases) in optional and _of_nulls(part) is True
+    return len(aliases) == 1 and min(aliases) in sides
 
 
 def _of_nulls(condition: ex.Expr) -> bool | None:
@@ -532,27 +535,31 @@ def _with_ties(match: _Match, columns: Mapping[str, Mapping[str, ex.Expr]]) -> d
 def _note_filters(
     statement: syntax.Select, scope: Scope, asked: Sequence[syntax.Expression], optional: Container[str]
 ) -> None:
-    """Notes conditions on a side that may be missing which filter that side before the join, where SQL would ask
-    them of the joined rows, and an IS NULL there, which probably means the rows without a match."""
-    filtering = []
+    """Notes conditions on a side that may be missing which drop the rows without a match or filter that side before the
+    join, where SQL and the papers differ, and an IS NULL before it, which probably means the rows without a match."""
+    apart: dict[bool, list[tuple[syntax.Expression, str]]] = {}
     for part in syntax.conjuncts(statement.where):
         bound = scope.predicate(part, "WHERE")
-        aliases = _aliases(bound)
-        if part in asked or len(aliases) != 1 or min(aliases) not in optional:
+        if not _of_one(bound, optional):
             continue
-        filtering.append((part, min(aliases)))
-        if not statement.between and _of_nulls(bound) is True:
+        (side,), finds = _aliases(bound), _of_nulls(bound) is True
+        if not statement.between and finds:
             written, kind = print_expression(part), _BETWEEN[statement.join]
             scope.names.notes[spot(part)] = (
-                f"{written} filters {min(aliases)} before the join: for the rows without a match write"
+                f"{written} filters {side} before the join: for the rows without a match write"
                 f" {kind} ... ON ... WHERE {written}, or name the join and select WHERE {written} from it"
             )
-    if statement.between and filtering:
-        (first, _), sides = filtering[0], list(dict.fromkeys(alias for _, alias in filtering))
-        written = print_expression(syntax.chain("AND", [part for part, _ in filtering]))
+        elif statement.between and not (finds and part in asked):
+            apart.setdefault(part in asked, []).append((part, side))
+    for later, parts in apart.items():
+        (first, _), sides = parts[0], " and ".join(dict.fromkeys(side for _, side in parts))
+        written = print_expression(syntax.chain("AND", [part for part, _ in parts]))
         scope.names.notes[spot(first)] = (
-            f"without ON, {written} filters {' and '.join(sides)} before the join: write what decides a match behind"
-            " ON; WHERE is then asked of the joined rows, as in SQL"
+            f"{written} is asked of the joined rows, as in SQL, so that rows without a match of {sides} go: write it"
+            f" behind ON to choose what may match; the dialect gigascope filters {sides} before the join"
+            if later
+            else f"in the dialect gigascope {written} filters {sides} before the join: in SQL and the dialect lowwater"
+            " it is asked of the joined rows, so that rows without a match go"
         )
 
 
