@@ -634,6 +634,7 @@ class Schedule(Section):
         deadline: longest time from the queueing of a run to its end; later runs are reported.
         approval: whether a person must approve the publication of an interval whose audit warns.
         maintain: period of the maintenance DAG.
+        verify: number of days in which the DAG that verifies has read all bytes of the lake, a share each; 0 for never.
     """
 
     runs: Literal["looks", "intervals"] = "looks"
@@ -644,6 +645,7 @@ class Schedule(Section):
     deadline: Positive | None = None
     approval: bool = False
     maintain: Literal["never", "hourly", "daily", "weekly"] = "daily"
+    verify: Annotated[int, Setting(ge=0, le=3650)] = 30
 
 
 class Notify(Section):

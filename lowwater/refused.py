@@ -96,6 +96,7 @@ EXAMPLES = {
     "schedule.deadline": 'deadline = "30 min"',
     "schedule.approval": "approval = true",
     "schedule.maintain": 'maintain = "daily"',
+    "schedule.verify": "verify = 30",
     "notify.url": 'url = "https://example.org/hook"',
     "notify.connection": 'connection = "my_hook"',
     "notify.email": 'email = ["desk@example.org"]',

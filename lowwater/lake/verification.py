@@ -2,7 +2,8 @@
 
 Called by `lowwater verify`. What is wrong is told with its cost and what makes it again, and is noted where the other
 commands look: rows of a table in its log, so that their intervals are `damaged`; packets by another name, so that
-`ingest` reads their capture again if it lies there. A verdict is kept in the lake (docs/adr/0179).
+`ingest` reads their capture again if it lies there; rows between the stages by taking them out of their log, so that
+the next run makes them. A verdict is kept in the lake (docs/adr/0179).
 """
 
 from __future__ import annotations
@@ -126,6 +127,17 @@ def verify(
     """Looks at the files of a lake. `told` is called with the bytes that were read, and those that are to be read.
     Raises LakeError if the lake cannot be read."""
     return _Look(lake, asked, told, now).all()
+
+
+def require_sound(lake: object, verdict: Verdict) -> None:
+    """Raises LakeError if a look at a lake found something damaged."""
+    if count := len(verdict.damaged):
+        files, are = ("file", "is") if count == 1 else ("files", "are")
+        lasting = len(verdict.lasting)
+        hint = "the lines `again` say what makes them again" if lasting < count else ""
+        if lasting:
+            hint += f"{'; ' if hint else ''}nothing makes {lasting:,} of them again: restore them from a backup"
+        raise LakeError(f"{lake}: {count:,} {files} {are} not as written", hint)
 
 
 def last_verdicts(lake: layout.Lake) -> dict[str, Any]:
@@ -286,7 +298,7 @@ class _Look:
             cost = (
                 f"rows between the stages of query set {file.query_set}{time_of}; what is published needs them no more"
             )
-            return cost, "`lowwater replay` of the interval makes them again"
+            return cost, "the next run of the interval makes them again, by `lowwater backfill` where one is due"
         if kind == "state":
             cost = f"the state that an interval of query set {file.query_set} left for the next one"
             return cost, "`lowwater backfill` makes it again, where it is needed"
@@ -341,6 +353,19 @@ class _Look:
             paths.set_aside(file.path)
         if kind == "state":
             paths.remove_tree(file.table)
+        if kind in ("lfta", "streams"):
+            self._forget(file)
+
+    def _forget(self, file: Stored) -> None:
+        """Takes the rows of an interval between two stages out of the log of their table, all of them: the next run of
+        it then finds none under their key, and makes them. Nothing is done where a run has replaced the file."""
+        label = str(file.row["partition.interval"])
+
+        def of_interval(table: DeltaTable) -> list[dict[str, Any]]:
+            rows = tables.interval_files(table, label)
+            return rows if any(unquote(row["path"]) == file.name for row in rows) else []
+
+        tables.swap_files(file.table, [], of_interval)
 
     def _keep(self, done: bool) -> None:
         self._saved, verdict = time.monotonic(), self._verdict

@@ -13,7 +13,8 @@ from lowwater.extras import shared
 
 
 class LowwaterDags(LocalDagBundle):
-    """The DAGs of this installation: `capture_ingest`, `replay_<query set>`, `lowwater_maintain`, `lowwater_digest`."""
+    """The DAGs of this installation: `capture_ingest`, `replay_<query set>`, `lowwater_maintain`, `lowwater_verify`,
+    `lowwater_digest`."""
 
     def __init__(self, **arguments: Any) -> None:
         super().__init__(path=str(shared("dags")), **arguments)

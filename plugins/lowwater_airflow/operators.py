@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import datetime
+from fractions import Fraction
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
@@ -340,6 +341,30 @@ class MaintainLake(Patient):
             totals[removal.what] = totals.get(removal.what, 0) + removal.bytes
         require_sound(steps)
         return totals
+
+
+class VerifyLake(Patient):
+    """Compares the files of the lake with its logs, and a share of their bytes with digests, like `lowwater verify`."""
+
+    def __init__(self, *, lake: PurePath, days: int, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.lake, self.days = str(lake), days
+
+    @private()
+    def execute(self, context: Context) -> dict[str, int]:
+        """Returns how many files there are, how many were read, and how many bytes these have."""
+        with telling(context), self.waiting(context):
+            return self._verify()
+
+    def _verify(self) -> dict[str, int]:
+        from lowwater.lake.layout import lake_to_read
+        from lowwater.lake.verification import Asked, require_sound, verify
+
+        verdict = verify(lake_to_read(lake_path(self.lake)), Asked(data=True, share=Fraction(1, self.days)))
+        for each in verdict.damaged:
+            self.log.error("%s: %s; lost: %s; again: %s", each.where, each.what, each.cost, each.again or "nothing")
+        require_sound(self.lake, verdict)
+        return {"files": verdict.files, "compared": verdict.compared, "bytes": verdict.read}
 
 
 def ingest_spark() -> str:

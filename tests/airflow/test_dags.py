@@ -110,7 +110,13 @@ def test_every_dag(loaded: dict[str | None, dict[str, Any]]) -> None:
     dags = found["dags"]
     sets = {"more", *(path.stem for path in QUERIES.glob("*.gsql"))}
     looks = {"lowwater_ingest": dags.pop("lowwater_ingest")} | {name: dags.pop(f"keep_{name}") for name in sets}
-    assert set(dags) == {"capture_ingest", "lowwater_digest", "lowwater_maintain", *(f"replay_{name}" for name in sets)}
+    assert set(dags) == {
+        "capture_ingest",
+        "lowwater_digest",
+        "lowwater_maintain",
+        "lowwater_verify",
+        *(f"replay_{name}" for name in sets),
+    }
     assert looks["lowwater_ingest"]["tasks"] == {"ingest": ["refused"], "refused": []}
     assert all(looks[name]["tasks"] == {"look": ["interval"], "interval": []} for name in sets)
     assert {look["runs"] for look in looks.values()} == {1} and {look["catchup"] for look in looks.values()} == {False}
@@ -129,6 +135,8 @@ def test_every_dag(loaded: dict[str | None, dict[str, Any]]) -> None:
     assert dags["replay_demo"]["pools"] == pools and dags["replay_more"]["pools"] == {"interval": "lowwater"}
     upkeep = dags.pop("lowwater_maintain")
     assert upkeep["tasks"] == {"maintain": []} and upkeep["runs"] == 1 and not upkeep["catchup"]
+    verify = dags.pop("lowwater_verify")
+    assert verify["tasks"] == {"verify": []} and verify["cron"] == "0 0 * * *" and not verify["catchup"]
     digest = dags.pop("lowwater_digest")
     assert digest["tasks"] == {"tell": []} and digest["cron"] == "0 0 * * *" and not digest["catchup"]
     for name, dag in dags.items():
@@ -178,7 +186,7 @@ def test_a_length_that_no_run_has_takes_no_other_dag_away(loaded: dict[str | Non
     assert Path(file).name == "misnamed.py"
     assert "there is no DAG capture_ingest: intervals of 7min cannot be scheduled" in said
     sets = {path.stem for path in QUERIES.glob("*.gsql")}
-    others = {"lowwater_ingest", "lowwater_digest", "lowwater_maintain", "replay_demo"}
+    others = {"lowwater_ingest", "lowwater_digest", "lowwater_maintain", "lowwater_verify", "replay_demo"}
     assert set(found["dags"]) == others | {f"keep_{name}" for name in sets}
 
 

@@ -90,7 +90,7 @@ def test_hostile_files_of_queries_stop_no_dag_and_are_named(tmp_path: Path) -> N
     found = serialized(tmp_path, lake, queries, AWS_SECRET_ACCESS_KEY="secret-key", PGPASSWORD="secret-password")
     sets = [*(f"text_{at}" for at in range(len(TEXTS))), "huge", "pipe", "folder"]
     sets += [f"sound_{at}" for at in range(MANY - len(sets))]
-    others = {"capture_ingest", "lowwater_ingest", "lowwater_maintain", "lowwater_digest"}
+    others = {"capture_ingest", "lowwater_ingest", "lowwater_maintain", "lowwater_digest", "lowwater_verify"}
     assert set(found["dags"]) == others | {f"{kind}_{name}" for kind in ("replay", "keep") for name in sets}
     ((file, said),) = found["errors"].items()
     assert file.endswith("misnamed.py") and f"{len(NAMES) + 1} files of queries have no DAG" in said and "7*7" in said

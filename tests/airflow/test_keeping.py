@@ -11,11 +11,12 @@ from typing import Any
 
 import pytest
 
-from lowwater.errors import CaptureError, GapError, LowwaterError
+from lowwater.errors import CaptureError, GapError, LakeError, LowwaterError
 from lowwater.instants import HOUR, format_instant, parse_instant
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.captures import read_captures
 from lowwater.replay.schedule.due import statuses
+from tests.lake.damage import data_files, flip, publish
 from tests.replay.test_looks import CHAINED, at, deliver, ingested, lake_of
 
 FAR = '[schedule]\nlook_back = "36500d"'
@@ -323,3 +324,17 @@ def test_what_looks_tells_why_it_fails(plugins: None, tmp_path: Path) -> None:
         with pytest.raises(LowwaterError):
             work.execute(task.context)
         assert "none" in task.left["why"]
+
+
+@pytest.mark.slow
+def test_each_night_compares_a_share_of_all_bytes_and_fails_where_one_is_damaged(plugins: None, tmp_path: Path) -> None:
+    from lowwater_airflow.operators import VerifyLake
+
+    lake = publish(tmp_path) / "lake"
+    found = VerifyLake(task_id="verify", lake=lake, days=1)._verify()
+    assert found["files"] == found["compared"] == len(data_files(lake)) and found["bytes"] > 0
+    some = VerifyLake(task_id="verify", lake=lake, days=2)._verify()
+    assert 0 < some["compared"] < found["files"]
+    flip(data_files(lake, "tables/flows")[0])
+    with pytest.raises(LakeError, match="1 file is not as written"):
+        VerifyLake(task_id="verify", lake=lake, days=1)._verify()

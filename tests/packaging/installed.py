@@ -299,7 +299,14 @@ print("FOUND", json.dumps(found))
     found = json.loads(printed.partition("FOUND ")[2].splitlines()[0])
     assert found["plugins"] == ["lowwater_airflow.views:LowwaterReview"], found
     assert "lowwater_review" in found["loaded"], found
-    dags = ["capture_ingest", "keep_talkers", "lowwater_digest", "lowwater_ingest", "lowwater_maintain"]
+    dags = [
+        "capture_ingest",
+        "keep_talkers",
+        "lowwater_digest",
+        "lowwater_ingest",
+        "lowwater_maintain",
+        "lowwater_verify",
+    ]
     dags += ["replay_talkers"]
     assert found["mine"] == [dags, {}], found
     assert found["lowwater"] == [dags, {}], found

@@ -182,7 +182,7 @@ def _progress(verb: str) -> Callable[[int, int], None]:
 
 
 def _verify(lake: layout.Lake, asked: Asked) -> None:
-    from lowwater.lake.verification import verify as verify_lake
+    from lowwater.lake.verification import require_sound, verify as verify_lake
 
     verdict = verify_lake(lake, asked, _progress("compared"))
     if verdict.resumed:
@@ -195,13 +195,7 @@ def _verify(lake: layout.Lake, asked: Asked) -> None:
     say(f"{files}, {size_text(verdict.bytes)}: {_compared(asked, verdict)}")
     if verdict.unkept:
         say(f"the verdict is not kept: {verdict.unkept}", err=True)
-    if count := len(verdict.damaged):
-        files, are = ("file", "is") if count == 1 else ("files", "are")
-        lasting = len(verdict.lasting)
-        hint = "the lines `again` say what makes them again" if lasting < count else ""
-        if lasting:
-            hint += f"{'; ' if hint else ''}nothing makes {lasting:,} of them again: restore them from a backup"
-        raise errors.LakeError(f"{lake.root}: {count:,} {files} {are} not as written", hint)
+    require_sound(lake.root, verdict)
 
 
 def _compared(asked: Asked, verdict: Verdict) -> str:
