@@ -42,6 +42,7 @@ from .interval import SHOWN, expectations_of, links_of, low_level_of, operators_
 from .lateness import MOST_NAMED, WEEK, last_day, late_intervals, link_headline, link_review, offenders, refused_shares
 from .ledgers import Interval, Part, Snapshot
 from .queries import cost_history, explained, newest_preview, previews, query_plan, rows_history
+from .traffic import timeline
 from .trends import subjects, summaries, trend
 from .verdict import overview_verdict
 
@@ -214,6 +215,7 @@ def _overview(snapshot: Snapshot, part: Month | None) -> dict[str, Any]:
         "part": part,
         "verdict": overview_verdict(snapshot, intervals, shown.audits if shown else {}),
         "months": [(month, counted.get(month.name, [])) for month in reversed(parts)],
+        "traffic": timeline(snapshot, part.start, part.end) if part else None,
         "calendars": calendars,
         "links": links,
         "states": [state for state in WORDS if any(interval.state == state for interval in intervals)],

@@ -14,6 +14,7 @@ from lowwater.documents import stored_object
 from lowwater.instants import HOUR, format_instant, spoken_duration
 from lowwater.lake.ledgers.captures import Captures
 from lowwater.lake.ledgers.coverage import any_covers, gap_cause, gaps
+from lowwater.lake.ledgers.missing import unread_rows, unread_words
 from lowwater.lake.ledgers.runs import read_metrics
 from lowwater.quality.history import (
     COVERED,
@@ -200,16 +201,15 @@ def _absent(snapshot: Snapshot, kind: str, name: str, query_set: str, first: int
     captures = {link: snapshot.captures.get(link, Captures()) for link in job.plan.links}
     plan = next((query for query in job.plan.queries if query.name == name), None)
     links = [name] if kind == LINK or plan is None else list(plan.links)
-    found = []
+    found, unread = [], unread_rows(snapshot.lake, snapshot.config)
     for start, end in interval_grid(snapshot, query_set, first, _last(snapshot, query_set)):
         if start not in measured:
             why = "not audited"
             if not any_covers(captures, snapshot.config, links, start, end):
-                gaps_of = {link: gaps(link, captures[link], snapshot.config.link(link), start, end) for link in links}
-                told = [
-                    cause for link, each in gaps_of.items() for gap in each if (cause := gap_cause(gap, captures[link]))
-                ]
-                why = ": ".join([NOT_COVERED, *dict.fromkeys(told)][:2])
+                found_gaps = (gaps(link, captures[link], snapshot.config.link(link), start, end) for link in links)
+                told = [gap_cause(gap, captures[gap.link]) for each in found_gaps for gap in each]
+                refused = [unread_words(list(unread(link, start, end))) for link in links]
+                why = ": ".join([NOT_COVERED, *filter(None, [*refused, *told])][:2])
             found.append(Point(start, end, None, why=why))
     return found
 
@@ -289,6 +289,21 @@ def _words(measure: Measure, days: Sequence[Point], weeks: Sequence[Point]) -> s
             absent = f", {len(points) - len(values):,} not measured" if len(points) > len(values) else ""
             parts.append(f"{len(values):,} {of}: {low} to {high}, the last {end}, {marked:,} unusual{absent}")
     return f"{measure.title}. {'; '.join(parts)}."
+
+
+def links_between(snapshot: Snapshot, start: int, end: int) -> list[tuple[str, str, list[Point], dict[int, float]]]:
+    """Returns each link with the query set that measured it, the packets of its intervals in [start, end), ns, and its
+    bytes on the wire by first instant (ns)."""
+    found, pasts = [], {}
+    for kind, name, query_set in subjects(snapshot):
+        if kind == LINK:
+            if query_set not in pasts:
+                pasts[query_set] = _history(snapshot, query_set, start, end, None)
+            points = _judged(snapshot, pasts[query_set], kind, name, query_set, start).points
+            packets = [point for point in points.get("volume", ()) if point.start < end]
+            sizes = {point.start: point.value for point in points.get("bytes", ()) if point.value is not None}
+            found.append((name, query_set, packets, sizes))
+    return found
 
 
 @dataclass(frozen=True)

@@ -90,17 +90,17 @@ def draw_curves(curves: Curves, address: Callable[[int, int], str]) -> CurvePlot
     span = curves.step * parts
     across = tuple(
         (round(LEFT + width * (at - curves.start) / span, 1), spoken_instant(at))
-        for at in _clock_marks(curves.start, curves.start + span)
+        for at in clock_marks(curves.start, curves.start + span)
     )
     up = tuple((y(value), f"{value:,.6g}") for value in _number_marks(least, most))
     return CurvePlot(WIDTH, HEIGHT, LEFT, bottom, tuple(lines), tuple(slots), across, up)
 
 
-def _clock_marks(start: int, end: int) -> list[int]:
+def clock_marks(start: int, end: int) -> list[int]:
     """Returns round instants in [start, end), ns.
 
     Example:
-        >>> [at // HOUR for at in _clock_marks(21 * HOUR, 45 * HOUR)]
+        >>> [at // HOUR for at in clock_marks(21 * HOUR, 45 * HOUR)]
         [24, 30, 36, 42]
     """
     steps = [*CLOCK_STEPS, *HOUR_STEPS]
