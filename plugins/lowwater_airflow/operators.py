@@ -362,7 +362,7 @@ class VerifyLake(Patient):
 
         verdict = verify(lake_to_read(lake_path(self.lake)), Asked(data=True, share=Fraction(1, self.days)))
         for each in verdict.damaged:
-            self.log.error("%s: %s; lost: %s; again: %s", each.where, each.what, each.cost, each.again or "nothing")
+            self.log.warning("%s: %s; lost: %s; again: %s", each.where, each.what, each.cost, each.again or "nothing")
         require_sound(self.lake, verdict)
         return {"files": verdict.files, "compared": verdict.compared, "bytes": verdict.read}
 

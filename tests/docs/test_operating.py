@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 from pathlib import Path
 
+import click
 import pytest
 
+from lowwater.cli.main import cli
 from tests.cli.hostile import clean
 from tests.lake.damage import TO, publish, rows_of
 
@@ -21,6 +24,15 @@ def recipe(tool: str) -> list[str]:
     found = re.search(rf"<!-- recipe {tool} -->\n```sh\n(.*?)```", PAGE.read_text(), re.DOTALL)
     assert found is not None
     return found[1].splitlines()
+
+
+def test_each_command_of_the_page_is_one() -> None:
+    commands = re.findall(r"^lowwater (.*)$", PAGE.read_text(), re.MULTILINE)
+    assert len(commands) > 15
+    for line in commands:
+        name, *words = shlex.split(line, comments=True)
+        known = cli.commands[name]
+        known.make_parser(click.Context(known)).parse_args(words)
 
 
 @pytest.mark.slow
