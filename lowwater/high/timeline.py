@@ -126,11 +126,8 @@ def choose_slices(
             cuts.append(cut)
             before = cut
     spans = pairwise([begin, *cuts] if until < ALL_TIME else [begin, *cuts, ALL_TIME])
-    everything = dict.fromkeys(properties.read_from(node, 0), -ALL_TIME)
-    return [
-        TimeSlice(start, end, properties.read_from(node, start) if start > -ALL_TIME else everything)
-        for start, end in spans
-    ]
+    reads = {-ALL_TIME: dict.fromkeys(properties.read_from(node, 0), -ALL_TIME)}
+    return [TimeSlice(start, end, reads.get(start) or properties.read_from(node, start)) for start, end in spans]
 
 
 def choose_chain(names: Iterable[str], rows: Counter[int], most: int) -> list[TimeSlice]:

@@ -115,9 +115,11 @@ def _followed(spark: SparkSession, running: Running, folder: Folder, about: str)
             with suppress(OSError):  # without it, a task at work is not told
                 paths.remove(folder.path / AT_WORK)
             query.stop()
-        elif (progress := query.lastProgress) is not None:
-            offset: dict[str, Any] = json.loads(progress.sources[0].endOffset)
-            running.done = {name: value for name, value in offset.items() if name != "tasks"}
+            continue
+        with suppress(OSError):
+            progress, ended = query.lastProgress, sum(map(str.isdigit, paths.names_in(folder.path)))
+            offset = progress.sources[0].endOffset if progress else None
+            running.done = {**json.loads(offset or "{}"), "tasks": ended}
 
 
 def warm(address: str) -> None:
