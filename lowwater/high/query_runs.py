@@ -200,7 +200,7 @@ class _Closed(NamedTuple):
 
 @dataclass
 class _Query:
-    """A query at work; `feeds` are the stored streams that its plans read: of LFTAs, and of its plans before."""
+    """A query at work; `feeds` are the stored streams of LFTAs, `made` those of its plans before, by name."""
 
     level: HighLevel
     arriving: Arriving
@@ -210,6 +210,7 @@ class _Query:
 
     def __post_init__(self) -> None:
         self.settings, self.feeds = self.level.settings, dict(self.arriving.streams)
+        self.made: dict[str, dict[Source, StoredStream]] = {}
         self.carry = self.level.carries.get(self.name, operators.StateHandover(end=self.level.end))
 
     def parts(self) -> Parts:
@@ -225,7 +226,15 @@ class _Query:
                 divided = next((keys for later in stages[at + 1 :] if (keys := _keys_of(later, stage.name))), ())
                 yield from self._run(stage, out, divided)
                 if out.folder.name != RESULT:
-                    self.feeds[stage.name or name, ""] = StoredStream().add(*out.files)
+                    feed = stage.name or name
+                    self.made[feed] = self._sources(stage.node)
+                    # What reads no row makes none, and promises what its sources do, when they do it.
+                    if (
+                        out.rows
+                        or properties.hands_over(stage.node)
+                        or any(each.rows for each in self.made[feed].values())
+                    ):
+                        self.made[feed] = {(feed, ""): StoredStream().add(*out.files)}
         self.result.files, self.result.rows, self.result.punctuation = out.files, out.rows, out.punctuation
 
     def _opened(self, name: str, node: Node) -> StreamFiles:
@@ -310,8 +319,7 @@ class _Query:
 
     def _closed(self, stage: Stage, begin: int = -ALL_TIME) -> _Closed:
         """Finds what promises have closed of a stage, from `begin` (ns) on."""
-        node, end, behind = stage.node, self.level.end, self._behind(stage.node)
-        feeds = {source: feed for _, group in behind.values() for source, feed in group.items()}
+        node, end, behind, feeds = stage.node, self.level.end, self._behind(stage.node), self._sources(stage.node)
         rows, handed = any(feed.rows for feed in feeds.values()), properties.hands_over(node)
         whole, until = self.arriving.whole(feeds), ALL_TIME
         if not (rows or (whole and handed)) or not (whole or self._early(node, feeds)):
@@ -406,9 +414,16 @@ class _Query:
         """Finds the stored streams of the leaves of a plan."""
         behind: dict[str, tuple[LftaInput | Cut, dict[Source, StoredStream]]] = {}
         for leaf in leaves(node):
-            name, links = (leaf.name, ("",)) if isinstance(leaf, Cut) else (leaf.lfta.name, leaf.lfta.links)
-            behind[name] = leaf, {(name, link): self.feeds[name, link] for link in links}
+            if isinstance(leaf, Cut):
+                behind[leaf.name] = leaf, self.made[leaf.name]
+            else:
+                name = leaf.lfta.name
+                behind[name] = leaf, {(name, link): self.feeds[name, link] for link in leaf.lfta.links}
         return behind
+
+    def _sources(self, node: Node) -> dict[Source, StoredStream]:
+        """Finds the stored streams below a plan."""
+        return {source: feed for _, group in self._behind(node).values() for source, feed in group.items()}
 
 
 def _by(feeds: Iterable[StoredStream]) -> tuple[str, ...]:
@@ -443,7 +458,7 @@ def _stored(node: Node, behind: Behind) -> dict[str, StoredLeaf]:
     stored = {}
     for name, (leaf, group) in behind.items():
         lfta = leaf.lfta if isinstance(leaf, LftaInput) else None
-        numbers = [links.index(link) for link in lfta.links] if lfta else [0]
+        numbers = [links.index(link) for link in lfta.links] if lfta else [0] * len(group)
         chunks = [
             (number, chunk) for number, feed in zip(numbers, group.values(), strict=True) for chunk in feed.chunks
         ]
