@@ -163,4 +163,8 @@ WHOLE: tuple[Pair, ...] = (
         "sum(IF(TCP_data LIKE 'GET%', len, 0))",
         "sum(CASE WHEN payload IS NULL THEN NULL WHEN payload LIKE 'GET%' THEN len ELSE 0 END)::BIGINT",
     ),
+    ("stddev_samp(len)", "stddev_samp(len)"),
+    ("var_pop(srcPort)", "var_pop(srcPort)"),
+    ("quantile_cont(len, 0.3)", "quantile_cont(len, 0.3)"),
+    ("arg_max(srcPort, len)", "arg_max(srcPort, row(len, -srcPort))"),
 )

@@ -4,7 +4,7 @@ Beside the expressions. The scope resolves calls with `CATALOG`; `declared` adds
 """
 
 from lowwater.catalog import native
-from lowwater.catalog.builtin.aggregates import AVERAGES, DISTINCT, HEAVY, ORDERED, QUANTILES, RUNNING
+from lowwater.catalog.builtin.aggregates import AVERAGES, DISTINCT, EXTREMES, HEAVY, ORDERED, QUANTILES, RUNNING
 from lowwater.catalog.builtin.numbers import CALENDAR, FLOWS, NUMBERS
 from lowwater.catalog.builtin.strings import ADDRESSES, REGEXES, STRINGS
 from lowwater.catalog.builtin.supergroups import STATES
@@ -24,6 +24,7 @@ CATALOG = Catalog(
         *AVERAGES,
         *DISTINCT,
         *QUANTILES,
+        *EXTREMES,
         *ORDERED,
         *RUNNING,
         *HEAVY,

@@ -12,7 +12,7 @@ from hashlib import blake2b
 from typing import Any
 
 from lowwater.catalog.builtin.numbers import EVERY, Stateless, exact, finite, summable
-from lowwater.catalog.expr import Type
+from lowwater.catalog.expr import SUMMABLE, Type
 from lowwater.catalog.functions import FRACTION, SHARE, AggregateFunction, at_least
 from lowwater.catalog.values import format_ip, format_mac
 
@@ -58,9 +58,66 @@ class PositiveAverage(Stateless):
         return finite(state[0] / state[1]) if state[1] else NO_AVERAGE
 
 
+# Implements variances. Sums of values and of squares are exact whole numbers, of floats in units of the least float, so
+# that no order or division of the input changes a bit of the result (O2).
+
+_LEAST = 1074
+"""The least float is 2 to the power of minus this."""
+
+Powers = tuple[int, int, int]
+"""The number of values, their sum and that of their squares; a number below 0 after a float that has no sum (V2)."""
+
+
+class Spread(Stateless):
+    """The variance of a sample or of a whole population, or the square root of it. State: `Powers`."""
+
+    def __init__(self, sample: bool, root: bool, floats: bool) -> None:
+        self._sample, self._root, self._scale = sample, root, _LEAST if floats else 0
+
+    def initialize(self) -> Powers:
+        return 0, 0, 0
+
+    def iterate(self, state: Powers, value: float) -> Powers:
+        if state[0] < 0 or (self._scale and not abs(value) <= SUMMABLE):
+            return -1, 0, 0
+        over, under = value.as_integer_ratio()
+        whole = (over << self._scale) // under
+        return state[0] + 1, state[1] + whole, state[2] + whole * whole
+
+    def merge(self, state: Powers, other: Powers) -> Powers:
+        if min(state[0], other[0]) < 0:
+            return -1, 0, 0
+        return state[0] + other[0], state[1] + other[1], state[2] + other[2]
+
+    def output(self, state: Powers) -> float | None:
+        """Returns the value, the variance rounded once; None for too few values."""
+        number, total, squares = state
+        by = number - self._sample
+        if by <= 0:
+            return None
+        try:
+            variance = float(Fraction(number * squares - total * total, (number * by) << 2 * self._scale))
+        except OverflowError:
+            return None
+        return math.sqrt(variance) if self._root else variance
+
+
+_SPREADS = {
+    ("var_samp", "variance"): (True, False),
+    ("var_pop",): (False, False),
+    ("stddev_samp", "stddev"): (True, True),
+    ("stddev_pop",): (False, True),
+}
+
 AVERAGES: tuple[AggregateFunction, ...] = (
     AggregateFunction("extr_avg", (Type.INT,), Type.FLOAT, IntegerAverage),
     AggregateFunction("POSAVG", (Type.FLOAT,), Type.FLOAT, PositiveAverage),
+    *(
+        AggregateFunction(name, (kind,), Type.FLOAT, partial(Spread, *form, kind is Type.FLOAT))
+        for names, form in _SPREADS.items()
+        for name in names
+        for kind in (Type.INT, Type.FLOAT)
+    ),
 )
 
 
@@ -219,6 +276,30 @@ class Quantile(Stateless):
         return math.nan
 
 
+class Interpolated(Quantile):
+    """`quantile_cont(x, phi)`: the value at phi of the way through the values in order, between two of them where that
+    lies there. State as of `quantile_of`."""
+
+    def output(self, state: dict[float | None, int], phi: float) -> float | None:
+        """Returns the value, rounded once; None without values, or if phi is not in [0, 1]."""
+        if not state or not 0 <= phi <= 1:
+            return None
+        at = Fraction(repr(phi)) * (sum(state.values()) - 1)
+        below, above = (self._of_rank(state, rank) for rank in (math.floor(at), math.ceil(at)))
+        if below == above or not (math.isfinite(below) and math.isfinite(above)):
+            return float(below) if at.denominator == 1 or below == above else finite(below + above)
+        return float(Fraction(below) + (Fraction(above) - Fraction(below)) * (at - math.floor(at)))
+
+    @staticmethod
+    def _of_rank(state: dict[float | None, int], rank: int) -> float:
+        """The value with so many before it; NaN is above all numbers."""
+        for value in sorted(key for key in state if key is not None):
+            rank -= state[value]
+            if rank < 0:
+                return value
+        return math.nan
+
+
 class Median(Quantile):
     """`median_of(x)`: `quantile_of(x, 0.5)`."""
 
@@ -235,6 +316,46 @@ QUANTILES: tuple[AggregateFunction, ...] = (
         for kind in _NUMERIC
     ),
     *(AggregateFunction("median_of", (kind,), kind, Median) for kind in _NUMERIC),
+    *(
+        AggregateFunction("quantile_cont", (kind, Type.FLOAT), Type.FLOAT, Interpolated, limits=((1, FRACTION),))
+        for kind in _NUMERIC
+    ),
+)
+
+
+# Implements arg_max and arg_min: a value of the row with the largest, or least, value of another expression. Of rows
+# that are equal in it the least value is taken, so that no order of rows decides (O2).
+
+
+class OfExtreme(Stateless):
+    """`arg_max(x, y)`, `arg_min(x, y)`. State: the keys of y and x, and x; None without rows."""
+
+    def __init__(self, most: bool) -> None:
+        self._most = most
+
+    def initialize(self) -> Any:
+        return None
+
+    def iterate(self, state: Any, value: Any, by: float) -> Any:
+        return self.merge(state, ((by != by, by), (value != value, value), value))
+
+    def merge(self, state: Any, other: Any) -> Any:
+        if state is None or other is None:
+            return other if state is None else state
+        if state[0] == other[0] or (state[0][0] and other[0][0]):  # NaN is above all numbers, and equals itself
+            return min(state, other, key=lambda each: each[1])
+        return (max if self._most else min)(state, other, key=lambda each: each[0])
+
+    def output(self, state: Any) -> Any:
+        """Returns the value; None without rows."""
+        return None if state is None else state[2]
+
+
+EXTREMES: tuple[AggregateFunction, ...] = tuple(
+    AggregateFunction(name, (kind, by), kind, partial(OfExtreme, name == "arg_max"), taken=2)
+    for name in ("arg_max", "arg_min")
+    for kind in EVERY
+    for by in _NUMERIC
 )
 
 

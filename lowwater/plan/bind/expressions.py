@@ -26,7 +26,11 @@ from lowwater.plan.text import Text, attempt_all, place_of, spot
 # `scope`, which adds the hint to its error.
 
 FUNCTIONS = {
-    **dict.fromkeys(("stddev", "variance", "var"), "select count(*), sum(x) and sum(x*x), of which it is made"),
+    "var": "write var_samp or var_pop",
+    "percentile_cont": "write quantile_cont(x, 0.95)",
+    "percentile_disc": "write quantile_of(x, 0.95)",
+    **dict.fromkeys(("max_by", "argmax"), "write arg_max(x, y)"),
+    **dict.fromkeys(("min_by", "argmin"), "write arg_min(x, y)"),
     **dict.fromkeys(("date_trunc", "time_bucket"), "write time/60 for minutes, time/3600 for hours"),
 }
 """Function of another system in lower case -> GSQL to write instead."""
