@@ -286,8 +286,7 @@ class _Copy:
             made.files += len(work)
             made.bytes += sum(file.size for file in work)
             return found + [Kept(self._relative(file.path), file.size, "", 0) for file in work]
-        far = any(isinstance(path, ObjectPath) for path in (self._place, self._lake.root))
-        with ThreadPoolExecutor(limits.STORE_READS if far else 1) as pool:
+        with ThreadPoolExecutor(limits.STORE_READS) as pool:  # a file waits for its disk, too
             copied = [*pool.map(self._one, work)]
         for kept in filter(None, copied):
             made.files += 1
@@ -492,8 +491,7 @@ class _Restore:
         last = [file for file in self._backup.files if PurePath(file.path).parts[0] in _LAST]
         last.sort(key=lambda file: PurePath(file.path).parts[0] == documents.FILE_NAME)
         there = {} if target is None or not made.resumed else {e.path: e.size for e in paths.listed(target)}
-        far = any(isinstance(path, ObjectPath) for path in (self._place, target))
-        with ThreadPoolExecutor(limits.STORE_READS if far else 1) as pool:
+        with ThreadPoolExecutor(limits.STORE_READS) as pool:
             for files in (first, last):
                 for wrong, wrote in pool.map(lambda file: self._one(file, there), files):
                     made.written += wrote
