@@ -41,7 +41,7 @@ def test_the_cases_hold_something() -> None:
     every = [outcome for first in range(0, CASES, BLOCK) for outcome in outcomes(first)]
     assert not any(outcome.refused for outcome in every)
     assert {family for outcome in every for family in outcome.families} == set(FAMILIES)
-    assert sum(outcome.rows > 0 for outcome in every) > CASES * 7 // 10
+    assert sum(outcome.rows > 0 for outcome in every) > CASES * 6 // 10
     assert {name for outcome in every for name in outcome.beside} == {"SQL", "batch"}
 
 
