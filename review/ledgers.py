@@ -234,7 +234,7 @@ class Ledgers:
             return self._cached[2]
 
     def _versions(self, lake: Lake) -> object:
-        ledgers = (lake.captures, lake.files, lake.statements, lake.replays, lake.quality, lake.lateness)
+        ledgers = (lake.contents, lake.sightings, lake.statements, lake.replays, lake.quality, lake.lateness)
         tables: list[object] = []
         for path in ledgers:
             with lake_errors(f"{path}: cannot be read"):

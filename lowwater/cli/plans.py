@@ -17,7 +17,7 @@ from lowwater.cli.options import require_range
 from lowwater.cli.why import asks_why
 from lowwater.instants import HOUR, format_instant
 from lowwater.lake import keys, words
-from lowwater.lake.ingestion import arrivals, replacement
+from lowwater.lake.ingestion import arrivals, known_files
 from lowwater.lake.ledgers import captures, intervals, missing
 from lowwater.lake.ledgers.files import location, told_files, unread_lines
 from lowwater.replay.job import Job, TrialChanges
@@ -91,11 +91,11 @@ def _lying(jobs: Sequence[Job]) -> list[str]:
     lake, config = jobs[0].lake, jobs[0].config
     known = {location(lake, key) for key in told_files(lake)}
     files: dict[str, list[str]] = {}
-    ledgers: dict[str, replacement.LedgerFiles] = {}
+    ledgers: dict[str, known_files.KnownFiles] = {}
     for link, path in arrivals.lying(lake, config, _links(jobs), time.time_ns()):
-        ledger = ledgers.setdefault(link, replacement.LedgerFiles(lake, link, config.link(link)))
+        ledger = ledgers.setdefault(link, known_files.KnownFiles(lake, link, config))
         # What was ingested while its last write was new is looked at once more, and is no news.
-        seen = any(file.row.bytes == path.stat().st_size for file in ledger.at(path))
+        seen = any(row.size == path.stat().st_size for row, _ in ledger.at(path))
         if not seen and str(path.absolute()) not in known:
             files.setdefault(link, []).append(path.name)
     return [

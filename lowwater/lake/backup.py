@@ -39,7 +39,7 @@ _LEFT_OUT = {"_locks", "_work", "_doctor", "_ledgers", "_logs", "tries", NOTE, l
 """What has a meaning for processes at work only, or is made again, as trials are."""
 _LATE = ("state", "reports")
 """Written before what the tables say of them, so they are copied after the versions are known; the others before."""
-_LAST = (documents.FILE_NAME, "captures")
+_LAST = (documents.FILE_NAME, layout.FORMAT)
 """What makes a folder a lake: it is restored last."""
 _NAME = re.compile(r"(\d{8}T\d{6}(?:\.\d{1,9})?Z)\.([0-9a-f]{16})\.json")
 _LOG_ENTRY = re.compile(r"(\d{20})\.(?:json|checkpoint(?:\.\d{10}\.\d{10})?\.parquet)")
@@ -201,7 +201,7 @@ class _Copy:
         files = [*self._copy(self._rest(late=False), made)]
         at, found = self._versions()
         self._tables = found.keys()
-        identity, _ = found.get(self._lake.captures, ("", 0))
+        identity, _ = found.get(self._lake.contents, ("", 0))
         files += self._copy(self._named({path: version for path, (_, version) in found.items()}), made)
         files += self._copy(self._rest(late=True), made)
         versions = {self._relative(path): version for path, (_, version) in found.items()}

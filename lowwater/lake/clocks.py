@@ -94,6 +94,6 @@ def _span(length: int) -> str:
 
 def _newest_write(lake: layout.Lake) -> int:
     """The newest last write that the ledger of files knows, ns, by the bounds of its log; 0 without one."""
-    table = tables.open_table(lake.files)
+    table = tables.open_table(lake.sightings)
     rows = [] if table is None else tables.live_files(table)
     return max((row.get("max.written") or 0 for row in rows), default=0)

@@ -251,8 +251,6 @@ def outdated(
                 f"{capture.path} was decoded by version {capture.decoder_version}, now {decoder_version}"
                 f"{f' ({what})' if what else ''}: ingest it again"
             )
-        elif capture.renamed and settings.interfaces != "one":
-            lines.append(f"{capture.path} was ingested when its interface had another link: ingest it again")
         elif _read_otherwise(capture, records):
             lines.append(f"{capture.path} was read by another kind, protocol or form of text: ingest it again")
         elif not capture.admits(settings):

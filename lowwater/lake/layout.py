@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -13,7 +14,7 @@ import pyarrow as pa
 from lowwater import documents, errors
 from lowwater.catalog import expr as ex, schemas
 from lowwater.lake import open_tables
-from lowwater.lake.tables import create, safe_name
+from lowwater.lake.tables import create, lake_errors, safe_name
 from lowwater.plan import operators as ops, properties
 from lowwater.storage import objects, paths, untrusted
 from lowwater.storage.failures import hint_of
@@ -29,11 +30,14 @@ _TEXT, _INT = pa.string(), pa.int64()
 
 PACKETS = pa.schema([*schemas.READABLE, _required("link", _TEXT), _required("hour", _INT)])
 
-CAPTURES = pa.schema(
+CONTENTS = pa.schema(
     [
         _required("link", _TEXT),
-        _required("capture", _TEXT),  # its identity (T5), hex; sha256 of the file where an older version read it
-        _required("path", _TEXT),  # as given at ingest
+        _required("source", _TEXT),  # link that the file was read for; `link` is it, or an interface of it
+        _required("content", _TEXT),  # identity of its records (T5), hex
+        _required("attempt", _TEXT),  # names the files of packets/ and the rows of malformed that belong to it
+        _required("decoded_at", _INT),
+        _required("sha256", _TEXT),  # of the bytes that were decoded, hex
         _required("bytes", _INT),
         _required("format", _TEXT),
         _required("link_type", _TEXT),
@@ -45,19 +49,12 @@ CAPTURES = pa.schema(
         pa.field("smallest", _INT),
         pa.field("largest", _INT),
         pa.field("median", _INT),
-        _required("covers_from", _INT),  # what it covers by itself (T5); equal to covers_to if it covers nothing
-        _required("covers_to", _INT),
-        pa.field("declared_from", _INT),
-        pa.field("declared_to", _INT),
         _required("ended_cleanly", pa.bool_()),
         pa.field("largest_ahead", _INT),  # another max_jump in [largest_ahead, smallest_jump) changes nothing
         pa.field("smallest_jump", _INT),
         _required("decoder_version", _INT),
-        _required("ingested_at", _INT),
-        _required("attempt", _TEXT),  # names the files of packets/ and the rows of malformed that belong to it
         pa.field("interface", _TEXT),  # name (link_names); NULL without one, and if several names are one link
         pa.field("interfaces", _INT),  # number of names of interfaces that the row stands for
-        pa.field("growing", pa.bool_()),  # the file was still being written: its coverage ends at its clock
         pa.field("compression", _TEXT),  # empty where plain
         pa.field("record_bytes", _INT),  # bytes of sane records with headers; this and the next three are of the file
         pa.field("overhead", _INT),  # bytes that are neither records nor malformed
@@ -65,41 +62,28 @@ CAPTURES = pa.schema(
         pa.field("skipped", _INT),  # stored bytes behind the damage of a compressed file
         pa.field("kept", _TEXT),  # stored frames and applications, in words; empty for headers only
         pa.field("key", _TEXT),  # digest of the key of the anonymisation; empty where addresses are true
-        pa.field("early", _INT),  # sane records before the declared coverage; NULL where nothing is declared
-        pa.field("late", _INT),  # sane records at or after its end
-        pa.field("by_hand", pa.bool_()),  # the coverage was declared by `ingest --covers`
-        pa.field("left_out", pa.string()),  # in the log of a tool: {type of records left out: number}, JSON
-        pa.field("source", _TEXT),  # link that the file was ingested for; `link` is it, or an interface of it
+        pa.field("left_out", _TEXT),  # in the log of a tool: {type of records left out: number}, JSON
         pa.field("lull", _INT),  # longest time between two arrivals in the file, ns; NULL without a record
         pa.field("file_first", _INT),  # first and largest timestamp of the file, over all of its interfaces
         pa.field("file_largest", _INT),
-        pa.field("rotated", pa.bool_()),  # the end of its declared coverage was made up from a rotation
-        pa.field("sha256", _TEXT),  # of the file, hex; NULL where `capture` is it
         pa.field("head", _TEXT),  # digest of its first records; NULL where there are few
-        pa.field("copies", _TEXT),  # other files with its records: {path: [sha256, bytes, when it was seen]}, JSON
-        pa.field("absent", pa.string()),  # [fields that the file lacks, its columns that no field reads], JSON; or NULL
-        pa.field("place", pa.string()),  # `path`, from the folder of the lake where both are on this machine
-        pa.field("name", pa.string()),  # under the folder of the pattern that claimed it; empty where none did
+        pa.field("absent", _TEXT),  # [fields that the file lacks, its columns that no field reads], JSON; or NULL
         pa.field("leading", _INT),  # malformed records before the first sane one, which count at the clock before it
-        pa.field("drops", pa.string()),  # records that the file says were lost (`DeclaredDrops`), JSON; or NULL
-        pa.field("holes", pa.string()),  # damaged stretches, as `capture.records.facts.Hole`, JSON; NULL without one
+        pa.field("drops", _TEXT),  # records that the file says were lost (`DeclaredDrops`), JSON; or NULL
+        pa.field("holes", _TEXT),  # damaged stretches, as `capture.records.facts.Hole`, JSON; NULL without one
         pa.field("lag", _INT),  # largest lateness of a record by the clock of its capture, ns
-        pa.field("edges", pa.string()),  # ends that its own records do not judge (T3): `edges.Edges`, JSON; or NULL
+        pa.field("edges", _TEXT),  # ends that its own records do not judge (T3): `edges.Edges`, JSON; or NULL
         # {"wire": bytes of all packets, "types": {what is in place of an IP header: [packets, bytes]}}, JSON; or NULL
-        pa.field("undecoded_types", pa.string()),
-        pa.field("parts", pa.string()),  # the captures in the file, as they were read (`ReadingOrder`), JSON; or NULL
-        pa.field("beginnings", pa.string()),  # other files that are its beginning, as `copies`
-        pa.field("aside", pa.bool_()),  # a person set it aside: it is not read
+        pa.field("undecoded_types", _TEXT),
+        pa.field("parts", _TEXT),  # the captures in the file, as they were read (`ReadingOrder`), JSON; or NULL
+        pa.field("begins_with", _TEXT),  # contents whose records are its first ones, JSON; NULL without any
+        pa.field("begins", _TEXT),  # contents whose first records are its own, JSON; NULL without any
     ]
 )
-"""A row for every capture and link (T5, T7). A capture without rows here is not ingested, whatever files exist; of two
-that overlap by more than the skew one is read (`ledgers.overlaps`).
+"""What decoding knew of a content (T5): a row for each attempt at a file and each link that it has, of which one with
+several interfaces has several. Nothing is in it of names, settings or what people said, so it never changes."""
 
-A capture of several interfaces has a row for each, with the same attempt and the same coverage. Columns that older
-lakes lack are nullable here.
-"""
-
-FILES = pa.schema(
+SIGHTINGS = pa.schema(
     [
         _required("path", _TEXT),  # from the folder of the lake where both are on this machine: they move together
         _required("state", _TEXT),
@@ -111,18 +95,22 @@ FILES = pa.schema(
         pa.field("first", _INT),  # smallest and largest timestamp of its sane records, ns; NULL where unknown
         pa.field("last", _INT),
         pa.field("packets", _INT),  # sane records; NULL where it was not read to its end
-        pa.field("declared_from", _INT),
+        pa.field("declared_from", _INT),  # what its name tells that it covers, ns
         pa.field("declared_to", _INT),
-        pa.field("capture", _TEXT),  # sha256 of the capture in the lake that has its bytes
+        pa.field("rotated", pa.bool_()),  # whether the end of that was made up from a rotation
+        pa.field("named", _TEXT),  # digest of the settings that told so; NULL where others must be asked
+        pa.field("name", _TEXT),  # under the folder of the pattern that claims it; empty where none does
+        _required("attempts", pa.list_(_TEXT)),  # decodings of what lies there, one for each link that has it
+        pa.field("sha256", _TEXT),  # of the bytes that lie there, where they were read
         pa.field("judged", _TEXT),  # by what settings a file that no pattern claims was judged
         pa.field("person", _TEXT),  # who set it aside
         pa.field("digests", _TEXT),  # sha256 of an unread file that was read to its end, and of its decompressed bytes
         pa.field("silences", pa.list_(_INT)),  # begin and end of each long silence in it, ns
-        pa.field("drops", _TEXT),  # records that a log beside those of its links says were lost, as in `CAPTURES`
-        _required("seen_at", _INT),  # the newest row of a path counts
+        pa.field("drops", _TEXT),  # records that a log beside those of its links says were lost, as in `CONTENTS`
+        _required("seen_at", _INT),  # later than every row before; the newest row of a path counts
     ]
 )
-"""Every file that was seen in the folders of the links. The table is made when the first file is seen."""
+"""What was seen at each place, in the order of the looks. The table is made when the first file is seen."""
 
 STATEMENTS = pa.schema(
     [
@@ -137,7 +125,7 @@ STATEMENTS = pa.schema(
         _required("start", _INT),  # the time that it is about, ns; both 0 where nobody knows it
         _required("end", _INT),
         _required("amount", _INT),  # as large as it was; a larger one is not accepted
-        pa.field("file", _TEXT),  # path, as in `FILES`, of a file that is set aside or declared; else NULL
+        pa.field("file", _TEXT),  # path, as in `SIGHTINGS`, of a file that is set aside or declared; else NULL
         # whose interval is approved or rolled back, or whose query is retired; else NULL, as the next
         pa.field("query_set", _TEXT),
         pa.field("query", _TEXT),
@@ -300,7 +288,7 @@ MEASURES = {
 """Tables of measures, by which the suites of the audit judge: those of the newest audit of every interval."""
 
 LEDGERS = (
-    *("captures", "malformed", "skew_violations", "heartbeats", "replays", "quality", "quarantine"),
+    *("contents", "sightings", "malformed", "skew_violations", "heartbeats", "replays", "quality", "quarantine"),
     *("metrics", "lateness"),
     *(f"measures/{name}" for name in MEASURES),
 )
@@ -390,8 +378,8 @@ class Lake:
     shared: PurePath | None = None
 
     packets = _Folder("packets", shared=True)
-    captures = _Folder("captures", shared=True)
-    files = _Folder("files", shared=True)
+    contents = _Folder("contents", shared=True)
+    sightings = _Folder("sightings", shared=True)
     statements = _Folder("statements", shared=True)
     malformed = _Folder("malformed", shared=True)
     violations = _Folder("skew_violations")
@@ -430,7 +418,7 @@ class Lake:
         return self.records(link) if records else self.packets
 
     def ledgers(self) -> list[PurePath]:
-        return [self.captures, self.files, self.statements, self.malformed, *self.run_ledgers()]
+        return [self.contents, self.sightings, self.statements, self.malformed, *self.run_ledgers()]
 
     def all_tables(self) -> list[PurePath]:
         """Paths of every Delta table that the lake may have."""
@@ -486,9 +474,30 @@ RESTORING = "restoring.json"
 def is_lake(root: PurePath) -> bool:
     """Whether a folder or a prefix is a lake, or a trial: it has settings, which `init` writes, or ledgers, as older
     versions made without them.
-    Raises OSError if it may not be looked into."""
+    Raises OSError if it may not be looked into, and LakeError if it has another format."""
     names = paths.names_in(root)
-    return not names.isdisjoint((documents.FILE_NAME, TRIAL)) or {"captures", "packets"} <= names
+    found = not names.isdisjoint((documents.FILE_NAME, TRIAL, FORMAT)) or {"captures", "packets"} <= names
+    if found:
+        _require_format(root, names)
+    return found
+
+
+FORMAT = "_format=2"
+"""File in the folder of a lake whose name says by which layout the facts of its files are kept. It is empty."""
+
+
+def _require_format(root: PurePath, names: Collection[str]) -> None:
+    """Raises LakeError if a lake, in whose folder are these names, has another format than this version reads."""
+    other = next((name for name in names if name.startswith(_FORMAT) and name != FORMAT), None)
+    if other is not None:
+        text = f"{root}: is a lake of format {other.removeprefix(_FORMAT)}, and this version of Lowwater reads format 2"
+        raise errors.LakeError(text, "install the version that made it, or a later one")
+    if FORMAT not in names and {"captures", "packets"} <= set(names):
+        text = f"{root}: is a lake of format 1, and this version of Lowwater reads format 2"
+        raise errors.LakeError(text, f"lowwater upgrade --lake {shlex.quote(str(root))} makes one of format 2 of it")
+
+
+_FORMAT = "_format="
 
 
 def lake_to_read(root: str | PurePath) -> Lake:
@@ -524,8 +533,13 @@ def make_ledgers(lake: Lake) -> None:
         raise errors.LakeError(f"{root}: cannot be written: {error.strerror}", hint_of(error, UNWRITABLE)) from error
     for folder in unwritable:
         raise errors.LakeError(f"{folder}: cannot be written: permission denied", UNWRITABLE)
+    names = paths.names_in(root)
+    _require_format(root, names)
     for path, schema, partition in _missing(lake):
         create(path, schema, partition)
+    if lake.shared is None and FORMAT not in names:
+        with lake_errors(f"{root / FORMAT}: cannot be written"):
+            paths.write(root / FORMAT, b"")
     if isinstance(root, ObjectPath) and _noted(lake) != _layout(lake):
         with suppress(OSError):  # who may only read a lake looks at each ledger
             paths.write(root / _LAYOUT, _layout(lake))
@@ -548,7 +562,7 @@ _LAYOUT = "_ledgers"
 def _ledgers(lake: Lake) -> list[tuple[PurePath, pa.Schema, list[str]]]:
     return [
         (lake.packets, PACKETS, ["link", "hour"]),
-        (lake.captures, CAPTURES, ["link"]),
+        (lake.contents, CONTENTS, ["link"]),
         (lake.malformed, MALFORMED, ["link"]),
         (lake.violations, VIOLATIONS, ["link"]),
         (lake.heartbeats, HEARTBEATS, ["query_set"]),

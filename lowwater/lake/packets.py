@@ -426,7 +426,7 @@ class PacketFiles:
         """Reads the list of files of a lake. Raises LakeError if the lake cannot be read."""
         packets = cls.of_table(lake.packets)
         # A table of records is made before the first capture that is in it.
-        folders = open_tables.cached_value(lake.captures, "tables of records", lambda _: lake.record_tables())
+        folders = open_tables.cached_value(lake.contents, "tables of records", lambda _: lake.record_tables())
         tables = [cls.of_table(folder) for folder in folders]
         if not tables:
             return packets

@@ -25,7 +25,7 @@ from lowwater import documents, instants, link_names
 from lowwater.errors import LakeError
 from lowwater.lake import layout, open_tables, tables, upkeep
 from lowwater.lake.ledgers.captures import Capture, ingested_links, keep_orphans, orphans, read_captures
-from lowwater.lake.ledgers.files import is_there, places_of
+from lowwater.lake.ledgers.places import is_there
 from lowwater.lake.results import published, streams
 from lowwater.storage import digests, paths
 
@@ -308,7 +308,7 @@ class _Look:
         rows = file.row.get("num_records", 0)
         cost = f"{rows:,} records of link {_plain(file.link)}{time_of}: an interval that has to run again cannot"
         if capture is None:
-            return f"{cost}; no row of the ledger `captures` names them", ""
+            return f"{cost}; no row of the ledger `contents` names them", ""
         cost += f"; they are of {capture.path}"
         if self._lies(capture):
             name = capture.source or _plain(file.link)
@@ -317,8 +317,7 @@ class _Look:
         return f"{cost}, which does not lie there any more; what is published of them stays", ""
 
     def _lies(self, capture: Capture) -> bool:
-        places = places_of(self._lake, capture.path, capture.place)
-        return any(is_there(place, capture.bytes) for place in places)
+        return is_there(capture.path, capture.bytes)
 
     def _capture(self, file: Stored) -> Capture | None:
         return (self._captures or {}).get(_attempt(file))
@@ -410,7 +409,7 @@ _MEND = "`lowwater maintain` with --mend takes it out of the log"
 
 
 def _of_ledger(name: str) -> tuple[str, str]:
-    if name == "captures":
+    if name == "contents":
         return (
             "which captures are in the lake: no command works without it",
             f"{_MEND}, then `lowwater ingest` reads the captures again that lie there",
@@ -418,10 +417,10 @@ def _of_ledger(name: str) -> tuple[str, str]:
     if name == "replays":
         cost = "which intervals ran, and from what; what is published stands in the logs of the tables"
         return cost, f"{_MEND}, then `lowwater backfill` runs its intervals again"
-    if name == "files":
+    if name == "sightings":
         return (
-            "what became of the files in the folders of captures",
-            f"{_MEND}, then `lowwater ingest` looks at them again",
+            "where captures lay, and what became of other files: captures that it does not name are not read",
+            f"{_MEND}, then `lowwater ingest` looks at the folders, and reads the captures again that lie there",
         )
     if name == "statements":
         return f"what people said of files and intervals; {_MEND}, and nobody knows it any more", ""
@@ -453,7 +452,7 @@ def mend_logs(lake: layout.Lake, damaged: Collection[str]) -> Iterator[tuple[Pur
             rows = [] if table is None else tables.live_files(table)
             lost = {row["path"] for row in rows if _is_lost(lake, path, row, damaged)}
             if lost:
-                if path == lake.captures:
+                if path == lake.contents:
                     keep_orphans(lake, lost)
                 tables.swap_files(path, [], partial(_rows_named, lost), fence=lake.fence)
                 yield path, "files with rows of it were lost", len(lost)

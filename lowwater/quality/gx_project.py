@@ -53,7 +53,7 @@ class Asset:
     columns: tuple[str, ...]  # the columns that a reader of the table sees
 
 
-LEDGERS = ("skew_violations", "captures", "malformed", "metrics", "quality", "quarantine")
+LEDGERS = ("skew_violations", "contents", "malformed", "metrics", "quality", "quarantine")
 
 
 def bring(lake: Lake, folder: Path) -> Lake:

@@ -26,7 +26,7 @@ from lowwater.extras import absent
 from lowwater.gsql.declarations import parse_declarations
 from lowwater.instants import format_duration, format_instant
 from lowwater.lake import keys, layout, query_sets, words
-from lowwater.lake.ingestion import record_options, replacement
+from lowwater.lake.ingestion import known_files, record_options
 from lowwater.lake.keys import outdated
 from lowwater.lake.ledgers import runs
 from lowwater.lake.ledgers.captures import Capture, Captures, ingested_links, interface_links, moved_to, read_captures
@@ -653,7 +653,7 @@ class IntervalInputs(LowInputs):
             content = checks.content_of(
                 checks.optional_columns([lfta for lfta in self.plan.read_lftas if link in lfta.links])
             )
-            version = replacement.version_of(records or ContentOptions())
+            version = known_files.version_of(records or ContentOptions())
             captures = self.captures.get(link, ())
             reasons += outdated(captures, settings, version, start, self.end, records, content)
         return reasons

@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import IO, Any
 
@@ -44,13 +44,13 @@ from lowwater.lake.ingestion.record_options import record_options
 from lowwater.lake.keys import outdated
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.captures import Capture, Captures, ingested_links, read_captures, standing_for
-from lowwater.lake.ledgers.files import file_of
 from lowwater.lake.packets import LinkRead, PacketFile, PacketFiles, packet_files, read_packets
 from lowwater.low.predicate import Predicate
 from lowwater.plan import definitions, operators as ops, properties, temporal
 from lowwater.plan.context import Context, Links
 from lowwater.plan.queryset import QueryPlan, plan_texts
 from lowwater.replay.row_files import spreadsheet_rows
+from lowwater.storage.captures import capture_path
 from lowwater.storage.paths import local
 
 # A WHERE clause over stored packets, read without a query.
@@ -281,7 +281,7 @@ def select(
         settings = config.link(link)
         read = packet_files(files, link, captures[link], settings, start, end, end)
         types = {capture.capture: capture.link_type for capture in captures[link]}
-        feeds.append(_LinkPackets(read, types, captures[link], partial(file_of, lake, settings)))
+        feeds.append(_LinkPackets(read, types, captures[link], lambda capture: capture_path(capture.path)))
     selection = Selection(tuple(feeds), predicate, admitted)
     for feed in feeds:
         for capture, interface, batch in _selected(feed, predicate, admitted):

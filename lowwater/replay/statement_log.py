@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path, PurePath
 
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from lowwater.config import load_config
@@ -16,6 +15,7 @@ from lowwater.errors import LowwaterError
 from lowwater.instants import format_instant
 from lowwater.lake import layout, tables, words
 from lowwater.lake.ledgers import files, runs, statements
+from lowwater.lake.ledgers.captures import family_claims, ingested_links
 from lowwater.lake.ledgers.statements import Statement
 from lowwater.link_names import family_of
 from lowwater.replay.job import Job, query_files
@@ -26,7 +26,6 @@ from lowwater.replay.schedule.links import known_sets, set_names
 # `replays`. Their rows also tell the acts that an older version kept there and nowhere else.
 
 OLDER = "by an older version, which kept no statement"
-_DECLARED = ("link", "path", "place", "capture", "by_hand", "declared_from", "declared_to", "ingested_at")
 
 
 @dataclass(frozen=True)
@@ -139,22 +138,18 @@ class _Log:
     def declarations(self) -> Iterator[Said]:
         mine = [each for each in self.told if each.act == statements.COVERS]
         newest = {(each.link, each.file): each for each in mine}
-        columns = pa.schema([layout.CAPTURES.field(name) for name in _DECLARED])
-        rows = tables.read_rows(self.lake.captures, columns, pc.field("by_hand") & pc.field("declared_from").is_valid())
-        by_hand = {(family_of(row["link"]), row["declared_from"], row["declared_to"]): row for row in rows.to_pylist()}
+        by_hand = set[tuple[str, int, int]]()
+        for family in sorted({*map(family_of, ingested_links(self.lake))}):
+            rows = family_claims(self.lake, family).captures
+            told = rows.filter(rows.column("by_hand")).select(["declared_from", "declared_to"]).to_pylist()
+            by_hand |= {(family, row["declared_from"], row["declared_to"]) for row in told}
         for each in mine:
             if (last := newest[each.link, each.file]) is not each:
                 yield Said(each, False, _superseded(last))
-            elif (each.link, each.start, each.end) in by_hand:
+            elif (family_of(each.link), each.start, each.end) in by_hand:
                 yield Said(each, True)
             else:
                 yield Said(each, False, "no capture has it: its ingest failed, or another file stands there since")
-        known = {(each.link, each.start, each.end) for each in mine}
-        for (link, start, end), row in by_hand.items():
-            if (link, start, end) not in known:
-                path = row["place"] or files.key_of(self.lake, row["path"])
-                about = link, "", row["capture"], start, end, 0, path
-                yield Said(Statement(row["ingested_at"], "", statements.COVERS, "", *about), True, OLDER)
 
     def of_intervals(self) -> Iterator[Said]:
         """Approvals, roll backs and what lifts them."""

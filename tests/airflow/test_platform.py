@@ -417,7 +417,7 @@ def clear(platform: Platform, dag: str, run: str, only_failed: bool) -> None:
 
 def ingested(platform: Platform) -> dict[str, int]:
     """Captures in the ledger, per link."""
-    table = existing(platform.lake / "captures")
+    table = existing(platform.lake / "contents")
     return dict(Counter(table.to_pyarrow_table().column("link").to_pylist()))
 
 

@@ -63,7 +63,7 @@ def _low(setup: Setup, inputs: Any = None, name: str = "low", **changed: Any) ->
 def _outdated(setup: Setup) -> None:
     job = _job(setup)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("lowwater.lake.ingestion.replacement.DECODER_VERSION", 10**6)
+        patch.setattr("lowwater.lake.ingestion.known_files.DECODER_VERSION", 10**6)
         _inputs(job).require()
 
 

@@ -17,15 +17,21 @@ import pyarrow.parquet as pq
 from lowwater.catalog.expr import Type
 from lowwater.catalog.schemas import PUNCTUATION, ROW
 from lowwater.columns.files import HourFiles, instants
-from lowwater.config import Config
+from lowwater.config import Config, Link
 from lowwater.instants import HOUR, SECOND
+from lowwater.lake.files.patterns import naming
+from lowwater.lake.ingestion.batch import contents_of
+from lowwater.lake.ingestion.known_files import KnownFile
 from lowwater.lake.layout import Lake, result_schema, table_schema
-from lowwater.lake.ledgers.captures import Capture, read_captures
+from lowwater.lake.ledgers import files as sightings
+from lowwater.lake.ledgers.captures import Capture, family_claims, read_captures
+from lowwater.lake.ledgers.claims import SET_ASIDE
 from lowwater.lake.ledgers.runs import ReplayRow, record_replays
 from lowwater.lake.packets import read_packets
 from lowwater.lake.results.publish import PublishResult, publish
 from lowwater.lake.results.streams import fingerprint, stream_files, write_stream
-from lowwater.lake.tables import DataFile, create, swap_files
+from lowwater.lake.tables import DataFile, append_rows, create, swap_files
+from lowwater.link_names import family_of
 from lowwater.plan.operators import Field
 from lowwater.plan.properties import instant_columns, result_schema as plan_schema
 from tests.capturemaker import ethernet, pcap_bytes
@@ -81,6 +87,44 @@ def covering(begin: int, end: int, **changes: Any) -> Capture:
         attempt="",
     )
     return replace(made, **changes)
+
+
+def put_captures(lake: Lake, rows: Iterable[Capture]) -> None:
+    """Appends the facts of captures, each of an attempt of its own, of links whose settings say nothing of names."""
+    rows = [
+        replace(
+            row, source=row.source or row.link, sha256=row.file_digest, file_first=row.first, file_largest=row.largest
+        )
+        for row in rows
+    ]
+    append_rows(lake.contents, contents_of((KnownFile((row,)), (), ()) for row in rows))
+    seen = (
+        sightings.SeenFile(
+            row.place or row.path or row.attempt,
+            sightings.GROWING if row.growing else sightings.READ,
+            "",
+            False,
+            (family_of(row.link),),
+            row.bytes,
+            0,
+            declared_from=row.covers_from if row.declared_from is None else row.declared_from,
+            declared_to=row.covers_to if row.declared_to is None else row.declared_to,
+            rotated=row.rotated,
+            named=naming(Link()),
+            attempts=(row.attempt,),
+            sha256=row.sha256,
+        )
+        for row in rows
+    )
+    with sightings.changing(lake) as held:
+        sightings.put_seen(held, seen)
+
+
+def known_captures(lake: Lake, link: str, config: Config | None = None) -> list[Capture]:
+    """The captures of a link and its interfaces, also those that overlap others or are set aside, in no order."""
+    view = family_claims(lake, link, config)
+    left = {attempt for attempt, why in view.left.items() if why.why != SET_ASIDE}
+    return [Capture(**row) for row in view.rows.to_pylist() if row["attempt"] not in left]
 
 
 def packet_rows(

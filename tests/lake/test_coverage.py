@@ -16,12 +16,12 @@ from lowwater.config import Config, Link
 from lowwater.instants import HOUR, SECOND
 from lowwater.lake.keys import HighKey, link_key, outdated
 from lowwater.lake.layout import Lake, open_lake
-from lowwater.lake.ledgers.captures import Capture, put_captures, read_captures
+from lowwater.lake.ledgers.captures import Capture, read_captures
 from lowwater.lake.ledgers.coverage import Gap, check, gap_text, gaps, unsettled
 from lowwater.lake.ledgers.intervals import StatusInputs, status, timetable
 from lowwater.lake.ledgers.runs import ReplayRow, record_replays
 from lowwater.plan.temporal import END_OF_TIME
-from tests.lake.support import at, covering
+from tests.lake.support import at, covering, put_captures
 
 
 def row(start: float, end: float, sha: str = "", **changes: Any) -> Capture:
@@ -135,7 +135,7 @@ def test_outdated_names_the_files() -> None:
 def test_status(tmp_path: Path) -> None:
     lake = open_lake(tmp_path)
     for hour in range(5):
-        put_captures(lake, [row(hour * 3600, (hour + 1) * 3600)])
+        put_captures(lake, [row(hour * 3600, (hour + 1) * 3600, attempt=f"{hour}")])
     _replays(lake)
     times = timetable(read_captures(lake, ["a"]), {"a": LINK}, HOUR, [])
     expected = StatusInputs("s", ("p", "q"), times, lambda query, start, end: "now")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from lowwater.lake.ingestion.arrivals import arrivals
 from lowwater.lake.ingestion.batch import IngestResult
 from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import open_lake
-from lowwater.lake.ledgers.captures import Capture, put_captures, read_captures
+from lowwater.lake.ledgers.captures import Capture, read_captures
 from tests.lake.support import at, capture
 from tests.lake.test_outside import settings
 from tests.replay.support import lowwater
@@ -64,31 +63,27 @@ def test_a_line_that_is_removed_takes_its_coverage_with_it(
     settled(tmp_path / "a-2027011508.pcap", [100, 500, 900])
     for told, covered in ((before, None), (after, expected)):
         settings(root, {**pattern, **told})
-        (found,) = ingest_new(root)
+        assert [each.state for each in ingest_new(root)] == ([] if covered else ["added"])
         (row,) = rows(root)
-        assert found.state == ("replaced" if covered else "added") and row.packets == 3
-        assert ingest_new(root) == [], "no file is new a second time"
+        assert row.packets == 3 and ingest_new(root) == [], "no file is new for what the settings say of it"
     assert (row.covers_from, row.covers_to) == expected
     assert row.declared == (None if "rotation" not in after else expected)
 
 
 @pytest.mark.slow
-def test_what_covers_declared_by_hand_or_before_the_ledger_knew_stands(tmp_path: Path) -> None:
+def test_what_covers_declared_by_hand_stands(tmp_path: Path) -> None:
     root = tmp_path / "lake"
     settings(root, {"captures": f"{tmp_path}/a-%Y%m%d%H.pcap"})
     path = settled(tmp_path / "a-2027011508.pcap", [100, 500, 900])
     lake, config = open_lake(root), load_config(root)
     ingest(lake, "a", [path], config, (at(0), at(7200)))
-    for by_hand in (True, None):
-        (row,) = rows(root)
-        put_captures(lake, [replace(row, by_hand=by_hand)], [row])
-        assert ingest_new(root) == []
-        (known,) = ingest(lake, "a", [path], config)
-        assert known.state == "known" and rows(root)[0].declared == (at(0), at(7200))
-        (ended,) = ingest(lake, "a", [path], config, growing=True)
-        assert ended.state == "replaced" and rows(root)[0].growing
-        ingest(lake, "a", [path], config)
-        assert (rows(root)[0].declared, rows(root)[0].by_hand) == ((at(0), at(7200)), by_hand)
+    assert ingest_new(root) == []
+    (known,) = ingest(lake, "a", [path], config)
+    assert known.state == "known" and rows(root)[0].declared == (at(0), at(7200))
+    (ended,) = ingest(lake, "a", [path], config, growing=True)
+    assert ended.state == "replaced" and rows(root)[0].growing
+    ingest(lake, "a", [path], config)
+    assert (rows(root)[0].declared, rows(root)[0].by_hand) == ((at(0), at(7200)), True)
 
 
 @pytest.mark.slow

@@ -111,7 +111,7 @@ def largest_file(size: int) -> Iterator[None]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("room", "what"), [(1000, "packets of .*10000.pcap"), (7000, "captures:")])
+@pytest.mark.parametrize(("room", "what"), [(1000, "packets of .*10000.pcap"), (7000, "contents:")])
 def test_no_room_is_a_lake_error_and_a_retry_works(
     lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, room: int, what: str
 ) -> None:

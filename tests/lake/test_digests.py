@@ -34,7 +34,7 @@ def folder(published: Path, tmp_path: Path) -> Path:
 def test_every_data_file_has_its_digest_in_its_name_and_checksums_of_its_pages(published: Path) -> None:
     files = data_files(published / "lake")
     kinds = {path.relative_to(published / "lake").parts[0] for path in files}
-    assert {"packets", "lfta", "streams", "tables", "captures", "replays", "files", "quality", "measures"} <= kinds
+    assert {"packets", "lfta", "streams", "tables", "contents", "replays", "sightings", "quality", "measures"} <= kinds
     for path in files:
         assert digests.said(path.name) == digests.compute(path), path
         content = bytearray(path.read_bytes())

@@ -42,7 +42,7 @@ def _python(filesystem: fs.FileSystem) -> bool:
 
 
 def test_tables_are_read_without_objects_of_python(lake: Path) -> None:
-    for path in (lake / "captures", lake / "packets", lake / "malformed"):
+    for path in (lake / "contents", lake / "packets", lake / "malformed"):
         table = existing(path)
         assert _python(table.to_pyarrow_dataset().filesystem)  # what is avoided
         assert not _python(table_dataset(path, table).filesystem)

@@ -17,7 +17,7 @@ from tests.replay.support import lowwater
 
 pytestmark = pytest.mark.slow
 TABLES = {
-    "captures": ("captures",),
+    "contents": ("contents",),
     "replays": ("replays",),
     "published": ("tables/flows", "tables/bytes"),
     "between stages": ("streams/flows", "streams/bytes", "lfta/flows", "lfta/bytes"),
@@ -28,7 +28,7 @@ TABLES = {
         "lateness",
         *(f"measures/{name}" for name in MEASURES if name != "rows"),
     ),
-    "accounts": ("files", "malformed", "quarantine", "skew_violations"),
+    "accounts": ("sightings", "malformed", "quarantine", "skew_violations"),
 }
 HOURS = 2
 END = bench.BEGIN + HOURS * HOUR
@@ -93,7 +93,7 @@ def test_joins_and_clean_ups_of_every_table_change_nothing(lake: Path) -> None:
 
 @pytest.mark.parametrize(
     ("kind", "act"),
-    each_push([*((kind, "delete") for kind in TABLES), ("captures", "restore"), ("replays", "restore")], 3),
+    each_push([*((kind, "delete") for kind in TABLES), ("contents", "restore"), ("replays", "restore")], 3),
 )
 def test_rows_that_are_taken_away_come_back_or_are_not_needed(lake: Path, kind: str, act: str) -> None:
     before, found = rows(lake), places(lake)

@@ -130,7 +130,7 @@ CASES = {
     "added by a store": logged("tables/flows", "add", "s3://bucket/part.parquet"),
     "added by signs": logged("tables/flows", "add", "..%2F..%2F..%2Foutside%2Fpart.parquet"),
     "removed": logged("tables/flows", "remove", "{victim}/part.parquet"),
-    "capture of the ledger": logged("captures", "add", "{victim}/part.parquet"),
+    "capture of the ledger": logged("contents", "add", "{victim}/part.parquet"),
     "rows that a log hides": asked("tables/flows", "deletionVectors"),
     "ledger of hidden rows": asked("replays", "deletionVectors"),
     "packet file": logged("packets", "add", "{victim}/part.parquet"),
@@ -309,7 +309,7 @@ TABLES = {
     "tables/flows": {"rows"},
     "packets": {"export"},
     "replays": {"plan", "status", "maintain", "metrics"},
-    "captures": {"plan", "ingest"},
+    "contents": {"plan", "ingest"},
 }
 """Table -> commands that read it, so that they cannot but say it."""
 

@@ -19,11 +19,11 @@ from lowwater.lake.ingestion.arrivals import arrivals
 from lowwater.lake.ingestion.folders import look
 from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import Lake, open_lake
-from lowwater.lake.ledgers.captures import family_captures, read_captures
+from lowwater.lake.ledgers.captures import read_captures
 from lowwater.lake.ledgers.files import overlapping_files, told_files
 from lowwater.replay.schedule.due import statuses
 from tests.breadth import examples
-from tests.lake.support import BASE, capture
+from tests.lake.support import BASE, capture, known_captures
 
 QUERY = "DEFINE { query_name n; } SELECT tb, count(*) AS c FROM a.ETH GROUP BY time/60 AS tb\n"
 PER_HOUR = 180  # records of an hour
@@ -169,13 +169,13 @@ def view(lake: Lake) -> dict[str, Any]:
     return {
         "read": [(row.capture, row.packets, row.covers_from, row.covers_to) for row in rows],
         # of two files with one content, either may give the name
-        "unread": sorted((file.capture or file.name, file.state) for file in files if file.unread),
+        "unread": sorted((file.sha256 or file.name, file.state) for file in files if file.unread),
         "states": [(row.start, row.shown) for row in statuses(lake.root, lake.root)],
     }
 
 
 def contents(lake: Lake) -> set[str]:
-    return {row.capture for row in family_captures(lake, "a")}
+    return {row.capture for row in known_captures(lake, "a")}
 
 
 @pytest.mark.slow

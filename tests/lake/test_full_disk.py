@@ -39,19 +39,19 @@ class _Full:
 def test_nothing_is_committed_without_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The threads of Delta panic, and print that, where the room ends in the middle of a commit."""
     lake = open_lake(tmp_path / "lake")
-    rows = open_tables.existing(lake.captures).to_pyarrow_table()
+    rows = open_tables.existing(lake.contents).to_pyarrow_table()
     monkeypatch.setattr(os, "statvfs", lambda path: _Full)
     changes: list[Callable[[], object]] = [
-        lambda: tables.append_rows(lake.captures, rows),
-        lambda: tables.replace_rows(lake.captures, rows, pc.field("link") == "a"),
-        lambda: tables.swap_files(lake.captures, [], lambda table: [], note=lambda table: {"a": "b"}),
+        lambda: tables.append_rows(lake.contents, rows),
+        lambda: tables.replace_rows(lake.contents, rows, pc.field("link") == "a"),
+        lambda: tables.swap_files(lake.contents, [], lambda table: [], note=lambda table: {"a": "b"}),
         lambda: tables.create(lake.root / "tables" / "new", rows.schema),
     ]
     for change in changes:
         with pytest.raises(LakeError, match="No space left on device") as refused:
             change()
         assert "room" in refused.value.hint
-    assert open_tables.existing(lake.captures).version() == 0
+    assert open_tables.existing(lake.contents).version() == 0
 
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG])

@@ -14,9 +14,10 @@ from lowwater.config import Config, Link
 from lowwater.errors import BusyError, CaptureError, LakeError, OverlapError
 from lowwater.instants import HOUR
 from lowwater.lake import open_tables, tables
-from lowwater.lake.ingestion import batch as batching, ingest as module, replacement as replacing
+from lowwater.lake.ingestion import batch as batching, ingest as module, known_files as replacing
 from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import MALFORMED, Lake
+from lowwater.lake.ledgers import files as sightings
 from lowwater.lake.ledgers.captures import malformed_between, read_captures
 from lowwater.lake.locks import attempt, hold
 from tests.breadth import some
@@ -40,7 +41,7 @@ def committed_files(lake: Lake) -> set[Path]:
 
 
 def versions(lake: Lake) -> list[int]:
-    found = [tables.open_table(path) for path in (lake.packets, lake.captures, lake.malformed)]
+    found = [tables.open_table(path) for path in (lake.packets, lake.contents, lake.malformed)]
     return [table.version() for table in found if table is not None]
 
 
@@ -79,7 +80,7 @@ def test_a_cut_capture_covers_to_its_clock_until_the_whole_one_comes(lake: Lake,
     assert done.state == "replaced"
     assert [row.covers_to for row in read_captures(lake, ["a"])["a"]] == [BASE + HOUR]
     assert [row[3] for row in contents(lake)] == [at(1), at(5), at(4), at(9)]
-    assert tables.read_rows(lake.malformed, MALFORMED).num_rows == 0
+    assert malformed_between(lake, "a", read_captures(lake, ["a"])["a"], 0, at(HOUR)).num_rows == 0
     assert stored_files(lake) == committed_files(lake)
 
 
@@ -139,7 +140,7 @@ class Crash(BaseException):
     """Stands for a kill: nothing handles it."""
 
 
-POINTS = {"swap_files": batching, "append_rows": batching, "put_captures": replacing, "clean": module}
+POINTS = {"swap_files": batching, "append_rows": batching, "put_seen": sightings, "clean": module}
 
 
 @pytest.mark.slow
@@ -168,7 +169,7 @@ def test_a_crash_at_any_commit_then_a_retry_gives_one_copy(
         patch.setattr(POINTS[point], point, crash)
         with pytest.raises(Crash):
             ingest(lake, "a", [path], CONFIG)
-    switched = point == "clean" or (point == "put_captures" and after)
+    switched = point == "clean" or (point == "put_seen" and after)
     assert len(contents(lake)) == (3 if switched or old else 0)
     if old and not switched:
         assert contents(lake) == seen

@@ -152,7 +152,7 @@ def test_a_part_of_a_capture_is_no_capture_of_its_own(tmp_path: Path, whole_firs
     assert len(stamps(lake)) == 360 and take(lake) == {}, "it is offered to nobody again"
     assert {row.state for row in read_seen(lake).values()} == {READ} and not unread_lines(lake, load_config(lake.root))
     set_aside(lake, load_config(lake.root), [whole.name], "cut off by us", "me")
-    assert set(take(lake)) == {part.name} and view(lake)[0] == [(part.name, at(0), at(1790))]
+    assert take(lake) == {} and view(lake)[0] == [(part.name, at(0), at(1790))]
     undo(lake, load_config(lake.root), [whole.name], "me")
     assert take(lake) == {} and view(lake)[0] == [(whole.name, at(0), at(3590))] and not view(lake)[1]
 
@@ -167,7 +167,7 @@ def test_a_copy_of_a_file_that_is_set_aside_is_read_for_it(tmp_path: Path, packe
     copy = _packed(copy) if packed else aged(copy)
     assert take(lake) == {copy.name: "known"}
     set_aside(lake, load_config(lake.root), [whole.name], "the copy counts", "me")
-    assert take(lake) == {copy.name: "replaced"} and take(lake) == {}
+    assert take(lake) == {}, "its records are there"
     assert [name for name, *_ in view(lake)[0]] == [copy.name] and not view(lake)[1]
     assert not [row for row in read_seen(lake).values() if row.unread]
     # and one that is set aside, and then named, is read again

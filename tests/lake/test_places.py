@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import os
 import shutil
-import tarfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from lowwater.config import Config, Link, load_config
+from lowwater.config import Config, Link
 from lowwater.errors import LowwaterError, OverlapError
 from lowwater.instants import HOUR
 from lowwater.lake.ingestion.arrivals import arrivals
 from lowwater.lake.ingestion.folders import look, set_aside
 from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import Lake, open_lake
-from lowwater.lake.ledgers.captures import Capture, family_captures, read_captures
+from lowwater.lake.ledgers.captures import Capture, read_captures
 from lowwater.lake.ledgers.files import ASIDE, GONE, READ, REFUSED, read_seen, unread_lines
-from tests.lake.support import BASE, capture
+from tests.lake.support import BASE, capture, known_captures
 from tests.replay.support import lowwater
 
 OLD = BASE - 2000 * HOUR
@@ -54,7 +53,7 @@ def take(lake: Lake, config: Config) -> dict[str, str]:
 
 def rows(lake: Lake) -> list[Capture]:
     """The ledger of the link, by time."""
-    return sorted(family_captures(lake, "a"), key=lambda row: (row.covers_from, row.path))
+    return sorted(known_captures(lake, "a"), key=lambda row: (row.covers_from, row.path))
 
 
 def move_both(top: Path) -> tuple[Path, Path]:
@@ -179,22 +178,3 @@ def test_a_folder_that_is_not_there_is_an_error_of_ingest(tmp_path: Path) -> Non
     (tmp_path / "none").mkdir()
     said = lowwater("ingest", "--lake", lake)
     assert said.code == 0 and "no new file" in said.out + said.err
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("relative", [False, True])
-def test_a_lake_of_0_1_that_was_moved_knows_its_captures(tmp_path: Path, relative: bool) -> None:
-    (tmp_path / "new").mkdir()
-    with tarfile.open(Path(__file__).with_name("lake-0.1.tar.xz")) as archive:
-        archive.extractall(tmp_path / "new", filter="data")
-    root, folder = tmp_path / "new" / "lake", tmp_path / "new" / "captures" / "main1"
-    pattern = f"{'../captures/main1' if relative else folder}/main1_%Y%m%dT%H%M%SZ.pcap"
-    (root / "lowwater.toml").write_text(f"[links.main1]\ncaptures = '{pattern}'\nrotation = '1h'\nskew = '2s'\n")
-    lake, config = open_lake(root), load_config(root)
-    first, second = sorted(folder.iterdir())
-    cut = first.read_bytes()
-    (folder / first.name).write_bytes(cut[: len(cut) // 2])
-    os.utime(first, ns=(OLD, OLD))
-    done = ingest(lake, "main1", arrivals(lake, config)["main1"].new, config)
-    assert [(each.path, each.state) for each in done] == [(first, "replaced"), (second, "replaced")]
-    assert len(family_captures(lake, "main1")) == 2 and arrivals(lake, config)["main1"].new == ()

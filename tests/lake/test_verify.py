@@ -87,7 +87,7 @@ def test_flipped_packets_without_their_capture_are_said_to_be_lost(tmp_path: Pat
 def test_a_lost_ledger_of_captures_is_made_again(folder: Path, wrong: str) -> None:
     """It ended every command, though the captures lay there."""
     lake, before = folder / "lake", rows_of(folder / "lake")
-    for file in data_files(lake, "captures"):
+    for file in data_files(lake, "contents"):
         {"empty": lambda file: file.write_bytes(b""), "gone": Path.unlink, "flipped": flip}[wrong](file)
     assert "lowwater verify" in clean("status", "--lake", lake, code=1).err
     said = clean("verify", "--lake", lake, "--data", code=1)
@@ -106,7 +106,7 @@ def test_packets_that_only_a_lost_ledger_named_are_kept(folder: Path) -> None:
     """An ingest takes packets that no row names for what a dead one left; these captures are gone."""
     lake = folder / "lake"
     packets = set(data_files(lake, "packets"))
-    for file in data_files(lake, "captures/link=main1"):
+    for file in data_files(lake, "contents/link=main1"):
         file.unlink()
     for capture in (folder / "captures" / "main1").iterdir():
         capture.unlink()
@@ -200,7 +200,7 @@ def test_the_time_of_a_file_is_that_of_its_partition() -> None:
     row = {"partition.interval": "2026-01-01T000000Z_2026-01-01T013000.5Z"}
     file = Stored(Path("lfta"), "a.parquet", 1, row, "q")
     assert file.span is not None and file.span[1] - file.span[0] == 5_400_500_000_000
-    assert Stored(Path("captures"), "a.parquet", 1, {}, "").span is None
+    assert Stored(Path("contents"), "a.parquet", 1, {}, "").span is None
 
 
 @pytest.mark.parametrize("kind", ["lfta", "streams"])

@@ -10,11 +10,12 @@ import pyarrow.parquet as pq
 
 from lowwater.config import Config
 from lowwater.lake.layout import Lake
-from lowwater.lake.ledgers.captures import Capture, family_captures, ingested_links
+from lowwater.lake.ledgers.captures import Capture, ingested_links
 from lowwater.lake.ledgers.files import GONE, read_seen
 from lowwater.lake.ledgers.missing import attempt_paths
 from lowwater.lake.model.facts import Content, Covers, Facts, Link, Look, Place, Query, Settings, Sighting, Span
 from lowwater.lake.packets import PacketFiles
+from tests.lake.support import known_captures
 
 
 def model_of(lake: Lake, config: Config, moment: int) -> tuple[Facts, Settings]:
@@ -24,7 +25,7 @@ def model_of(lake: Lake, config: Config, moment: int) -> tuple[Facts, Settings]:
     for name in ingested_links(lake):
         settings = config.link(name)
         names, folders = dict[str, tuple[int | None, int | None]](), set[str]()
-        for row in family_captures(lake, name):
+        for row in known_captures(lake, name, config):
             place = _place(row.path)
             content = _content(files, row)
             facts.contents[content.id] = content

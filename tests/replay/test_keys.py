@@ -181,7 +181,7 @@ def test_a_version_of_the_decoder_concerns_the_captures_that_it_may_read_otherwi
     assert lowwater("backfill", "--lake", lake).code == 0
     before = sorted(decoded(lake))
     version = before[0][2]
-    monkeypatch.setattr("lowwater.lake.ingestion.replacement.DECODER_VERSION", version + 1)
+    monkeypatch.setattr("lowwater.lake.ingestion.known_files.DECODER_VERSION", version + 1)
     change = Decoding("cooked frames of hotspots", link_types=frozenset({"LINUX_SLL"}))
     monkeypatch.setattr(revisions, "DECODINGS", {version + 1: change})
     assert stale(lake) == {*NAMES}, "the hour of the capture does not run until it is ingested again"

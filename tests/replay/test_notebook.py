@@ -80,8 +80,8 @@ def test_a_version_stays_what_it_was(root: Path, tmp_path: Path) -> None:
 
 def test_packets_are_those_of_the_file(lake: Lake, root: Path) -> None:
     """Beside dpkt, which reads the capture itself."""
-    captured = lake.ledger("captures").arrow().to_pylist()
-    path = next(row["path"] for row in captured if row["link"] == "main1")
+    seen_files = lake.ledger("sightings").arrow().to_pylist()
+    path = root / next(row["path"] for row in seen_files if row["links"] == ["main1"] and row["attempts"])
     rows = lake.packets("main1")
     assert tuple(rows.schema.names) == HEADERS
     table = rows.arrow()

@@ -321,7 +321,7 @@ def test_a_lake_has_packets_tables_and_ledgers(root: Path) -> None:
         asked = lake.sql(f"SELECT srcIP, timestamp, len FROM {link}").arrow()
         assert asked.schema.field("timestamp").type == pa.timestamp("ns", "UTC")
         assert asked.sort_by("timestamp").to_pylist() == packets.cast(asked.schema).sort_by("timestamp").to_pylist()
-    for name in ("captures", "replays"):
+    for name in ("contents", "replays"):
         assert lake.sql(f'SELECT * FROM ledgers."{name}"').count() == lake.ledger(name).count() > 0
     assert lake.sql("SELECT * FROM tables.flows JOIN flows USING (tb, srcIP, destIP)").count() > 0
     with pytest.raises(SqlError, match="nosuch"):

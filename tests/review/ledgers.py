@@ -13,12 +13,12 @@ import pyarrow as pa
 from lowwater.capture.content.retention import DECODER_VERSION
 from lowwater.cluster import TaskRun
 from lowwater.instants import HOUR, SECOND, format_instant, parse_instant
-from lowwater.lake.layout import CAPTURES, HEARTBEATS, LATENESS, METRICS, QUALITY, QUARANTINE, REPLAYS, Lake, open_lake
+from lowwater.lake.layout import HEARTBEATS, LATENESS, METRICS, QUALITY, QUARANTINE, REPLAYS, Lake, open_lake
 from lowwater.lake.ledgers.captures import Capture
 from lowwater.lake.ledgers.runs import ReplayRow
 from lowwater.lake.tables import append_rows, interval_label
 from lowwater.replay.job import Job
-from tests.lake.support import covering, put_table
+from tests.lake.support import covering, put_captures, put_table
 
 START = parse_instant("2025-01-01T00:00:00Z")
 SKIPPED, MISSING = 97, 7
@@ -72,8 +72,8 @@ def make(
     names = ", ".join(f'"{link}"' for link in LINKS)
     (root / "lowwater.toml").write_text(f"{links}[sets]\nlinks = [{names}]\n[query_sets.q]\n", encoding="utf-8")
     (queries / "q.gsql").write_text(QUERIES, encoding="utf-8")
-    captures = [asdict(capture(link, at)) for link in LINKS for at in range(hours) if (link, at) not in absent]
-    append_rows(lake.captures, table(captures, CAPTURES))
+    captures = [capture(link, at) for link in LINKS for at in range(hours) if (link, at) not in absent]
+    put_captures(lake, captures)
     job = Job.open(root, "q", queries)
     known = job.captures()
     replays = [row for at in range(hours) for row in _replays(job, known, at, at in failed, hours - at < 800)]

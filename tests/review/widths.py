@@ -27,10 +27,11 @@ from lowwater_review.login import FORM, HEADERS
 from lowwater_review.pages import PAGES
 
 from lowwater.instants import HOUR, SECOND, format_instant
-from lowwater.lake.layout import CAPTURES, REPLAYS, open_lake
+from lowwater.lake.layout import REPLAYS, open_lake
 from lowwater.lake.ledgers.runs import ReplayRow
 from lowwater.lake.tables import append_rows, interval_label
 from tests.browser import chromium, served
+from tests.lake.support import put_captures
 from tests.quality.frames import audited
 from tests.review.asgi import ask
 from tests.review.ledgers import START, capture, make, table
@@ -108,7 +109,7 @@ def make_large(folder: Path, hours: int, links: int = 30, sets: int = 60) -> Led
     text += "".join(f'\n[links.{name}]\nsince = "2025-01-01T00:00:00Z"\n' for name in names)
     rows, runs = [], []
     for name in names:
-        rows += [asdict(capture(name, at)) for at in range(max(0, hours - 30), hours)]
+        rows += [capture(name, at) for at in range(max(0, hours - 30), hours)]
     for at in range(sets - 1):
         name = f"{LONG}_set_{at:02}"
         text += f"\n[query_sets.{name}]\n"
@@ -122,7 +123,7 @@ def make_large(folder: Path, hours: int, links: int = 30, sets: int = 60) -> Led
             run = {"stage": "publish", "state": "done", "finished_at": begin, "reason": "", "digest": "old", "rows": 3}
             runs.append(asdict(ReplayRow(**key, **run, timings="{}", accounting="{}")))  # type: ignore[arg-type]
     (root / "lowwater.toml").write_text(text)
-    append_rows(lake.captures, table(rows, CAPTURES))
+    put_captures(lake, rows)
     append_rows(lake.replays, table(runs, REPLAYS))
     return Ledgers(root, queries)
 

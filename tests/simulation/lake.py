@@ -104,7 +104,7 @@ class Sim:
             **dict.fromkeys(self.published, ("_hour",)),
             self.stream: ("interval",),
             self.lake.packets: ("link", "hour"),
-            self.lake.captures: (),
+            self.lake.contents: (),
             self.lake.replays: (),
         }
         for path, partition in self._paths.items():
@@ -162,13 +162,13 @@ class Sim:
             raise Violation(f"{path.name}: version {version} has rows twice: {sorted(twice)[:3]}")
         if path in self.published:
             self._look_at_intervals(path, version, rows)
-        if path == self.lake.captures:
-            captures = Counter(row[0] for row in rows)
-            if max(captures.values(), default=0) > 1:
-                raise Violation(f"captures: version {version} has a file twice: {captures}")
-        if path in (self.lake.captures, self.lake.replays):
+        if path == self.lake.contents:
+            attempts = Counter(row[1] for row in rows)
+            if max(attempts.values(), default=0) > 1:
+                raise Violation(f"contents: version {version} has an attempt twice: {attempts}")
+        if path in (self.lake.contents, self.lake.replays):
             old = self.tables.rows_of(str(path), version - 1)
-            gone = {row[0] for row in old} - {row[0] for row in rows} if path == self.lake.captures else old - rows
+            gone = {row[0] for row in old} - {row[0] for row in rows} if path == self.lake.contents else old - rows
             if gone:
                 raise Violation(f"{path.name}: version {version} lacks rows of before: {sorted(gone)[:3]}")
 
@@ -273,37 +273,39 @@ class Sim:
         return [row for each in live_files(table) for row in self._rows(path, each)]
 
     def ingest(self, capture: int) -> str:
-        """As `ingest`: a file of packets, then its ledger row, under the lease of the link; leftovers before it."""
-        with hold(self.lake, "ingest of L", 60.0) as fence:
-            lake = replace(self.lake, fence=fence)
-            fence_off([lake.packets, lake.captures], fence)
-            known = self._ledger(lake.captures)
-            cleaning._clean_table(lake, lake.packets, "L", {row[1] for row in known})
-            if capture in {row[0] for row in known}:
-                return "known"
-            attempt = self.world.name()[-12:]
-            name = f"link=L/hour=0/00000-{attempt}.parquet"
-            self.tables.put(str(lake.packets), name, [(capture, attempt, at) for at in range(ROWS)])
-            file = data_file(name, ROWS, {"link": "L", "hour": "0"})
-            swap_files(lake.packets, [file], lambda table: [], fence=fence)
-            append_rows(lake.captures, [(capture, attempt)], fence)  # type: ignore[arg-type]
-        return "added"
+        """As `ingest`: a file of packets, then its row of `contents`, under the lease of the link; leftovers before."""
+        return self._ingest(capture, again=False)
 
     def replace_capture(self, capture: int) -> str:
-        """As an ingest of a file that has changed: another attempt in the place of the row."""
+        """As an ingest of a file that is decoded again: another attempt, which counts as soon as its row is there, and
+        then what it has replaced is removed."""
+        return self._ingest(capture, again=True)
+
+    def _ingest(self, capture: int, again: bool) -> str:
         with hold(self.lake, "ingest of L", 60.0) as fence:
             lake = replace(self.lake, fence=fence)
-            fence_off([lake.packets, lake.captures], fence)
-            known = self._ledger(lake.captures)
-            if capture not in {row[0] for row in known}:
-                return "unknown"
+            fence_off([lake.packets, lake.contents], fence)
+            known = self._clean(lake)
+            if (capture in {row[0] for row in known}) != again:
+                return "unknown" if again else "known"
             attempt = self.world.name()[-12:]
             name = f"link=L/hour=0/00000-{attempt}.parquet"
             self.tables.put(str(lake.packets), name, [(capture, attempt, at) for at in range(ROWS)])
             swap_files(lake.packets, [data_file(name, ROWS, {"link": "L", "hour": "0"})], lambda table: [], fence=fence)
-            gone: Any = lambda row: row[0] == capture  # noqa: E731
-            replace_rows(lake.captures, [(capture, attempt)], gone, fence)  # type: ignore[arg-type]
-        return "replaced"
+            number = 1 + max((row[2] for row in known), default=0)
+            append_rows(lake.contents, [(capture, attempt, number)], fence)  # type: ignore[arg-type]
+            self._clean(lake)
+        return "replaced" if again else "added"
+
+    def _clean(self, lake: Lake) -> list[Any]:
+        """As `clean`: rows of attempts that a newer one has replaced, then files that no row names go."""
+        newest = {row[0]: row for row in sorted(self._ledger(lake.contents), key=lambda row: row[2])}
+        kept = {row[1] for row in newest.values()}
+        gone: Any = lambda row: row[1] not in kept  # noqa: E731
+        if any(map(gone, self._ledger(lake.contents))):
+            replace_rows(lake.contents, [], gone, lake.fence)  # type: ignore[arg-type]
+        cleaning._clean_table(lake, lake.packets, "L", kept)
+        return [*newest.values()]
 
     def maintain(self) -> str:
         """As `maintain`: joins of published tables and of ledgers, pins, and removal of what is old."""
@@ -311,7 +313,7 @@ class Sim:
             lake = replace(self.lake, fence=fence)
             before = maintaining.store_clock(lake) - OLD
             sound = {}
-            for path in (*self.published, self.lake.captures, self.lake.replays, self.stream):
+            for path in (*self.published, self.lake.contents, self.lake.replays, self.stream):
                 unused = sound[path] = maintaining._look(lake, path, before)
                 assert unused is not None
                 if unused.doubled is not None:
@@ -439,8 +441,8 @@ class Sim:
         if self.pins and self._pinned() != newest:
             raise Violation(f"pinned are {self._pinned()}, and all is published in {newest}")
         packets = self.tables.rows_of(str(self.lake.packets), self.tables.version(str(self.lake.packets)))
-        ledger = self.tables.rows_of(str(self.lake.captures), self.tables.version(str(self.lake.captures)))
-        for capture, attempt in ledger:
+        ledger = self.tables.rows_of(str(self.lake.contents), self.tables.version(str(self.lake.contents)))
+        for capture, attempt, _ in ledger:
             if [packets[capture, attempt, at] for at in range(ROWS)] != [1] * ROWS:
                 raise Violation(f"packets of capture {capture}, attempt {attempt}: {packets}")
         if {row[0] for row in ledger} != set(range(CAPTURES)):

@@ -48,7 +48,7 @@ def test_rows_and_packets_are_those_of_a_folder(root: ObjectPath, tmp_path: Path
     packets = far.packets("main1", end=START + 600 * SECOND, where="len > 60", columns=columns).polars()
     assert packets.height > 50
     assert packets.equals(near.packets("main1", end=START + 600 * SECOND, where="len > 60", columns=columns).polars())
-    assert far.ledger("captures").arrow()["packets"] == near.ledger("captures").arrow()["packets"]
+    assert far.ledger("contents").arrow()["packets"] == near.ledger("contents").arrow()["packets"]
 
 
 def test_an_address_without_a_lake_is_told(root: ObjectPath) -> None:

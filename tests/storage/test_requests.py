@@ -25,7 +25,7 @@ from tests.replay.support import lowwater
 from tests.storage.faults import as_another_process
 from tests.storage.servers import Proxy, kinds_of
 
-MOST = 125
+MOST = 128
 
 
 @pytest.mark.slow

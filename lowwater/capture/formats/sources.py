@@ -13,7 +13,6 @@ import zlib
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -726,23 +725,3 @@ class DecompressedSource:
         if not size:
             self.stored = self._source.position
         return b"".join(parts)
-
-
-def starts_with(path: Path, size: int, sha256: str, unpacked: bool) -> bool:
-    """Whether the first `size` bytes of a file, stored or decompressed, have this digest.
-    Raises CaptureError if the file cannot be read."""
-    hashed = hashlib.sha256()
-    buffer = bytearray(1 << 20)
-    try:
-        stored = open_source(path)[1]
-        source: Source = DecompressedSource(stored, False) if unpacked else stored
-        left = size
-        with closing(source):
-            while left and (count := source.readinto(memoryview(buffer)[: min(left, len(buffer))])):
-                hashed.update(memoryview(buffer)[:count])
-                left -= count
-    except OSError as error:
-        raise CaptureError(
-            f"{path}: cannot be read: {error.strerror}", hint_of(error, "check the path and the disk")
-        ) from error
-    return left == 0 and hashed.hexdigest() == sha256

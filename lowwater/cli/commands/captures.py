@@ -203,8 +203,6 @@ def _ingest_files(
     from lowwater.config import load_config
     from lowwater.lake.ingestion import ingest as ingestion, record_options
     from lowwater.lake.layout import open_lake
-    from lowwater.lake.ledgers.files import key_of
-    from lowwater.lake.ledgers.statements import COVERS, Statement, state
     from lowwater.replay.progress import Progress
     from lowwater.replay.stages.runners import ingest_tasks
 
@@ -213,11 +211,9 @@ def _ingest_files(
     record_options.record_options(config, link)  # its errors come before the slow start of a Spark session
     progress = Progress()
     tasks = ingest_tasks(config, progress, spark)
-    if covers is not None:
-        state(opened, [Statement(0, said[0], COVERS, said[1], link, "", "", *covers, file=key_of(opened, files[0]))])
     try:
         with progress.stage("ingest", f"of {link}") as tell:
-            results = ingestion.ingest(opened, link, files, config, covers, tasks, growing, tell=tell)
+            results = ingestion.ingest(opened, link, files, config, covers, tasks, growing, tell=tell, said=said)
         _show(results, opened, config)
     finally:
         tell_unread(opened, config)
@@ -302,12 +298,12 @@ def tell_unread(lake: Lake, config: Config, said: Collection[str] = ()) -> None:
 def _tell_idle_keys(lake: Lake, config: Config, *links: str) -> None:
     """Prints every key of `covers` that matches no file of its link, neither on disk nor in the lake."""
     from lowwater.lake.files.patterns import idle_keys
-    from lowwater.lake.ingestion.replacement import LedgerFiles
+    from lowwater.lake.ingestion.known_files import KnownFiles
     from lowwater.storage.captures import capture_path
 
     for link in links:
         if config.link(link).covers:
-            paths = [capture_path(file.row.path) for file in LedgerFiles(lake, link, config.link(link)).all]
+            paths = [capture_path(file.row.path) for file in KnownFiles(lake, link, config).all]
             for line in idle_keys(link, config.link(link), paths):
                 terminal.say(f"note: {line}", err=True)
 

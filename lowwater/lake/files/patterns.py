@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta, timezone
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from functools import cache
+from hashlib import sha256
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
@@ -329,6 +330,12 @@ def declared_coverage(link: Link, path: Path) -> tuple[int, int] | None:
     time = _time(link, path)
     end = time.until(link.rotation) if time is not None else None
     return (time.start, end) if time is not None and end is not None else None
+
+
+def naming(link: Link) -> str:
+    """Identifies what of the settings of a link tells the coverage of files by their names."""
+    told = link.captures, link.rotation, link.timezone, [*link.covers.items()]
+    return sha256(repr(told).encode()).hexdigest()[:16]
 
 
 def second_coverage(link: Link, path: Path) -> tuple[int, int] | None:

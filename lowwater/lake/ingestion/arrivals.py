@@ -15,7 +15,7 @@ from lowwater.capture.tables.options import TableOptions
 from lowwater.config import Config, Link, section_of
 from lowwater.documents import FILE_NAME
 from lowwater.lake.files.patterns import declared_coverage, files_of
-from lowwater.lake.ingestion import record_options, replacement
+from lowwater.lake.ingestion import known_files, record_options
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers import files as ledger
 from lowwater.lake.packets import PacketFiles
@@ -26,8 +26,7 @@ from lowwater.storage.paths import lake_path, names_in
 
 # Ingest would find the same by reading every file; here names, sizes and times decide.
 
-SETTLED = 2_000_000_000
-"""Least time (ns) from the last write of a file to its ingest, since file system clocks are coarse."""
+SETTLED = ledger.SETTLED
 
 
 @dataclass(frozen=True)
@@ -135,7 +134,7 @@ def _of_link(lake: Lake, config: Config, name: str, found: Sequence[Path]) -> Ar
     settings = config.link(name)
     files = without_aside(lake, settings, found)
     aside = {ledger.location(lake, row.path) for row in ledger.told_files(lake).values() if row.state == ledger.ASIDE}
-    known = _Known(lake, name, settings, record_options.record_options(config, name) or ContentOptions.of(settings))
+    known = _Known(lake, name, config)
     unchanged = {path for path in files if known.unchanged(path)}
     assert settings.captures is not None
     return Arrivals(
@@ -150,40 +149,34 @@ def _of_link(lake: Lake, config: Config, name: str, found: Sequence[Path]) -> Ar
 class _Known:
     """The files of a link that the lake has."""
 
-    def __init__(self, lake: Lake, link: str, settings: Link, options: ContentOptions | TableOptions) -> None:
-        self._lake, self._link, self._settings, self._options = lake, link, settings, options
-        self._ledger = replacement.LedgerFiles(lake, link, settings)
-        self._copies: dict[str, replacement.LedgerFile] = {}
-        for file in self._ledger.all:
-            if file.row.aside:  # nobody reads the records of its copies, and of its beginnings, for it
-                continue
-            others = file.row.copied_to if file.copies and self._ledger.where(file) is not None else {}
-            for key, copy in {**others, **file.row.begun_in}.items():
-                rows = (replace(row, bytes=copy.bytes, ingested_at=copy.seen_at) for row in file.rows)
-                self._copies.setdefault(ledger.location(lake, key), replacement.LedgerFile(tuple(rows)))
+    def __init__(self, lake: Lake, link: str, config: Config) -> None:
+        self._lake, self._link, self._settings = lake, link, config.link(link)
+        self._options = record_options.record_options(config, link) or ContentOptions.of(self._settings)
+        self._files = known_files.KnownFiles(lake, link, config)
 
     def unchanged(self, path: Path) -> bool:
         """Whether the lake has a file as it is now, decoded as the settings want it."""
-        copy = self._copies.get(_place(path))
         try:
             status = path.stat()
         except OSError:
             return False  # the ingest says what is wrong
-        if copy is not None and self._is(path, status, copy):
-            return True
-        return any(self._is(path, status, file) for file in self._ledger.at(path))
+        return any(self._is(path, status, row, file) for row, file in self._files.at(path))
 
-    def _is(self, path: Path, status: os.stat_result, file: replacement.LedgerFile) -> bool:
+    def _is(self, path: Path, status: os.stat_result, row: ledger.SeenFile, file: known_files.KnownFile) -> bool:
         return (
-            not file.row.growing
+            row.state == ledger.READ
+            and row.looks_like(status.st_size, status.st_mtime_ns)
+            and row.is_settled
+            and file.fits(self._settings, self._content(path))
             and self._has_packets(file)
-            and status.st_size == file.row.bytes
-            and file.fits(self._settings, self._options)
-            and file.declaring(declared_coverage(self._settings, path)) == file.row.declared
-            and (self._is_older(path, status, file) or self._was_seen(path, status, file))
         )
 
-    def _has_packets(self, file: replacement.LedgerFile) -> bool:
+    def _content(self, path: Path) -> ContentOptions | TableOptions:
+        if self._settings.untimed is None:
+            return self._options
+        return known_files.content_for(self._options, declared_coverage(self._settings, path))
+
+    def _has_packets(self, file: known_files.KnownFile) -> bool:
         """Whether no packets of a file are gone, cut or set aside as damaged; a store is not asked for each file."""
         if isinstance(self._lake.packets, ObjectPath):
             return True
@@ -193,32 +186,6 @@ class _Known:
     @cached_property
     def _packets(self) -> PacketFiles:
         return PacketFiles.of_table(self._lake.table_of(self._link, isinstance(self._options, TableOptions)))
-
-    def _is_older(self, path: Path, status: os.stat_result, file: replacement.LedgerFile) -> bool:
-        """Whether nothing was written since the ingest to a file that has not been moved, and no other file was put in
-        its place. Files of two recorders may have one name and one length."""
-        if self._ledger.has_moved(path, file) or status.st_mtime_ns >= file.row.ingested_at - SETTLED:
-            return False
-        seen, row = self._seen.get(_place(path)), file.row
-        family = link_names.family_of(row.link)
-        return seen is None or not seen.doubts(row.capture, family, row.ingested_at, status.st_mtime_ns)
-
-    def _was_seen(self, path: Path, status: os.stat_result, file: replacement.LedgerFile) -> bool:
-        """Whether the ledger of files saw it as it is now, here or where it was moved from, as this capture."""
-        seen = self._seen.get(_place(path))
-        return (
-            seen is not None
-            and seen.state == ledger.READ
-            and seen.capture == file.row.capture
-            and (seen.size, seen.written) == (status.st_size, status.st_mtime_ns)
-            and seen.written < seen.seen_at - SETTLED
-        )
-
-    @cached_property
-    def _seen(self) -> dict[str, ledger.SeenFile]:
-        there = (ledger.READ, ledger.NEW, ledger.GROWING)
-        rows = (row for row in ledger.read_seen(self._lake).values() if row.state in there)
-        return _by_place(self._lake, self._settings, rows)
 
 
 # `ingest --watch` remembers only what was tried, so nothing is lost with its process: the ledger says what is in the

@@ -22,7 +22,7 @@ from lowwater.capture.tables.options import TableOptions
 from lowwater.catalog.protocols import RECORD_KINDS
 from lowwater.instants import format_instant
 from lowwater.lake.files import patterns
-from lowwater.lake.ingestion import replacement
+from lowwater.lake.ingestion import known_files
 from lowwater.lake.ingestion.tasks import (
     FailedTask,
     PackResult,
@@ -36,13 +36,16 @@ from lowwater.lake.ingestion.tasks import (
     send,
     survey,
 )
-from lowwater.lake.ledgers.captures import Capture, Captures, CopiedFile, malformed_rows, undecoded_share
+from lowwater.lake.layout import CONTENTS
+from lowwater.lake.ledgers import files as sightings
+from lowwater.lake.ledgers.captures import Capture, Captures, malformed_rows, undecoded_share
+from lowwater.lake.ledgers.claims import AGAIN, BEGINNING, CHANGED, Claims, named_coverage
 from lowwater.lake.ledgers.coverage import damage_note
 from lowwater.lake.ledgers.edges import edges_of
-from lowwater.lake.ledgers.files import key_of
-from lowwater.lake.ledgers.missing import absent_words, attempt_paths, strays
+from lowwater.lake.ledgers.files import SeenFile
+from lowwater.lake.ledgers.missing import absent_words, attempt_paths
 from lowwater.lake.packets import PacketFiles, begin_alike, place_of
-from lowwater.lake.tables import DataFile, append_rows, swap_files
+from lowwater.lake.tables import DataFile, append_rows, swap_files, table_of
 from lowwater.limits import COMMIT_BYTES, COMMIT_CAPTURES, FILE_ROWS, INGEST_CHUNK_BYTES
 from lowwater.storage.paths import locals_of
 
@@ -79,13 +82,19 @@ class _Work:
     done: list[PackResult | FailedTask] = field(default_factory=list)
 
 
+_Decoded = tuple[known_files.KnownFile, tuple[str, ...], tuple[str, ...]]
+"""A file that was decoded, and the contents of its link that it begins with, and those that begin with it."""
+
+
 @dataclass
 class _Portion:
-    """Packed files that wait for their commit."""
+    """Files that wait for their commit."""
 
     results: dict[int, IngestResult] = field(default_factory=dict)  # number of the file -> result
+    decoded: dict[str, _Decoded] = field(default_factory=dict)  # attempt -> what the ledger keeps of it
     files: dict[str, list[DataFile]] = field(default_factory=dict)  # attempt -> its packet files
     damage: dict[str, pa.Table] = field(default_factory=dict)  # attempt -> its malformed rows, schema `MALFORMED`
+    seen: list[SeenFile] = field(default_factory=list)
     bytes: int = 0
 
 
@@ -94,19 +103,21 @@ class Batch:
 
     Args:
         coverage: declared coverage [from, to), ns, of every file; None without a declaration.
-        by_hand: whether `--covers` declared the coverage.
+        said_at: when a person declared the coverage, ns; 0 where nobody did.
+        link: by which the ledger of files knows the link.
         shared: folder of the lake by which tasks on other machines get the captures; None where they read them.
     """
 
     def __init__(
         self,
-        ledger: replacement.LedgerFiles,
+        ledger: known_files.KnownFiles,
         settings: config.Link,
         paths: Sequence[Path],
-        coverage: Sequence[replacement.Coverage | None],
+        coverage: Sequence[known_files.Coverage | None],
         growing: bool,
         clock: Callable[[], int],
-        by_hand: bool = False,
+        link: str,
+        said_at: int = 0,
         records: TableOptions | None = None,
         shared: PurePath | None = None,
     ) -> None:
@@ -121,7 +132,8 @@ class Batch:
         self._coverage = coverage
         self._growing = growing
         self._clock = clock
-        self._by_hand = by_hand
+        self._said_at = said_at
+        self._link = link
         self._shared = shared
         self._works: dict[int, _Work] = {}
         self._packed: set[str] = set()
@@ -185,10 +197,10 @@ class Batch:
         cut = isinstance(self._content, TableOptions) and same.row.growing and not same.row.ended_cleanly
         if cut and not self._is_growing(number, file_survey):
             return False  # its last line has no end, and none comes
-        self._redeclare(number, file_survey, same)
+        self._known(number, file_survey, same)
         return True
 
-    def _is_damaged(self, file: replacement.LedgerFile) -> bool:
+    def _is_damaged(self, file: known_files.KnownFile) -> bool:
         """Whether packets are missing of a file that is in the ledger: another program changed the table."""
         if file.row.attempt in self._portion.files:
             return False
@@ -202,11 +214,7 @@ class Batch:
         return link_names(self._ledger.link, names, path, self._settings.interfaces == "one")
 
     def _content_of(self, number: int) -> ContentOptions | TableOptions:
-        """Returns what is stored of a file; packets without a time begin with the time that it is declared to cover."""
-        declared, content = self._coverage[number], self._content
-        if isinstance(content, TableOptions) or content.untimed is None or declared is None:
-            return content
-        return replace(content, untimed=declared[0])
+        return known_files.content_for(self._content, self._coverage[number])
 
     def _survey_of(self, number: int) -> SurveyTask:
         path, content, jump = self._paths[number], self._content_of(number), self._settings.jump
@@ -324,88 +332,119 @@ class Batch:
         portion, self._portion = self._portion, _Portion()
         if not portion.results:
             return
-        lake, attempts = self._ledger.lake, self._ledger.attempts  # one may have replaced another
-        files = [file for attempt, packed in portion.files.items() if attempt in attempts for file in packed]
-        damage = [rows for attempt, rows in portion.damage.items() if attempt in attempts]
+        lake = self._ledger.lake
+        files = [file for packed in portion.files.values() for file in packed]
         try:
             swap_files(self._table, files, lambda table: [], fence=lake.fence)
-            if damage:
-                append_rows(lake.malformed, pa.concat_tables(damage), lake.fence)
-            self._ledger.commit()
+            if portion.damage:
+                append_rows(lake.malformed, pa.concat_tables(portion.damage.values()), lake.fence)
+            if portion.decoded:
+                append_rows(lake.contents, contents_of(portion.decoded.values()), lake.fence)
+            with sightings.changing(lake) as held:
+                sightings.put_seen(held, self._with_others(portion.seen), self._said_at, read=True)
         except errors.LowwaterError as error:
-            self._ledger.undo()
+            for attempt in portion.decoded:
+                self._ledger.drop(attempt)
             for number in portion.results:
                 self._refuse(number, error)
             return
         self.results |= portion.results
+
+    def _with_others(self, seen: Iterable[SeenFile]) -> Iterator[SeenFile]:
+        """Adds to what was seen of files what other links have of the same bytes, or lack of them."""
+        before, own = sightings.read_seen(self._ledger.lake), {file.row.attempt for file in self._ledger.all}
+        for row in seen:
+            old = before.get(row.path)
+            if old is None or row.state == sightings.GONE:
+                yield row
+                continue
+            others = tuple(each for each in old.attempts if each not in own) if old.sha256 == row.sha256 else ()
+            links = {*row.links, *(old.links if others else ())}
+            refused = {*old.links} - {*row.links} if old.state == sightings.REFUSED else set()
+            if refused:
+                row = replace(old, links=tuple(sorted(refused)), attempts=row.attempts, sha256=row.sha256)
+            yield replace(row, links=row.links if refused else tuple(sorted(links)), attempts=(*others, *row.attempts))
 
     def _is_growing(self, number: int, file_survey: Survey) -> bool:
         declared = self._coverage[number]
         now = self._clock()
         return self._growing or file_survey.grew or (declared is not None and declared[0] <= now < declared[1])
 
-    def _redeclare(self, number: int, file_survey: Survey, old: replacement.LedgerFile) -> None:
-        """Updates what the ledger says of a file whose records it has: declared coverage, place, and copies."""
-        declared_now, keeps_declared = self._coverage[number], bool(old.row.by_hand) and not self._by_hand
-        by_hand = self._by_hand or (old.row.by_hand if declared_now is None else keeps_declared)
-        if self._by_hand:
-            declared = declared_now
-        elif self._ledger.is_of(file_survey.path, old):
-            declared = old.declaring(declared_now)
-        else:
-            declared = old.row.declared if keeps_declared else declared_now or old.row.declared
-        note = f"ingested already as {old.row.path}"
-        here, growing = old.counted(), self._is_growing(number, file_survey)  # one that is set aside was named
-        if old.row.file_digest != file_survey.sha256:
-            note = f"one capture with {old.row.path}, which has the same records"
-            here = here.with_copy(
-                key_of(self._ledger.lake, file_survey.path), file_survey.sha256, file_survey.bytes, time.time_ns()
-            )
-            growing = bool(old.row.growing)
-        elif self._ledger.has_moved(file_survey.path, old):
-            note = f"it was {old.row.path}"
-            here = self._ledger.here(here, file_survey.path)
-        by_rotation = patterns.by_rotation(self._settings, self._paths[number])
-        rotated = by_rotation if declared == declared_now and not by_hand else old.row.rotated
-        new = here.covering(declared, growing, by_hand, rotated and not by_hand)
-        covers_same = (
-            new.covers == old.covers
-            and new.row.declared == old.row.declared
-            and new.row.growing == bool(old.row.growing)
-            and bool(by_hand) == bool(old.row.by_hand)
-            and new.row.is_declared == old.row.is_declared
-        )
-        if covers_same:
-            new = here
-            note += f"; {_coverage_kept(declared)}" if keeps_declared and declared and declared != declared_now else ""
-        else:
-            note = f"now covers {replacement.span(new.row)}"
-        result = IngestResult(file_survey.path, new.rows, "known" if covers_same else "replaced", note)
-        if new == old:
-            self.results[number] = result
-            return
-        if not covers_same:
-            if old.row.attempt in self._portion.files:
-                self.commit()
-                if old.row.attempt not in self._ledger.attempts:
-                    return  # the commit failed, which is told
-            packets = PacketFiles.of_table(self._table)
-            new = replacement.LedgerFile(tuple(_counted(row, attempt_paths(packets, row)) for row in new.rows))
+    def _known(self, number: int, file_survey: Survey, old: known_files.KnownFile) -> None:
+        """Keeps that a file was seen whose records the lake has."""
+        path, row = file_survey.path, old.row
+        here = {seen.path for seen, file in self._ledger.at(path) if file.row.attempt == row.attempt}
+        note, growing = f"ingested already as {row.path}", self._is_growing(number, file_survey)
+        if row.file_digest != file_survey.sha256:
+            note, growing = f"one capture with {row.path}, which has the same records", bool(row.growing)
+        elif str(path.absolute()) != row.path and self._ledger.where(old) is None:
+            note = f"it was {row.path}"
+        elif here and self._key(path) not in here:
+            note = f"it was {self._place(min(here))}"
+        self._portion.seen += self._sightings(path, file_survey, row.attempt, growing)
+        self._portion.results[number] = IngestResult(path, old.rows, "known", note)
+
+    def _key(self, path: Path) -> str:
+        return sightings.key_of(self._ledger.lake, path)
+
+    def _place(self, key: str) -> str:
+        return sightings.location(self._ledger.lake, key)
+
+    def _sightings(self, path: Path, file_survey: Survey, attempt: str, growing: bool) -> Iterator[SeenFile]:
+        """Yields what is to be kept of a file that was read: what lay at its place, if its folder was another one then,
+        that it lies nowhere else if it was moved, and itself."""
+        for old in self._ledger.moved_from(path):
+            yield replace(old, path=self._key(path))
+            yield replace(old, state=sightings.GONE, reason=old.state, unread=False)
+        for row in self._ledger.seen_of(attempt):
+            if row.path != self._key(path) and not sightings.is_there(self._place(row.path)):
+                yield replace(row, state=sightings.GONE, reason=row.state, unread=False)
         try:
-            self._ledger.put(new, self._settings)
-        except errors.LowwaterError as error:
-            self._refuse(number, error)
-            return
-        self._portion.results[number] = replace(result, captures=new.rows)
+            status = path.stat()
+            written = status.st_mtime_ns if growing or status.st_size == file_survey.bytes else 0
+        except OSError:
+            written = 0
+        yield self._sighting(path, file_survey, attempt, growing, written)
+
+    def _elsewhere(self, file: known_files.KnownFile, path: Path) -> Iterator[SeenFile]:
+        """Yields the other places of what was decoded again."""
+        for old in self._ledger.of_records(file.row.capture) if file.packets else ():
+            for row in self._ledger.seen_of(old.row.attempt):
+                if row.path != self._key(path):
+                    yield replace(row, attempts=(file.row.attempt,))
+
+    def _sighting(self, path: Path, file_survey: Survey, attempt: str, growing: bool, written: int) -> SeenFile:
+        declared, rotated = named_coverage(self._settings, str(path.absolute()))
+        begin, end = declared or (None, None)
+        return SeenFile(
+            self._key(path),
+            sightings.GROWING if growing else sightings.READ,
+            "",
+            False,
+            (self._link,),
+            file_survey.bytes,
+            written,
+            declared_from=begin,
+            declared_to=end,
+            rotated=rotated,
+            named=patterns.naming(self._settings),
+            folder_name=self._ledger.folder_name(path),
+            attempts=(attempt,),
+            sha256=file_survey.sha256,
+        )
 
     def _begins_with(
-        self, whole: replacement.LedgerFile, part: replacement.LedgerFile, new: Mapping[str, Sequence[PurePath]]
+        self,
+        whole: known_files.KnownFile,
+        part: known_files.KnownFile,
+        attempt: str,
+        new: Mapping[str, Sequence[PurePath]],
     ) -> bool:
-        """Whether the records of one file are the first ones of another, of which one is in the ledger. Of a file that
-        is gone, or is compressed, they tell what its bytes would. `new`: packet files of the other one by link."""
+        """Whether the records of one file are the first ones of another, of which one is known. Of a file that is gone,
+        or is compressed, they tell what its bytes would. `new`: packet files of an attempt, the other one, by link."""
 
-        def files(of: replacement.LedgerFile) -> Mapping[str, Sequence[PurePath]]:
-            if of.row.attempt not in self._ledger.attempts:
+        def files(of: known_files.KnownFile) -> Mapping[str, Sequence[PurePath]]:
+            if of.row.attempt == attempt:
                 return new
             packets = PacketFiles.of_table(self._table)
             found = {row.link: attempt_paths(packets, row) for row in of.rows}
@@ -414,19 +453,9 @@ class Batch:
             return found
 
         theirs, ours = files(whole), files(part)
-        return all(begin_alike(theirs[row.link], ours[row.link]) for row in part.rows)
-
-    def _begun(self, number: int, survey: Survey, part: replacement.LedgerFile, whole: replacement.LedgerFile) -> None:
-        """Keeps that a file is the beginning of one that the lake has: nobody reads it. What was packed is removed with
-        the next cleaning."""
-        copy = CopiedFile(survey.sha256, survey.bytes, time.time_ns())
-        new = whole.with_beginning(key_of(self._ledger.lake, survey.path), copy)
-        self._ledger.put(new, self._settings)
-        counted = "records" if part.row.format in RECORD_KINDS else "packets"
-        note = (
-            f"its {part.packets:,} {counted} are the first of the {whole.packets:,} of {whole.row.path}, which is read"
+        return all(
+            (ours[row.link] or not row.packets) and begin_alike(theirs[row.link], ours[row.link]) for row in part.rows
         )
-        self._portion.results[number] = IngestResult(survey.path, new.rows, "known", note)
 
     def _add(self, number: int, work: _Work, survey: Survey) -> None:
         failed = next((result for result in work.done if isinstance(result, FailedTask)), None)
@@ -438,7 +467,7 @@ class Batch:
         else:
             assert done[0].summary is not None
             facts, damage = done[0].summary, done[0].damage
-        replacement.refuse_overlap_within(self._ledger.link, survey.path, facts, self._settings)
+        known_files.refuse_overlap_within(self._ledger.link, survey.path, facts, self._settings)
         parts = [_decoded(interface, done) for interface in facts.interfaces]
         identity = survey.identity or facts.identity
         facts, links = replace(facts, identity=identity), self._links_of(survey.path, facts)
@@ -452,7 +481,7 @@ class Batch:
             and not damaged
         ):
             # A compressed capture is known by its records only now. What was packed is removed with the next cleaning.
-            self._redeclare(number, survey, same)
+            self._known(number, replace(survey, sha256=facts.sha256), same)
             return
         try:
             files = [named for packed in done for named in packed.finished(identity, self._table)]
@@ -478,30 +507,43 @@ class Batch:
             rows.append(replace(row, edges=ends))
         malformed = malformed_rows(damage, links, identity, work.attempt)
         leading = Counter(malformed.filter(pc.is_null(malformed.column("arrival"))).column("link").to_pylist())
-        rows = [replace(row, leading=leading[row.link]) for row in rows]
-        bare = self._ledger.here(replacement.LedgerFile(tuple(sorted(rows, key=lambda row: row.link))), survey.path)
-        rotated = not self._by_hand and patterns.by_rotation(self._settings, self._paths[number])
-        file, note_kept = bare.covering(self._coverage[number], work.growing, self._by_hand, rotated), ""
-        by_hand = None if self._by_hand else self._ledger.declared_by_hand(file, self._settings, facts.unpacked)
-        if by_hand is not None:  # the user need not repeat it for a file that grew or was read again
-            file, note_kept = bare.covering(by_hand, work.growing, True), _coverage_kept(by_hand)
-        file = replacement.LedgerFile(tuple(_counted(row, paths[row.link]) for row in file.rows))
-        for whole in self._ledger.perhaps_whole(file):
-            if self._begins_with(whole, file, paths):
-                self._begun(number, survey, file, whole)
-                return
-        begun = [part for part in self._ledger.perhaps_parts(file) if self._begins_with(file, part, paths)]
-        replaced, note = self._ledger.put(file, self._settings, facts.unpacked, begun)
-        note = "read again: packets of it were missing" if damaged else note
+        first = min((row.first for row in rows if row.first is not None), default=None)
+        largest = max((row.largest for row in rows if row.largest is not None), default=None)
+        begin, end = self._coverage[number] or (None, None)
+        rows = [
+            replace(
+                row,
+                leading=leading[row.link],
+                file_first=first,
+                file_largest=largest,
+                declared_from=begin,
+                declared_to=end,
+            )
+            for row in rows
+        ]
+        file = known_files.KnownFile(tuple(sorted(rows, key=lambda row: row.link)))
+        whole = [
+            each for each in self._ledger.perhaps_whole(file) if self._begins_with(each, file, work.attempt, paths)
+        ]
+        begun = [
+            part for part in self._ledger.perhaps_parts(file) if self._begins_with(file, part, work.attempt, paths)
+        ]
+        note = MISSING if damaged else ""
         beyond = pc.sum(pc.equal(damage.column("reason"), "sub-second")).as_py() or 0
         doubt = inspect.subsecond_words(beyond, file.packets + sum(row.malformed for row in file.rows))
         doubt = "; ".join(text for text in (doubt, undecoded_share(file.rows).words, *facts.unread) if text)
-        unsorted = replacement.UNSORTED if facts.by_time else ""
-        notes = "; ".join(
-            text for text in (note, note_kept, _note(file), unsorted, absent_words(file.row), doubt) if text
+        unsorted = known_files.UNSORTED if facts.by_time else ""
+        notes = "; ".join(text for text in (note, unsorted, absent_words(file.row), doubt) if text)
+        portion = self._portion
+        portion.results[number] = IngestResult(survey.path, file.rows, "added", notes, doubt)
+        portion.decoded[work.attempt] = (
+            file,
+            tuple(each.row.capture for each in begun),
+            tuple(each.row.capture for each in whole),
         )
-        portion, state = self._portion, "replaced" if replaced else "added"
-        portion.results[number] = IngestResult(survey.path, file.rows, state, notes, doubt)
+        portion.seen += self._elsewhere(file, survey.path)
+        portion.seen += self._sightings(survey.path, replace(survey, sha256=facts.sha256), work.attempt, work.growing)
+        self._ledger.add(file)
         portion.files[work.attempt] = [
             replace(file, partition={"link": link_of[name], **file.partition}) for name, file in files
         ]
@@ -518,28 +560,98 @@ def _decoded(part: InterfaceSummary, done: Sequence[PackResult]) -> InterfaceSum
     return replace(part, undecoded=total.packets, wire=total.wire, types=total.largest)
 
 
-def _coverage_kept(declared: replacement.Coverage) -> str:
-    return f"it keeps the coverage that --covers declared, {'/'.join(format_instant(bound) for bound in declared)}"
+def contents_of(decoded: Iterable[_Decoded]) -> pa.Table:
+    """Returns what the ledger keeps of files that were decoded, with the contents that each begins with, and those that
+    begin with it."""
+    rows = [(row, part, whole) for file, part, whole in decoded for row in file.rows]
+    own = {
+        "content": pa.array([row.capture for row, _, _ in rows], pa.string()),
+        "decoded_at": pa.array([row.ingested_at for row, _, _ in rows], pa.int64()),
+        "begins_with": pa.array([json.dumps(names) if names else None for _, names, _ in rows], pa.string()),
+        "begins": pa.array([json.dumps(names) if names else None for _, _, names in rows], pa.string()),
+    }
+    facts = table_of((row for row, _, _ in rows), pa.schema([each for each in CONTENTS if each.name not in own]))
+    columns = {**own, **{name: facts.column(name) for name in facts.column_names}}
+    return pa.table([columns[name] for name in CONTENTS.names], schema=CONTENTS)
 
 
-def _counted(row: Capture, paths: Sequence[PurePath]) -> Capture:
-    """Returns the ledger row with the number of records outside of its declared coverage."""
-    if row.declared is None:
-        return replace(row, early=None, late=None)
-    if (
-        row.smallest is None
-        or row.largest is None
-        or (row.smallest >= row.declared[0] and row.largest < row.declared[1])
-    ):
-        return replace(row, early=0, late=0)
-    early, late = strays(paths, row.declared)
-    return replace(row, early=early, late=late)
+# What became of files, for people: told by the views before and after an ingest.
 
 
-def _note(ledger_file: replacement.LedgerFile) -> str:
+class Outcomes:
+    """What an ingest has changed of a link."""
+
+    def __init__(self, before: Claims, after: Claims, results: Iterable[IngestResult], by_hand: bool) -> None:
+        own = {result.capture.attempt for result in results}
+        wholes = {left.by for attempt, left in after.left.items() if attempt in own}
+        self._files = known_files.files_of(after, own | wholes)
+        gone = {attempt for attempt, left in after.left.items() if left.by in own and attempt not in before.left}
+        self._before = known_files.files_of(before, own | gone)
+        self._left, self._by_hand = after.left, by_hand
+
+    def of(self, result: IngestResult) -> IngestResult:
+        """Returns a result with what the lake has of its file now, and what it has replaced."""
+        attempt = result.capture.attempt
+        file, old = self._files.get(attempt), self._before.get(attempt)
+        if file is None:
+            return result
+        result, left = replace(result, captures=file.rows), self._left.get(attempt)
+        if left is not None and left.why == BEGINNING:
+            return replace(result, state="known", note=self._part(file, self._files[left.by]))
+        if result.state == "known":
+            if old is not None and _covers(file) != _covers(old):
+                return replace(result, state="replaced", note=f"now covers {known_files.span(file.row)}")
+            return replace(result, note="; ".join([result.note, *self._kept(file)]))
+        replaced = [
+            each for each in self._before.values() if (gone := self._left.get(each.row.attempt)) and gone.by == attempt
+        ]
+        said = result.note.partition("; ")
+        damaged = said[0] == MISSING
+        notes = dict.fromkeys(self._replaces(file, each, self._left[each.row.attempt].why) for each in replaced)
+        texts = [MISSING] if damaged else [*notes]
+        texts += [*(self._kept(file) if replaced else ()), _note(file), said[2] if damaged else result.note]
+        return replace(result, state="replaced" if replaced else "added", note="; ".join(filter(None, texts)))
+
+    def _kept(self, file: known_files.KnownFile) -> list[str]:
+        declared = file.row.declared
+        if self._by_hand or not file.row.by_hand or declared is None:
+            return []
+        return [
+            f"it keeps the coverage that --covers declared, {'/'.join(format_instant(bound) for bound in declared)}"
+        ]
+
+    def _part(self, part: known_files.KnownFile, whole: known_files.KnownFile) -> str:
+        counted = "records" if part.row.format in RECORD_KINDS else "packets"
+        return (
+            f"its {part.packets:,} {counted} are the first of the {whole.packets:,} of {whole.row.path}, which is read"
+        )
+
+    def _replaces(self, new: known_files.KnownFile, old: known_files.KnownFile, why: str) -> str:
+        same_path = new.row.path == old.row.path
+        if why == AGAIN:
+            return (
+                why
+                if new.row.file_digest == old.row.file_digest
+                else f"it has the same records as {old.row.path}, which it replaces"
+            )
+        if why == CHANGED:
+            return "the file has changed: what it has now replaces what had its name before"
+        grown = ": it has grown" if same_path else ""
+        return f"it begins with all {old.row.bytes:,} bytes of {old.row.path}, which it replaces{grown}"
+
+
+def _covers(file: known_files.KnownFile) -> tuple[object, ...]:
+    row = file.row
+    return row.covers_from, row.covers_to, row.declared, bool(row.growing), bool(row.by_hand), row.is_declared
+
+
+MISSING = "read again: packets of it were missing"
+
+
+def _note(ledger_file: known_files.KnownFile) -> str:
     row = ledger_file.row
     if row.growing:
-        return f"it is still growing: it covers {replacement.span(row)} so far; ingest it again later"
+        return f"it is still growing: it covers {known_files.span(row)} so far; ingest it again later"
     if row.covers_from == row.covers_to:
         if row.declared is not None:
             return "it covers nothing: it is cut before the time that it is declared to cover"
@@ -548,7 +660,7 @@ def _note(ledger_file: replacement.LedgerFile) -> str:
         return f"it covers nothing: {why}, and no coverage is declared; ingest it with --covers FROM/TO"
     notes = [damage_note(Captures(ledger_file.rows))]
     if not row.ended_cleanly:
-        notes.append(f"it is cut: it covers {replacement.span(row)} only")
+        notes.append(f"it is cut: it covers {known_files.span(row)} only")
     if row.parts is not None:
         notes.append("the captures that are joined in it are read in the order of their times")
     return "; ".join(filter(None, notes))
@@ -589,7 +701,7 @@ def _row(
         ended_cleanly=facts.ended_cleanly,
         largest_ahead=facts.largest_ahead,
         smallest_jump=facts.smallest_jump,
-        decoder_version=replacement.version_of(content),
+        decoder_version=known_files.version_of(content),
         ingested_at=time.time_ns(),
         attempt=work.attempt,
         interface=part.interface.name or None,

@@ -16,7 +16,7 @@ from itertools import islice
 from pathlib import Path, PurePath
 from typing import Any, NamedTuple
 
-from lowwater import documents, instants
+from lowwater import instants
 from lowwater.capture import inspect, reader
 from lowwater.capture.formats.archives import HEAD as ARCHIVE_HEAD, Archive, archive_of
 from lowwater.capture.formats.classic import STAMP
@@ -25,7 +25,7 @@ from lowwater.capture.tables.drop_logs import drops_of_log, kind_of
 from lowwater.capture.tables.options import TableOptions
 from lowwater.capture.tables.reader import first_timestamp, inspect_records
 from lowwater.catalog.protocols import LOG_KINDS
-from lowwater.config import Config, Link
+from lowwater.config import Config
 from lowwater.errors import CaptureError, ConfigError, LowwaterError
 from lowwater.lake.files.patterns import (
     date_shape,
@@ -33,16 +33,17 @@ from lowwater.lake.files.patterns import (
     declared_coverage,
     files_of,
     leads_out,
+    naming,
     wildcard,
 )
-from lowwater.lake.ingestion import batch, record_options, replacement
+from lowwater.lake.ingestion import record_options
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers import files as ledger, statements
-from lowwater.lake.ledgers.captures import Captures, CopiedFile, ingested_links, put_captures, read_captures
+from lowwater.lake.ledgers.captures import attempts_of, family_claims, ingested_links
+from lowwater.lake.ledgers.claims import named_coverage
 from lowwater.lake.ledgers.sections import keep_sections
-from lowwater.lake.locks import hold
-from lowwater.lake.tables import fence_off, grouped
-from lowwater.limits import INGEST_WAIT, LISTED_FOLDERS, LOOK_READ_BYTES, UNCLAIMED_FILES
+from lowwater.lake.tables import grouped
+from lowwater.limits import LISTED_FOLDERS, LOOK_READ_BYTES, UNCLAIMED_FILES
 from lowwater.link_names import family_of
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.storage.captures import StoredCapture, capture_path, is_address, objects_beside
@@ -239,17 +240,6 @@ class _Facts(NamedTuple):
         return {**known, "digests": self.digests or None, "silences": self.silences}
 
 
-@dataclass(frozen=True)
-class _Taken:
-    """A capture of the lake, as a file may be found again in it: by path and size, or by its digest."""
-
-    link: str
-    size: int
-    ingested_at: int
-    sha256: str
-    growing: bool
-
-
 def look(lake: Lake, config: Config, clock: Callable[[], int] = time.time_ns) -> int:
     """Looks into the folders of all links once, and writes what has changed in one commit.
     Raises ConfigError if a pattern has an unknown field, and LakeError if the ledger cannot be read or written."""
@@ -267,49 +257,20 @@ def look(lake: Lake, config: Config, clock: Callable[[], int] = time.time_ns) ->
         return ledger.put_seen(held, looked.rows())
 
 
-def record(
-    lake: Lake, config: Config, link: str, results: Iterable[batch.IngestResult], refused: Mapping[Path, LowwaterError]
-) -> None:
-    """Keeps what an ingest did: which files it refused, and why, and that those are read which were not. There is no
-    commit where nothing is new."""
-    told = ledger.told_files(lake)
-    named = link if link in config.links else family_of(link)
-    news = [each for each in results if _is_news(lake, told.get(ledger.key_of(lake, each.path)), each)]
-    if not refused and not news:
+def record(lake: Lake, config: Config, link: str, refused: Mapping[Path, LowwaterError]) -> None:
+    """Keeps which files an ingest refused for a link, and why."""
+    if not refused:
         return
     reading = _Reading(config)
     with ledger.changing(lake) as held:
-        before = ledger.read_seen(lake)
-        rows = []
+        before, rows = ledger.read_seen(lake), []
         for path, error in refused.items():
-            old, key = before.get(ledger.key_of(lake, path)), ledger.key_of(lake, path)
-            links = {named, *(old.links if old is not None and old.state == ledger.REFUSED else ())}
-            rows.append(_refused(key, path, tuple(sorted(links)), error, reading, named, config))
-        for result in news:
-            old, key = before.get(ledger.key_of(lake, result.path)), ledger.key_of(lake, result.path)
-            size, written = _looks(result.path)
-            if result.state != "known" and size != result.capture.bytes and not result.capture.growing:
-                continue  # it has changed since: the next look says so
-            if old is not None and old.state == ledger.REFUSED and {*old.links} - {named}:
-                rows.append(replace(old, links=tuple(each for each in old.links if each != named)))
-                continue
-            state = ledger.GROWING if result.capture.growing else ledger.READ
-            rows.append(ledger.SeenFile(key, state, "", False, (named,), size, written, capture=result.capture.capture))
+            key = ledger.key_of(lake, path)
+            old = before.get(key)
+            links = {link, *(old.links if old is not None and old.state == ledger.REFUSED else ())}
+            rows.append(_refused(key, path, tuple(sorted(links)), error, reading, link, config))
         # A look tries what was refused before an edit of the settings: that it was refused since ends that.
         ledger.put_seen(held, rows, ledger.settings_at(lake, config))
-
-
-def _is_news(lake: Lake, told: ledger.SeenFile | None, result: batch.IngestResult) -> bool:
-    """Whether the ledger must be told of a file that was taken: by itself a look knows it by path and size only."""
-    if told is not None:
-        return True
-    if result.state != "known":
-        return False
-    looks = _looks(result.path)
-    old = ledger.read_seen(lake).get(ledger.key_of(lake, result.path))
-    if old is None:
-        return str(result.path) != result.capture.path or looks[1] > result.capture.ingested_at
-    return old.state != ledger.READ or (old.size, old.written) != looks
 
 
 def _looks(path: Path) -> tuple[int, int]:
@@ -423,14 +384,16 @@ class _Look:
         self._real = cache(os.path.realpath)
         self._before, self._moved_from = self._relocated(ledger.read_seen(lake))
         self._reading = _Reading(config)
+        self._namings = cache(lambda link: naming(config.link(link)))
         self._outsides: dict[str, Callable[[Path], str]] = {}  # link -> where a file of it lies elsewhere
-        self._taken: dict[str, list[_Taken]] = {}
+        self._at: dict[str, list[ledger.SeenFile]] = {}  # place -> what was seen there of what the lake has
         self._digests: dict[str, dict[str, str]] = {}  # link -> digest -> path
         # link, first record -> packets, bytes without compression, whether it is compressed, places
         self._begun: dict[tuple[str, int], list[tuple[int, int, bool, Collection[str]]]] = {}
-        for link, captures in read_captures(lake, ingested_links(lake), config).items():
-            self._take(link, captures)
-            self._take(link, Captures(each.capture for each in captures.unread))
+        self._families: dict[str, str] = {}  # attempt -> link of its captures
+        found_again = ledger.by_attempt(self._before.values())
+        for family in sorted({*map(family_of, ingested_links(lake))}):
+            self._take(family, found_again)
         self._identities = {
             file.identity: file.name
             for path in claimed
@@ -469,26 +432,31 @@ class _Look:
                 left.append(rows.pop(key))
         return rows, left
 
-    def _take(self, link: str, captures: Captures) -> None:
-        family = family_of(link)
-        names = ("path", "place", "bytes", "ingested_at", "capture", "sha256", "copies", "beginnings", "growing")
-        facts = ("smallest", "packets", "compression", "unpacked")
-        for path, stored, size, at, capture, sha256, copies, parts, growing, first, packets, packed, unpacked in zip(
-            *(captures.values(name) for name in (*names, *facts)), strict=True
-        ):
-            own = CopiedFile(sha256 or capture, size, at)
-            places = dict.fromkeys(ledger.places_of(self._lake, path, stored), own)
-            others = [*documents.stored_object(copies or "{}").items(), *documents.stored_object(parts or "{}").items()]
-            places |= {ledger.location(self._lake, other): CopiedFile(*copy) for other, copy in others}
-            for place, copy in places.items():
-                taken = _Taken(family, copy.bytes, copy.seen_at, capture, bool(growing))
+    def _take(self, family: str, seen: Mapping[str, Sequence[ledger.SeenFile]]) -> None:
+        """Takes what the lake has of a link. `seen`: attempt -> rows."""
+        rows = family_claims(self._lake, family, self._config).rows
+        attempts = rows.column("attempt").to_pylist()
+        places = dict[str, set[str]]()
+        self._families |= dict.fromkeys(attempts, family)
+        digests = self._digests.setdefault(family, {})
+        for attempt in dict.fromkeys(attempts):
+            for row in seen.get(attempt, ()):
+                place = ledger.location(self._lake, row.path)
                 for spelled in {*ledger.spellings([place], self._real)}:
-                    self._taken.setdefault(spelled, []).append(taken)
-                self._digests.setdefault(family, {})[copy.sha256] = place
-            self._digests[family].setdefault(capture, path)
+                    self._at.setdefault(spelled, []).append(row)
+                places.setdefault(attempt, set()).add(place)
+                if row.sha256 is not None:
+                    digests[row.sha256] = place
+        names = ("path", "bytes", "capture", "sha256", "smallest", "packets", "compression", "unpacked")
+        for attempt, path, size, capture, sha256, first, packets, packed, unpacked in zip(
+            attempts, *(rows.column(name).to_pylist() for name in names), strict=True
+        ):
+            digests.setdefault(capture, path)
+            digests.setdefault(sha256, path)
             if first is not None:
                 whole = unpacked or 0 if packed else size
-                self._begun.setdefault((family, first), []).append((packets, whole, bool(packed), places))
+                lying = places.get(attempt, {path})
+                self._begun.setdefault((family, first), []).append((packets, whole, bool(packed), lying))
 
     def rows(self) -> list[ledger.SeenFile]:
         """Judges every file; returns their rows, those of folders with problems, and those of files that are gone."""
@@ -532,14 +500,20 @@ class _Look:
             return replace(
                 bare, state=ledger.REFUSED, reason="a symbolic link to a file that is not there", unread=True
             )
-        taken = {link: self._capture(file, link, old if same else None) for link in links}
-        lacking = [link for link, capture in taken.items() if capture is None]
-        first_capture = next((capture for capture in taken.values() if capture is not None), None)
-        if not lacking and first_capture is not None:
-            growing = any(capture is not None and capture.growing for capture in taken.values())
-            return replace(bare, state=ledger.GROWING if growing else ledger.READ, capture=first_capture.sha256)
-        declared = declared_coverage(self._config.link(lacking[0]), capture_path(file.path)) or (None, None)
-        row = replace(bare, unread=True, links=tuple(lacking), declared_from=declared[0], declared_to=declared[1])
+        taken = {link: self._capture(file, link) for link in links}
+        lacking = [link for link, seen in taken.items() if seen is None]
+        had = [seen for seen in taken.values() if seen is not None]
+        bare = self._named(bare, old, (lacking or links)[0], file)
+        if had:
+            attempts = tuple(dict.fromkeys(each for seen in had for each in seen.attempts if each in self._families))
+            bare = replace(bare, attempts=attempts, sha256=had[0].sha256)
+        if not lacking:
+            growing = any(seen.state == ledger.GROWING for seen in had)
+            # It was read as it was then: what has been written since is not.
+            size, written = (had[0].size, had[0].written) if growing else (file.size, file.written)
+            return replace(bare, state=ledger.GROWING if growing else ledger.READ, size=size, written=written)
+        declared = bare.declared_from, bare.declared_to
+        row = replace(bare, unread=True, links=tuple(lacking))
         if where := self._outside(lacking[0], file):
             reason = f'a symbolic link leads to {where}, out of the folders of the link: set symbolic_links = "read"'
             return replace(row, state=ledger.REFUSED, reason=reason)
@@ -564,34 +538,37 @@ class _Look:
             self._outsides[link] = leads_out(self._config.link(link))
         return self._outsides[link](capture_path(file.path))
 
-    def _captures_at(self, path: str) -> list[_Taken]:
-        """Returns the captures of a path, or of the same one without links in its folders."""
-        return [
-            taken
-            for place in dict.fromkeys(ledger.spellings([path], self._real))
-            for taken in self._taken.get(place, ())
-        ]
+    def _named(self, row: ledger.SeenFile, old: ledger.SeenFile | None, link: str, file: FoundFile) -> ledger.SeenFile:
+        """Adds what the name of a file tells."""
+        settings = self._config.link(link)
+        digest = self._namings(link)
+        if old is not None and old.named == digest:
+            told = old.declared_from, old.declared_to, old.rotated, old.folder_name
+        else:
+            declared, rotated = named_coverage(settings, file.path)
+            begin, end = declared or (None, None)
+            told = begin, end, rotated, ledger.FolderNames(settings).name(file.path, self._real)
+        begin, end, made_up, name = told
+        return replace(row, declared_from=begin, declared_to=end, rotated=made_up, named=digest, folder_name=name)
 
-    def _capture(self, file: FoundFile, link: str, old: ledger.SeenFile | None) -> _Taken | None:
-        """Returns the capture of a link that holds a file as it is now; None without one."""
+    def _seen_at(self, path: str) -> list[ledger.SeenFile]:
+        """Returns what the lake has of a path, or of the same one without links in its folders."""
+        spelled = dict.fromkeys(ledger.spellings([path], self._real))
+        return [row for place in spelled for row in self._at.get(place, ())]
+
+    def _capture(self, file: FoundFile, link: str) -> ledger.SeenFile | None:
+        """Returns what was seen of a file that a link has as it is now; None without one."""
         family = family_of(link)
-        for capture in self._captures_at(file.path):
-            if capture.link == family and (capture.growing or self._is_whole(file, capture)):
-                return capture
-        # It was known under another path, or written anew with the same bytes; the ingest that found so told it.
-        if old is not None and old.state == ledger.READ and old.capture in self._digests.get(family, ()):
-            return _Taken(family, file.size, 0, str(old.capture), False)
+        for row in self._seen_at(file.path):
+            known = {self._families.get(attempt) for attempt in row.attempts}
+            if family in known and (row.state == ledger.GROWING or self._is_whole(file, row)):
+                return row
         return None
 
-    def _is_whole(self, file: FoundFile, capture: _Taken) -> bool:
-        """Whether nothing was written to a file since its ingest, nor another one put in its place; a last write in the
-        future tells nothing."""
-        if capture.size != file.size or capture.ingested_at < file.written <= self._now:
-            return False
-        seen = self._before.get(ledger.key_of(self._lake, file.path))
-        if seen is None or file.written > self._now:
-            return True
-        return not seen.doubts(capture.sha256, capture.link, capture.ingested_at, file.written)
+    def _is_whole(self, file: FoundFile, row: ledger.SeenFile) -> bool:
+        """Whether nothing was written to a file since it was read, nor another one put in its place; a last write in
+        the future tells nothing."""
+        return row.looks_like(file.size, file.written) or (row.size == file.size and file.written > self._now)
 
     def _of_unclaimed(self, file: FoundFile) -> ledger.SeenFile:
         key, links = ledger.key_of(self._lake, file.path), self._found.candidates(file)
@@ -600,9 +577,9 @@ class _Look:
         bare = ledger.SeenFile(key, ledger.OTHER, "", False, links, file.size, file.written, judged=judged)
         if old is not None and old.state == ledger.ASIDE and old.size == file.size:
             return replace(old, written=file.written)
-        for capture in self._captures_at(file.path):  # somebody named it
-            if self._is_whole(file, capture):
-                return replace(bare, state=ledger.READ, capture=capture.sha256)
+        for row in self._seen_at(file.path):  # somebody named it
+            if row.state == ledger.GROWING or self._is_whole(file, row):
+                return replace(row, path=key, links=links if row.path == key else row.links, judged=judged)
         if old is not None and (old.size, old.written) == (file.size, file.written):
             if old.state == ledger.REFUSED:
                 return old  # somebody named it
@@ -623,7 +600,7 @@ class _Look:
     def _stands(self, old: ledger.SeenFile, file: FoundFile) -> bool:
         """Whether what was found out about a file that has not changed is all that can be."""
         if old.state == ledger.READ:
-            return any(old.capture in digests for digests in self._digests.values())
+            return any(old.sha256 in digests for digests in self._digests.values())
         if old.first is not None and old.packets is None:
             return False
         if self._same_bytes(old.links, old.digests or ""):
@@ -711,7 +688,7 @@ class _Look:
         if facts.packets == 0 and not facts.malformed:
             return replace(bare, state=ledger.EMPTY, reason="without a record", links=bare.links)
         if (known := self._same_bytes(bare.links, facts.digests)) is not None:
-            return replace(bare, state=ledger.READ, reason=f"the same bytes as {Path(known[1]).name}", capture=known[0])
+            return replace(bare, state=ledger.READ, reason=f"the same bytes as {Path(known[1]).name}", sha256=known[0])
         return replace(bare, state=ledger.UNCLAIMED, unread=True, **facts.columns)
 
     def _carried(self, rows: dict[str, ledger.SeenFile]) -> dict[str, ledger.SeenFile]:
@@ -821,20 +798,20 @@ def set_aside(lake: Lake, config: Config, names: Sequence[str], reason: str, per
         return _is_unread(row) or row.path in overlapping
 
     with ledger.changing(lake) as held:
-        known, rows, unread = ledger.read_seen(lake), list[ledger.SeenFile](), list[str]()
+        rows, others = list[ledger.SeenFile](), list[str]()
         for name in names:
-            if any(map(is_unread, _found(lake, name))) or not (named := _ingested(lake, config, name)):
-                unread.append(name)
-            elif len({file.path for file in named}) > 1:
-                links = ", ".join(sorted({link for file in named for link in file.links}))
+            found = [] if glob.has_magic(name) else _found(lake, name)
+            if any(map(is_unread, found)) or not (read := [row for row in found if row.attempts]):
+                others.append(name)
+            elif len(read) > 1:
+                links = ", ".join(sorted({link for row in read for link in row.links}))
                 raise ConfigError(f"{name}: several files of this name are read, of {links}", "name each by its path")
             else:
-                rows += (known.get(file.path, file) for file in named)
-        rows += _chosen(lake, unread, is_unread, _READ)
+                rows += read
+        rows += _chosen(lake, others, is_unread, _READ)
         statements.state(lake, _said(statements.ASIDE, rows, reason, person))
         rows = [replace(row, state=ledger.ASIDE, reason=reason, person=person, unread=False) for row in rows]
         ledger.put_seen(held, rows)
-    _mark(lake, config, [ledger.location(lake, row.path) for row in rows], True)
     return rows
 
 
@@ -853,9 +830,18 @@ def undo(lake: Lake, config: Config, names: Sequence[str], person: str) -> list[
     with ledger.changing(lake) as held:
         rows = _chosen(lake, names, lambda row: row.state == ledger.ASIDE, "is not set aside")
         statements.state(lake, _said(statements.COUNT, rows, "", person))
-        # Gone, unless the look finds it: a file that is there is judged as one that was never seen.
-        ledger.put_seen(held, (replace(row, state=ledger.GONE, person=None, unread=True) for row in rows))
-    _mark(lake, config, [ledger.location(lake, row.path) for row in rows], False)
+        # What the lake has counts again. Else it is gone, unless the look finds it: a file that is there is judged as
+        # one that was never seen.
+        known = attempts_of(lake)
+        ledger.put_seen(
+            held,
+            (
+                replace(row, state=ledger.GONE, person=None, unread=True)
+                if known.isdisjoint(row.attempts)
+                else replace(row, state=ledger.READ, reason="", person=None)
+                for row in rows
+            ),
+        )
     look(lake, config)
     with ledger.changing(lake) as held:  # those in no folder of a link, which no look finds
         after = ledger.read_seen(lake)
@@ -871,47 +857,6 @@ _READ = "is in the lake, and read: name it without a pattern, or name the file t
 
 def _is_unread(row: ledger.SeenFile) -> bool:
     return row.state not in (ledger.READ, ledger.GROWING) or row.unread
-
-
-def _of_name(lake: Lake, name: str, file: replacement.LedgerFile) -> bool:
-    """Whether a path, or a name without a folder, is that of a file in the ledger of captures."""
-    places = ledger.places_of(lake, file.row.path, file.row.place)
-    if "/" in name:
-        return os.path.abspath(name) in places or name in places
-    return any(place.rpartition("/")[2] == name for place in places)
-
-
-def _ingested(lake: Lake, config: Config, name: str) -> list[ledger.SeenFile]:
-    """Returns the files of this path or name whose records are in the lake, as a look would see them."""
-    found = []
-    for family in sorted({*map(family_of, ingested_links(lake))}) if not glob.has_magic(name) else ():
-        for file in replacement.LedgerFiles(lake, family, _settings(config, family)).all:
-            if _of_name(lake, name, file):
-                key, size = file.row.place or ledger.key_of(lake, file.row.path), file.row.bytes
-                path = capture_path(file.row.path)
-                found.append(ledger.SeenFile(key, ledger.READ, "", False, (family,), size, _looks(path)[1]))
-    return found
-
-
-def _settings(config: Config, link: str) -> Link:
-    """The settings of a link; those of one that the settings do not name any more are the default ones."""
-    return config.links.get(link, Link())
-
-
-def _mark(lake: Lake, config: Config, places: Sequence[str], aside: bool) -> None:
-    """Notes at captures of these paths whether they are set aside."""
-
-    def chosen(of: Lake) -> list[replacement.LedgerFile]:
-        files = replacement.LedgerFiles(of, family, _settings(config, family)).all
-        return [file for file in files if any(_of_name(lake, place, file) for place in places)]
-
-    for family in sorted({*map(family_of, ingested_links(lake))}):
-        if any(bool(file.row.aside) != aside for file in chosen(lake)):
-            with hold(lake, f"ingest of {family}", INGEST_WAIT) as fence:
-                fence_off([lake.captures], fence)
-                held = replace(lake, fence=fence)
-                rows = [row for file in chosen(held) for row in file.rows]
-                put_captures(held, [replace(row, aside=aside) for row in rows], rows)
 
 
 def _chosen(

@@ -19,11 +19,14 @@ from lowwater.config import Config, section_of
 from lowwater.errors import ConfigError, LakeError, LowwaterError, OverlapError
 from lowwater.lake import layout, upkeep
 from lowwater.lake.files.patterns import declared_coverage
-from lowwater.lake.ingestion import record_options, replacement
-from lowwater.lake.ingestion.batch import Batch, IngestResult
+from lowwater.lake.ingestion import known_files, record_options
+from lowwater.lake.ingestion.batch import Batch, IngestResult, Outcomes
 from lowwater.lake.ingestion.folders import record
 from lowwater.lake.ingestion.tasks import pack
-from lowwater.lake.ledgers.captures import Capture, few, of_family, orphans, read_captures, shared_notes
+from lowwater.lake.ledgers import statements
+from lowwater.lake.ledgers.captures import Capture, family_claims, few, of_family, orphans, read_captures, shared_notes
+from lowwater.lake.ledgers.claims import Claims
+from lowwater.lake.ledgers.places import key_of
 from lowwater.lake.ledgers.sections import keep_sections
 from lowwater.lake.locks import folder_of, handed_over, hold
 from lowwater.lake.tables import fence_off, live_files, read_rows, replace_rows, safe_name, swap_files
@@ -42,9 +45,10 @@ def clean(lake: layout.Lake, link: str, attempts: Collection[str]) -> None:
     Raises LakeError if the lake cannot be written. `link`: the link, without an interface."""
     # A link that had other records before may have left files in both tables.
     kept = {*attempts, *orphans(lake)}
+    _clean_rows(lake, lake.contents, link, kept)
     for table in (lake.packets, lake.records(link)):
         _clean_table(lake, table, safe_name(link), kept)
-    _clean_malformed(lake, link, kept)
+    _clean_rows(lake, lake.malformed, link, kept)
 
 
 _TIDY, _AT_WORK = b"nothing is left", b"at work"
@@ -78,11 +82,13 @@ def _clean_table(lake: layout.Lake, table: PurePath, name: str, attempts: Collec
         raise LakeError(f"{path}: cannot be removed: {error.strerror}", "check that the lake is writable") from error
 
 
-def _clean_malformed(lake: layout.Lake, link: str, attempts: Collection[str]) -> None:
+def _clean_rows(lake: layout.Lake, table: PurePath, link: str, attempts: Collection[str]) -> None:
+    """Removes the rows of other attempts."""
     attempt_names = pa.array(sorted(attempts), pa.string())
     dead = of_family(link) & ~pc.field("attempt").isin(attempt_names)
-    if read_rows(lake.malformed, layout.MALFORMED, dead).num_rows:
-        replace_rows(lake.malformed, layout.MALFORMED.empty_table(), dead, lake.fence)
+    columns = pa.schema([layout.CONTENTS.field(name) for name in ("link", "attempt")])
+    if read_rows(table, columns, dead).num_rows:
+        replace_rows(table, columns.empty_table(), dead, lake.fence)
 
 
 # Files become visible in portions: their packets and malformed rows are committed under the names of their attempts.
@@ -99,21 +105,21 @@ def ingest(
     link: str,
     files: Iterable[Path],
     config: Config,
-    covers: replacement.Coverage | None = None,
+    covers: known_files.Coverage | None = None,
     runner: threads.TaskMap = threads.each_on_threads,
     growing: bool = False,
     clock: Callable[[], int] = time.time_ns,
     records: TableOptions | None = None,
     tell: Callable[[str], None] = lambda _: None,
     refusals: dict[Path, LowwaterError] | None = None,
+    said: tuple[str, str] = ("", ""),
 ) -> list[IngestResult]:
-    """Ingests captures of a link; idempotent by (link, coverage, records).
+    """Ingests captures of a link: what is new of them is decoded, and where they were seen is kept; which of them are
+    read is found when the ledger is (`ledgers.claims`).
 
-    Equal bytes with packets are one capture of the link, whatever their declared coverage; an empty file is a capture
-    for every coverage. A file whose records are there under the same coverage, decoder and effective max_jump adds
-    nothing. A new declaration of coverage for the same records replaces the old one. A declaration by `covers` holds
-    until `covers` changes it, also for a file that replaces its file. A file replaces another one if it begins with all
-    of its bytes, or has its name and its time.
+    Equal bytes with packets are one content of the link; an empty file is one for every coverage. A file whose records
+    are there, by the same decoder and effective max_jump, is not decoded again. A declaration by `covers` holds until
+    `covers` changes it, also for a file that replaces its file.
 
     A file is still growing if it became longer while it was read, if the current time is in its declared coverage, or
     with `growing`. It then covers the time up to its clock, until it is ingested again.
@@ -123,6 +129,7 @@ def ingest(
         covers: declared coverage [from, to), ns, of a single file; None takes it from the link's pattern and rotation.
         records: how the records of the link are read; None for packets, and for the protocol of the settings.
         refusals: filled with file -> why it was not ingested, where that is its own fault; None raises an error.
+        said: who declared `covers`, and why.
 
     Returns a result for every file, in order; not for those in `refusals`.
     Raises ConfigError if other links are configured and this one is not, `covers` is empty or given for several files,
@@ -140,52 +147,62 @@ def ingest(
             f"write a line for each of several files in {section_of(link, 'covers')} of {documents.FILE_NAME}",
         )
     family = link_names.family_of(link)
+    named = link if link in config.links else family
     # The lock is held while decoding: a file that the ledger does not name is then the leftover of a dead attempt.
     name = f"ingest of {family}"
     home, far = folder_of(lake, name), threads.elsewhere(runner) and runner.far
     with hold(lake, name, INGEST_WAIT) as fence, handed_over(lake, home, far) as shared:
         lake = replace(lake, fence=fence)
-        fence_off([lake.packets, lake.records(link), lake.captures, lake.malformed], fence)
-        ledger = replacement.LedgerFiles(lake, link, settings)
+        fence_off([lake.packets, lake.records(link), lake.contents, lake.malformed], fence)
+        ledger = known_files.KnownFiles(lake, link, config)
         if records is not None:
             layout.make_records_table(lake.records(link), records.layout.schema)
         note = lake.source / "_ingests" / safe_name(family)
         stored = isinstance(note, ObjectPath)
         if not (stored and _is_tidy(note)):
-            clean(lake, family, ledger.attempts)  # its room may be needed
+            clean(lake, family, ledger.view.kept)  # its room may be needed
         if stored:
             write(note, _AT_WORK)
         coverage = [covers or declared_coverage(settings, path) for path in paths]
-        before = {row.link for file in ledger.all for row in file.rows}
-        batch = Batch(ledger, settings, paths, coverage, growing, clock, covers is not None, records, shared)
+        said_at = 0
+        if covers is not None:
+            about = statements.Statement(0, said[0], statements.COVERS, said[1], link, "", "", *covers)
+            said_at = statements.state(lake, [replace(about, file=key_of(lake, paths[0]))])[0].at
+        batch = Batch(ledger, settings, paths, coverage, growing, clock, named, said_at, records, shared)
         for tasks in (batch.tasks(runner), batch.rest()):
             for result in runner(pack, tasks):
                 batch.take(result)
                 tell(f"{batch.settled:,} of {len(paths):,} files")
             batch.commit()
+        after = family_claims(lake, family, config)
         if not stored or batch.leaves_files:
-            clean(lake, family, ledger.attempts)
+            clean(lake, family, after.kept)
         if stored:
             write(note, _TIDY)
+    outcomes = Outcomes(ledger.view, after, batch.results.values(), covers is not None)
+    batch.results = {number: outcomes.of(result) for number, result in batch.results.items()}
+    before = set(ledger.view.rows.column("link").unique().to_pylist())
     # A file of a store that is away is no file that is refused: the next ingest reads it.
     refused = {paths[number]: error for number, error in batch.refused.items() if not isinstance(error, LakeError)}
-    record(lake, config, link, batch.results.values(), refused)
+    record(lake, config, named, refused)
     keep_sections(lake, config)
-    upkeep.tidy_ledgers(lake.root, (lake.captures, lake.malformed, lake.files))
+    upkeep.tidy_ledgers(lake.root, (lake.contents, lake.malformed, lake.sightings))
     _tell_shared(lake, batch.results)
-    errors = [*batch.errors, *_not_read(ledger, batch, config, refused, paths)]
+    errors = [*batch.errors, *_not_read(lake, link, after, batch, config, refused, paths)]
     if refusals is not None:
         refusals.update(refused)
         errors = [error for error in errors if isinstance(error, LakeError)]
     if errors:
         _raise(errors, len(paths))
     taken = (batch.results[index] for index in range(len(paths)) if index in batch.results)
-    results = [_with_interfaces(result, ledger, before) for result in taken]
+    results = [_with_interfaces(result, link, after, before) for result in taken]
     return _in_force(lake, results, config)
 
 
 def _not_read(
-    ledger: replacement.LedgerFiles,
+    lake: layout.Lake,
+    link: str,
+    view: Claims,
     batch: Batch,
     config: Config,
     refused: dict[Path, LowwaterError],
@@ -195,13 +212,12 @@ def _not_read(
     adds their errors to those `refused`; returns them. The notes of others say which files they keep from being read.
     """
     numbers = {result.capture.attempt: number for number, result in batch.results.items()}
-    captures = read_captures(ledger.lake, {row.link for file in ledger.all for row in file.rows}, config)
+    captures = read_captures(lake, view.rows.column("link").unique().to_pylist(), config)
     unread = {each.overlap.attempt: each.overlap for of_link in captures.values() for each in of_link.unread}
-    errors = []
+    errors, both = [], {name for each in unread.values() for name in (each.attempt, each.other)}
+    files = known_files.files_of(view, both)
     for attempt, overlap in unread.items():
-        error = replacement.overlap_error(
-            ledger.of(attempt), ledger.of(overlap.other), overlap, config.link(ledger.link)
-        )
+        error = known_files.overlap_error(files[attempt], files[overlap.other], overlap, config.link(link))
         if (number := numbers.get(attempt)) is not None:
             del batch.results[number]
             refused[paths[number]] = error
@@ -215,15 +231,16 @@ def _not_read(
     return errors
 
 
-def _with_interfaces(result: IngestResult, ledger: replacement.LedgerFiles, before: Collection[str]) -> IngestResult:
+def _with_interfaces(result: IngestResult, link: str, view: Claims, before: Collection[str]) -> IngestResult:
     """Adds to the note which interfaces of the link a file does not declare, and which no file declared before (T5)."""
     own = {row.link for row in result.captures}
-    all_links = {row.link for file in ledger.all if file.source == ledger.link for row in file.rows}
+    of_link = view.rows.filter(pc.equal(view.rows.column("source"), link))
+    all_links = set(of_link.column("link").unique().to_pylist())
     missing, new = sorted(name for name in all_links - own if "/" in name), sorted(own - set(before))
     notes = []
     if missing and result.state != "known":
         notes.append(f"it does not declare {few(missing, SHOWN)}, which other captures have: taken as silent there")
-    if before and (named := [name for name in new if "/" in name and name != ledger.link]):
+    if before and (named := [name for name in new if "/" in name and name != link]):
         notes.append(f"{few(named, SHOWN)} is new: taken as silent in the captures that do not declare it")
     return replace(result, note="; ".join(note for note in (result.note, *notes) if note))
 

@@ -25,10 +25,12 @@ from lowwater.catalog.time import joined_coverage
 from lowwater.config import Config, Link, kept_sections, load_config
 from lowwater.lake import open_tables, tables
 from lowwater.lake.files.patterns import last_unit
-from lowwater.lake.layout import CAPTURES, MALFORMED, Lake
-from lowwater.lake.ledgers import overlaps
+from lowwater.lake.layout import CONTENTS, MALFORMED, Lake
+from lowwater.lake.ledgers import overlaps, statements
+from lowwater.lake.ledgers.claims import PLACED, SEEN, Claims, claims, places
 from lowwater.lake.ledgers.drops import Lost, lost_of
 from lowwater.lake.ledgers.edges import Edges, judged, of_one_file
+from lowwater.lake.ledgers.places import Whereabouts
 from lowwater.lake.upkeep import MEND
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.revisions import Seen, changes_of, last_version
@@ -37,7 +39,6 @@ if TYPE_CHECKING:
     from deltalake import DeltaTable
 
 
-_KEY = ("link", "attempt")
 _SHOWN_TYPES = 6
 
 
@@ -79,17 +80,20 @@ def left_out_words(counts: Mapping[str, int]) -> str:
     return f"records of other types are left out: {', '.join(words)}" if words else ""
 
 
-class CopiedFile(NamedTuple):
-    """A file with the records of a capture: its sha256, its size (bytes), and when it was seen (ns)."""
-
-    sha256: str
-    bytes: int
-    seen_at: int
-
-
 @dataclass(frozen=True, slots=True)
 class Capture:
-    """A row of the ledger; see `layout.CAPTURES` for the columns. Instants are ns since the epoch."""
+    """A content of a link where it was seen, with what is derived of it (`claims`); see `layout.CONTENTS` and
+    `layout.SIGHTINGS` for the facts. Instants are ns since the epoch.
+
+    Attributes:
+        capture: identity of its records (T5), hex.
+        path: where its file lies now, as far as it is known; `place`: its path in the ledger.
+        bytes, sha256: of the file that lies there.
+        covers_from, covers_to: what it covers (T5); equal where it covers nothing.
+        declared_from, declared_to: what people, or its name, say that it covers; `by_hand`: a person; `rotated`: the
+            end is made up from a rotation.
+        growing: it was still being written.
+    """
 
     link: str
     capture: str
@@ -125,8 +129,6 @@ class Capture:
     skipped: int | None = None
     kept: str | None = None
     key: str | None = None
-    early: int | None = None
-    late: int | None = None
     by_hand: bool | None = None
     left_out: str | None = None
     source: str | None = None
@@ -136,7 +138,6 @@ class Capture:
     rotated: bool | None = None
     sha256: str | None = None
     head: str | None = None
-    copies: str | None = None
     absent: str | None = None
     place: str | None = None
     name: str | None = None
@@ -147,8 +148,6 @@ class Capture:
     edges: str | None = None  # in force: the end of it that leads what follows; else as the ledger keeps them
     undecoded_types: str | None = None
     parts: str | None = None
-    beginnings: str | None = None
-    aside: bool | None = None
 
     @property
     def damage(self) -> list[Hole]:
@@ -177,16 +176,6 @@ class Capture:
         return self.sha256 or self.capture
 
     @property
-    def copied_to(self) -> dict[str, CopiedFile]:
-        """Other files with the same records that lay beside it, by the paths of `places.key_of`."""
-        return _copied(self.copies)
-
-    @property
-    def begun_in(self) -> dict[str, CopiedFile]:
-        """Other files that are its beginning, in the same form."""
-        return _copied(self.beginnings)
-
-    @property
     def left_out_counts(self) -> dict[str, int]:
         """In the log of a tool, the number of the records of each other type."""
         counts: dict[str, int] = documents.stored_object(self.left_out or "{}")
@@ -208,16 +197,6 @@ class Capture:
     def declared_drops(self) -> DeclaredDrops:
         """What the file says of records that were lost."""
         return DeclaredDrops.of_object(documents.stored_object(self.drops)) if self.drops else NO_DROPS
-
-    @property
-    def renamed(self) -> bool:
-        """Whether it was ingested when single interfaces, and those with unusual names, had other links than now."""
-        if self.source is not None:
-            return False
-        name, tail = self.interface or "", self.link.partition("/")[2]
-        if not tail:  # an interface without a name had its number
-            return self.interfaces in (None, 1) and name not in ("", "0")
-        return name != "" and (name != tail or name.isdigit() or "\ufffd" in name)
 
     @property
     def strays(self) -> int:
@@ -248,10 +227,6 @@ class Capture:
         """Whether the current max_jump flags the same records as at ingest (T3)."""
         ahead = self.largest_ahead or 0
         return ahead <= link.jump and (self.smallest_jump is None or link.jump < self.smallest_jump)
-
-
-def _copied(stored: str | None) -> dict[str, CopiedFile]:
-    return {path: CopiedFile(*facts) for path, facts in documents.stored_object(stored or "{}").items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -611,8 +586,8 @@ def short(digest: str) -> str:
 def read_captures(lake: Lake, links: Iterable[str], config: Config | None = None) -> dict[str, Captures]:
     """Reads the captures of some links, by link, in the order of T1; empty for a link without captures. A link is read
     again only if files of it have come or gone. `config`: settings by which captures overlap; None for the lake's."""
-    with tables.lake_errors(f"{lake.captures}: the table cannot be read"):
-        asked, known = sorted(set(links)), open_tables.cached_value(lake.captures, "capture files", files_by_link)
+    with tables.lake_errors(f"{lake.contents}: the table cannot be read"):
+        asked, known = sorted(set(links)), open_tables.cached_value(lake.contents, "content files", files_by_link)
         families = tables.grouped(
             (link_names.family_of(link), (link, name)) for link, files in known.items() for name in files
         )
@@ -636,71 +611,99 @@ def files_by_link(table: DeltaTable | None) -> dict[str, tuple[str, ...]]:
     return {link: tuple(sorted(own)) for link, own in tables.grouped(zip(links, names, strict=True)).items()}
 
 
-_ROWS, _READ = open_tables.ValuesByState(512), open_tables.ValuesByState(512)
-"""Rows, and captures, of links of all lakes of the process."""
+_CONTENTS, _PLACES, _CLAIMS, _READ = (open_tables.ValuesByState(512) for _ in range(4))
+"""Facts, views and captures of links of all lakes of the process."""
+
+
+def family_claims(lake: Lake, family: str, config: Config | None = None) -> Claims:
+    """Returns the view of all contents of a link and its interfaces, by the settings of the moment."""
+    with tables.lake_errors(f"{lake.contents}: the table cannot be read"):
+        known = open_tables.cached_value(lake.contents, "content files", files_by_link)
+        files = [
+            (link, name) for link, of_link in known.items() if link_names.family_of(link) == family for name in of_link
+        ]
+        return _family_claims(lake, family, files, config or load_config(lake.root))
+
+
+def _family_claims(lake: Lake, family: str, files: Sequence[tuple[str, str]], config: Config) -> Claims:
+    """Derives the view of a link and its interfaces, where something of it has changed; `files` are (link, file of the
+    table)."""
+
+    def contents() -> pa.Table:
+        parts = [(name, pc.field("link") == link) for link, name in files]
+        rows = tables.files_dataset(lake.contents, parts, CONTENTS).to_table()
+        entries = pc.binary_join_element_wise(rows.column("link"), rows.column("attempt"), "\n")
+        if twice := rows.num_rows - len(pc.unique(entries)):
+            raise errors.LakeError(f"{lake.contents}: {twice:,} contents of link {family!r} are there twice", MEND)
+        return rows.combine_chunks()
+
+    key, names = (lake.contents, family), tuple(name for _, name in files)  # which are unique
+    rows = _CONTENTS.get(key, names, contents)
+    placed = _PLACES.get(key, (names, open_tables.identity(lake.sightings)), lambda: _placed(lake, rows))
+    said = [each for each in statements.declared(lake) if link_names.family_of(each.link) == family]
+    settings = config.link(family) if family in config.links or not config.links else Link()
+    ended = family in config.ended or family not in config.links
+    state = names, placed.seen, said, settings, ended
+    where = Whereabouts(lake, settings)
+    return _CLAIMS.get(key, state, lambda: claims(rows, placed.rows, said, settings, where, ended))
+
+
+class _Placed(NamedTuple):
+    rows: pa.Table  # of `places`
+    seen: bytes  # what differs where they do: each sighting has its instant
+
+
+def _placed(lake: Lake, rows: pa.Table) -> _Placed:
+    placed = open_tables.cached_value(
+        lake.sightings,
+        "places",
+        lambda table: (
+            PLACED.empty_table() if table is None else places(tables.read_rows(lake.sightings, SEEN).sort_by("seen_at"))
+        ),
+    )
+    own = placed.filter(pc.is_in(placed.column("attempt"), rows.column("attempt").combine_chunks())).combine_chunks()
+    now = "\n".join(own.column("now").to_pylist())
+    return _Placed(own, own.column("seen_at").to_numpy().tobytes() + now.encode())
 
 
 def _family_captures(
     lake: Lake, family: str, files: Sequence[tuple[str, str]], config: Config | None
 ) -> dict[str, Captures]:
-    """Reads the captures of a link and its interfaces, by link; `files` are (link, file of the ledger)."""
-
-    def read() -> pa.Table | dict[str, Captures]:
-        parts = [(name, pc.field("link") == link) for link, name in files]
-        rows = tables.files_dataset(lake.captures, parts, CAPTURES).to_table()
-        entries = pc.binary_join_element_wise(rows.column("link"), rows.column("attempt"), "\n")
-        if twice := rows.num_rows - len(pc.unique(entries)):
-            raise errors.LakeError(f"{lake.captures}: {twice:,} captures of link {family!r} are there twice", MEND)
-        rows = _without_parts(rows.filter(pc.invert(pc.fill_null(rows.column("aside"), False))))
-        if elsewhere:
-            rows = rows.filter(pa.array([each not in elsewhere for each in _contents(rows)], pa.bool_()))
-        plain = rows.column("edges").null_count == rows.num_rows and not overlaps.may_overlap(rows)
-        return by_interface(rows, 0) if plain else rows
-
+    """Reads the captures of a link and its interfaces, by link; `files` are (link, file of the table)."""
+    if not files:
+        return {}
+    config = config or load_config(lake.root)
+    view = _family_claims(lake, family, files, config)
     # What a link with a section has too was moved there, with its folder: the link that has ended was another name.
     elsewhere = (
-        _contents_of(lake, config.links.keys() - config.ended.keys())
-        if config and family in config.ended
+        _contents_of(lake, config.links.keys() - config.ended.keys(), config)
+        if family in config.ended
         else frozenset[str]()
     )
-    key = lake.captures, family
-    state = (tuple(name for _, name in files), frozenset(elsewhere))  # names of files are unique
-    found: pa.Table | dict[str, Captures] = _ROWS.get(key, state, read)
-    if isinstance(found, dict):
-        return found
-    rules = _rules(lake, config or load_config(lake.root), family)
-    return _READ.get(key, (state, rules), lambda: _without_overlaps(found, rules))
+    rules = _rules(lake, config, family)
+
+    def read() -> dict[str, Captures]:
+        rows = view.captures
+        if elsewhere:
+            rows = rows.filter(pa.array([each not in elsewhere for each in _contents(rows)], pa.bool_()))
+        return _without_overlaps(rows, rules)
+
+    return _READ.get((lake.contents, family), (view, rules, elsewhere), read)
 
 
 def moved_to(lake: Lake, config: Config) -> dict[str, tuple[str, ...]]:
     """Finds the links with a section that have captures of a link that has ended: name of that -> theirs, in order."""
-    found, live = _contents_by_family(lake), sorted(config.links.keys() - config.ended.keys())
-    nothing = frozenset[str]()
-    moved = {
-        name: tuple(other for other in live if found.get(name, nothing) & found.get(other, nothing))
-        for name in config.ended
-    }
+    if not config.ended:
+        return {}
+    own = {name: _contents_of(lake, [name], config) for name in config.links}
+    live = sorted(config.links.keys() - config.ended.keys())
+    moved = {name: tuple(other for other in live if own[name] & own[other]) for name in config.ended}
     return {name: others for name, others in moved.items() if others}
 
 
-def _contents_of(lake: Lake, links: Collection[str]) -> frozenset[str]:
-    """Returns what all captures of some links and their interfaces have, as `_contents`."""
-    return frozenset().union(*(own for family, own in _contents_by_family(lake).items() if family in links))
-
-
-def _contents_by_family(lake: Lake) -> dict[str, frozenset[str]]:
-    def read(table: DeltaTable | None) -> dict[str, frozenset[str]]:
-        if table is None:
-            return {}
-        names = ("link", "attempt", "capture", "packets", "covers_from")
-        rows = tables.read_rows(lake.captures, pa.schema([CAPTURES.field(name) for name in names]))
-        families = map(link_names.family_of, rows.column("link").to_pylist())
-        return {
-            family: frozenset(own)
-            for family, own in tables.grouped(zip(families, _contents(rows), strict=True)).items()
-        }
-
-    return open_tables.cached_value(lake.captures, "contents", read)
+def _contents_of(lake: Lake, links: Collection[str], config: Config) -> frozenset[str]:
+    """Returns what all files of some links and their interfaces have, as `_contents`."""
+    return frozenset().union(*(_contents(family_claims(lake, family, config).rows) for family in links))
 
 
 def _contents(rows: pa.Table) -> list[str]:
@@ -710,16 +713,6 @@ def _contents(rows: pa.Table) -> list[str]:
     of_rows = [*zip(*(rows.column(name).to_pylist() for name in names), strict=True)]
     having = {attempt for attempt, _, packets, _ in of_rows if packets}
     return [capture if attempt in having else f"{capture} {begin}" for attempt, capture, _, begin in of_rows]
-
-
-def _without_parts(rows: pa.Table) -> pa.Table:
-    """Leaves out the captures that are the beginning of another one (T1)."""
-    told = rows.column("beginnings").drop_null().unique().to_pylist()
-    parts = {copy.sha256 for text in told for copy in _copied(text).values()}
-    if not parts:
-        return rows
-    digests = pc.coalesce(rows.column("sha256"), rows.column("capture"))
-    return rows.filter(pc.invert(pc.is_in(digests, pa.array(sorted(parts), pa.string()))))
 
 
 def _rules(lake: Lake, config: Config, family: str) -> overlaps.Rules:
@@ -766,11 +759,10 @@ def by_interface(rows: pa.Table, jump: int) -> dict[str, Captures]:
     captures = {name: Captures.of_ledger(rows.filter(pc.equal(links, name)), jump) for name in names}
     if len(captures) < 2:
         return captures
-    sources, attempts = rows.column("source").to_pylist(), rows.column("attempt").to_pylist()
-    several = {attempt for attempt, count in Counter(attempts).items() if count > 1}
     files: dict[str, dict[str, int]] = {}
-    for at, (link, source, attempt) in enumerate(zip(links.to_pylist(), sources, attempts, strict=True)):
-        files.setdefault(source or link_names.source_of(link, attempt in several), {}).setdefault(attempt, at)
+    sources, attempts = rows.column("source").to_pylist(), rows.column("attempt").to_pylist()
+    for at, (source, attempt) in enumerate(zip(sources, attempts, strict=True)):
+        files.setdefault(source, {}).setdefault(attempt, at)
     for own in captures.values():
         declaring = set(own.values("attempt"))
         beside = [
@@ -794,8 +786,8 @@ def _values(column: Any, size: int, pool: dict[int, int]) -> list[Any]:
 
 def ingested_links(lake: Lake) -> list[str]:
     """Names of the links with captures."""
-    with tables.lake_errors(f"{lake.captures}: the table cannot be read"):
-        return sorted(open_tables.cached_value(lake.captures, "capture files", files_by_link))
+    with tables.lake_errors(f"{lake.contents}: the table cannot be read"):
+        return sorted(open_tables.cached_value(lake.contents, "content files", files_by_link))
 
 
 def of_family(link: str) -> pc.Expression:
@@ -803,9 +795,14 @@ def of_family(link: str) -> pc.Expression:
     return (pc.field("link") == link) | pc.starts_with(pc.field("link"), f"{link}/")
 
 
-def family_captures(lake: Lake, link: str) -> list[Capture]:
-    """Reads the captures of a link and of its interfaces, in no order."""
-    return [Capture(**row) for row in tables.read_rows(lake.captures, CAPTURES, of_family(link)).to_pylist()]
+def attempts_of(lake: Lake) -> frozenset[str]:
+    """Returns all attempts of the table."""
+    schema = pa.schema([CONTENTS.field("attempt")])
+    return open_tables.cached_value(
+        lake.contents,
+        "attempts",
+        lambda table: frozenset(tables.read_rows(lake.contents, schema).column("attempt").unique().to_pylist()),
+    )
 
 
 def interface_links(links: Iterable[str]) -> dict[str, tuple[str, ...]]:
@@ -829,17 +826,6 @@ def standing_for(name: str, links: Sequence[str]) -> list[str]:
     return [link for link in links if link == name or link.startswith(f"{name}/")]
 
 
-def put_captures(lake: Lake, rows: Sequence[Capture], replaced: Sequence[Capture] = ()) -> None:
-    """Writes ledger rows in the place of others, in one commit. Without others, no row of the ledger is read."""
-    table = tables.table_of(rows, CAPTURES)
-    if not replaced:
-        tables.append_rows(lake.captures, table, lake.fence)
-        return
-    both = [*rows, *replaced]
-    of_keys = (pc.field(name).isin(sorted({getattr(row, name) for row in both})) for name in _KEY)
-    tables.replace_rows(lake.captures, table, tables.all_of(of_keys), lake.fence)
-
-
 _ORPHANS = "lowwater.orphans"
 """Property of the ledger: attempts whose packets are kept, though the rows that named them were lost."""
 
@@ -849,17 +835,17 @@ def keep_orphans(lake: Lake, lost: Collection[str]) -> None:
     left, and their captures may be gone."""
     from lowwater.lake.packets import PacketFiles
 
-    table = tables.open_table(lake.captures)
+    table = tables.open_table(lake.contents)
     assert table is not None
     left = [(row["path"], None) for row in tables.live_files(table) if row["path"] not in lost]
-    rows = tables.files_dataset(lake.captures, left, CAPTURES).to_table(["attempt"])
+    rows = tables.files_dataset(lake.contents, left, CONTENTS).to_table(["attempt"])
     attempts = {*PacketFiles.of(lake).attempts} - {*rows.column("attempt").to_pylist()} | orphans(lake)
-    tables.with_properties(lake.captures, table, {_ORPHANS: json.dumps(sorted(attempts))}, lake.fence)
+    tables.with_properties(lake.contents, table, {_ORPHANS: json.dumps(sorted(attempts))}, lake.fence)
 
 
 def orphans(lake: Lake) -> set[str]:
     """Returns the attempts that `keep_orphans` noted."""
-    table = tables.open_table(lake.captures)
+    table = tables.open_table(lake.contents)
     properties = {} if table is None else table.metadata().configuration
     return set(documents.stored_texts(properties.get(_ORPHANS) or "[]"))
 
@@ -1039,10 +1025,11 @@ def shared_notes(lake: Lake, rows: Iterable[Capture]) -> dict[str, str]:
     digests = {digest for row in rows if row.packets for digest in (row.capture, row.file_digest, row.head) if digest}
     if not digests:
         return {}
-    chosen = pa.array(sorted(digests), pa.string())
-    alike = [pc.field(name).isin(chosen) for name in ("capture", "sha256", "head")]
-    found = tables.read_rows(lake.captures, CAPTURES, alike[0] | alike[1] | alike[2])
-    by_link = tables.grouped((row["link"], Capture(**row)) for row in found.to_pylist())
+    by_link: dict[str, list[Capture]] = defaultdict(list)
+    for link, captures in read_captures(lake, ingested_links(lake)).items():
+        columns = (captures.values(name) for name in ("capture", "sha256", "head"))
+        shared = (at for at, own in enumerate(zip(*columns, strict=True)) if not digests.isdisjoint(own))
+        by_link[link] = [captures[at] for at in shared]
     notes: dict[str, list[str]] = defaultdict(list)
     for pairs in shared_captures({link: Captures(of_link) for link, of_link in by_link.items()}).values():
         for pair in pairs:

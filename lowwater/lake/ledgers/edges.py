@@ -139,7 +139,7 @@ def judged(rows: pa.Table, jump: int) -> pa.Table:
         if level is not None:
             strays = edges.records[level.kept - int(numbers["packets"][at]) :]
             chosen[at] = str(Edges(edges.jump, (level,), strays, edges.begin))
-            _cut(numbers, at, level, edges, int(declared[at]))
+            _cut(numbers, at, level)
             if covers[1] == whole:
                 numbers["covers_to"][at] = max(level.largest, covers[0] if declared[at] >= 0 else 0)
             numbers["file_largest"][at] = max(level.largest, -1)
@@ -188,7 +188,7 @@ def of_one_file(rows: pa.Table) -> pa.Table:
 _IN_ORDER = '"begin": -1'
 """In the text of most edges: no record at the begin lies before all others."""
 _CHANGED = (
-    "packets", "malformed", "first", "last", "smallest", "largest", "lull", "late", "covers_from", "covers_to",
+    "packets", "malformed", "first", "last", "smallest", "largest", "lull", "covers_from", "covers_to",
     "file_first", "file_largest",
 )  # fmt: skip
 
@@ -197,7 +197,7 @@ def _void(name: str, values: NDArray[np.int64]) -> NDArray[np.bool_] | None:
     return None if name in ("packets", "malformed", "covers_from", "covers_to") else values < 0
 
 
-def _cut(numbers: dict[str, NDArray[np.int64]], at: int, level: Level, edges: Edges, declared_to: int) -> None:
+def _cut(numbers: dict[str, NDArray[np.int64]], at: int, level: Level) -> None:
     """Takes the records of a level out of the facts of a capture."""
     strays = int(numbers["packets"][at]) - level.kept
     numbers["packets"][at], numbers["malformed"][at] = level.kept, numbers["malformed"][at] + strays
@@ -205,9 +205,6 @@ def _cut(numbers: dict[str, NDArray[np.int64]], at: int, level: Level, edges: Ed
     numbers["lull"][at] = -1  # that of the others is unknown
     if not level.kept:
         numbers["first"][at] = numbers["smallest"][at] = -1
-    if numbers["late"][at] >= 0:
-        outside = sum(stamp >= declared_to for _, stamp in edges.records[-strays:])
-        numbers["late"][at] = max(0, int(numbers["late"][at]) - outside)
 
 
 class _Link:

@@ -1,4 +1,4 @@
-"""The ledger `files` (SEMANTICS T9): files seen in the folders of the links, what became of them, and their names."""
+"""The ledger `sightings` (SEMANTICS T9): files seen in the folders of the links, and what became of them."""
 
 from __future__ import annotations
 
@@ -6,12 +6,10 @@ import os
 import shlex
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
-from functools import cache
-from itertools import takewhile
-from pathlib import Path, PurePath
+from pathlib import PurePath
 
 import numpy as np
 import pyarrow as pa
@@ -19,178 +17,43 @@ import pyarrow.compute as pc
 
 from lowwater import documents
 from lowwater.capture.records.drops import DeclaredDrops, Drops
-from lowwater.config import Config, Link
+from lowwater.config import Config
 from lowwater.documents import FILE_NAME
 from lowwater.instants import HOUR, SECOND, format_instant
 from lowwater.lake import layout, locks, tables
-from lowwater.lake.files.patterns import dated_parts, divided, regex_of
-from lowwater.lake.ledgers.captures import Capture, few, in_line, ingested_links, read_captures
+from lowwater.lake.ledgers.captures import attempts_of, few, in_line, ingested_links, read_captures
 from lowwater.lake.ledgers.drops import Lost, lost_of
+from lowwater.lake.ledgers.places import (
+    FolderNames as FolderNames,
+    is_there as is_there,
+    key_of as key_of,
+    location as location,
+    spellings as spellings,
+)
 from lowwater.lake.ledgers.sections import ended_lines
+from lowwater.lake.ledgers.states import (
+    ASIDE as ASIDE,
+    EMPTY as EMPTY,
+    FOLDER as FOLDER,
+    GONE as GONE,
+    GROWING as GROWING,
+    NEW as NEW,
+    OTHER as OTHER,
+    OVERLAPS as OVERLAPS,
+    READ as READ,
+    REFUSED as REFUSED,
+    STATES,
+    UNCLAIMED as UNCLAIMED,
+)
 from lowwater.lake.open_tables import cached_value
 from lowwater.lake.packets import PacketFiles
 from lowwater.link_names import family_of
-from lowwater.storage.captures import capture_path, is_address
 from lowwater.storage.object_paths import ObjectPath
 from lowwater.storage.paths import written_at
 
-# Where the ledgers say that files lie, and by which names the links know them (SEMANTICS T5, T9). Both ledgers of
-# files use it. A file is known by its link and its name under the folder of the pattern that claims it, so that lake
-# and captures may move, together or alone, and lie elsewhere on another machine.
-
-
-def key_of(lake: layout.Lake, path: str | Path) -> str:
-    """Returns the path by which the ledgers know a file. Where lake and file are on this machine it is relative to the
-    lake, so that a move of both changes nothing. Bytes of a name that are no UTF-8 are escaped."""
-    text = os.fspath(path)
-    if not is_address(text):
-        text = os.path.abspath(text)
-        if not isinstance(lake.source, ObjectPath):
-            text = os.path.relpath(text, _real(str(lake.source)))
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return "not UTF-8: " + os.fsencode(text.replace("\\", "\\\\")).decode("utf-8", "backslashreplace")
-    return text
-
-
-def location(lake: layout.Lake, key: str) -> str:
-    """Returns the absolute path, or the address, of a file of a ledger."""
-    if is_address(key) or isinstance(lake.source, ObjectPath):
-        return key
-    return os.path.normpath(os.path.join(_real(str(lake.source)), key))
-
-
-def places_of(lake: layout.Lake, path: str, place: str | None) -> list[str]:
-    """Returns where the file of a capture lay, as far as the ledger tells: by `place`, its path from the folder of the
-    lake, which may have been moved with it (an older ledger has none), or as it was named."""
-    named = [] if place and not os.path.isabs(path) else [str(capture_path(path).absolute())]
-    own = [location(lake, place)] if place else []
-    return list(dict.fromkeys([*own, *named]))
-
-
-# The folder of a lake that is open does not become another one.
-@cache
-def _real(folder: str) -> str:
-    return os.path.realpath(folder)
-
-
-def spellings(places: Iterable[str], real: Callable[[str], str] = os.path.realpath) -> Iterator[str]:
-    """Yields absolute paths, or addresses, and the same ones with the links in their folders followed; a file that is a
-    link stays itself."""
-    for place in places:
-        yield place
-        if not is_address(place):
-            folder, _, name = place.rpartition("/")
-            yield f"{real(folder or '/').rstrip('/')}/{name}"
-
-
-class FolderNames:
-    """The names of the files of a link under the folders of its patterns: the part of each before the first field or
-    wildcard."""
-
-    def __init__(self, settings: Link) -> None:
-        self._patterns = [(pattern, *divided(pattern)) for pattern in settings.captures or ()]
-
-    @property
-    def folders(self) -> list[tuple[str, str]]:
-        """The folders, each once, with the first of their patterns."""
-        return list({folder: (pattern, folder) for pattern, folder, _ in reversed(self._patterns)}.values())[::-1]
-
-    def name(self, place: str, real: Callable[[str], str] | None = None) -> str:
-        """Returns the name of a file under the folder of the first pattern that claims it, with the links of folders
-        followed by `real`; empty where none does."""
-        for pattern, folder, depth in self._patterns:
-            own = _last(place, depth)
-            if regex_of(pattern).fullmatch(place):
-                return own
-            if real is None or is_address(place) or not regex_of(pattern).fullmatch(f"{folder}/{own}"):
-                continue
-            if real(place[: -len(own) - 1]) == real(folder):
-                return own
-        return ""
-
-    def moved(
-        self, place: str, name: str | None, taken: Callable[[str], bool] = lambda place: False, unclaimed: bool = False
-    ) -> str | None:
-        """Returns where a file lies since the folders of the link are others; None if it is where it was, or unknown.
-
-        `name` is its name at that time: empty if no pattern claimed it, None if an older ledger does not tell. Several
-        folders may have the name. That counts whose own name is most like that of the old folder; of equal ones, that
-        which has the file. An `unclaimed` file is one that no pattern claims, but lay in such a folder."""
-        if name == "" or self.name(place):
-            return None
-        found: dict[str, int] = {}
-        for pattern, folder, depth in self._patterns:
-            own = _last(place, depth) if name is None else name
-            target = f"{folder}/{own}"
-            wanted = f"{pattern.rpartition('/')[0]}/*" if unclaimed else pattern
-            before = place[: -len(own) - 1]
-            if (
-                place.endswith(f"/{own}")
-                and regex_of(wanted).fullmatch(target)
-                and not (taken(target) or _are_of_other_dates(before, folder))
-            ):
-                found[target] = _alike(before, folder)
-        best = [target for target, like in found.items() if like == max(found.values())]
-        if len(best) > 1:
-            best = [target for target in best if is_there(target)]
-        return best[0] if len(best) == 1 and best[0] != place else None
-
-
-def file_of(lake: layout.Lake, settings: Link, capture: Capture) -> Path:
-    """Returns the path of the file of a capture, where it lies now; its path at ingest where it is nowhere."""
-    names, places = FolderNames(settings), places_of(lake, capture.path, capture.place)
-    places += [target for place in places if (target := names.moved(place, capture.name)) is not None]
-    found = next((place for place in places if is_there(place, capture.bytes)), None)
-    return capture_path(capture.path if found is None else found)
-
-
-def is_there(place: str, size: int | None = None) -> bool:
-    """Whether a file lies at a place, and is so long, if that is given."""
-    try:
-        return size in (None, capture_path(place).stat().st_size)
-    except OSError:
-        return False
-
-
-def _last(place: str, depth: int) -> str:
-    return "/".join(place.split("/")[-depth:])
-
-
-def _are_of_other_dates(one: str, other: str) -> bool:
-    """Whether two folders are beside each other and named by dates, as those of two months."""
-    parts, others = one.split("/"), other.split("/")
-    count = dated_parts(parts)
-    return count > 0 and count == dated_parts(others) and parts[:-count] == others[:-count]
-
-
-def _alike(one: str, other: str) -> int:
-    """Returns how many last parts of two folders are equal."""
-    pairs = zip(reversed(one.split("/")), reversed(other.split("/")), strict=False)
-    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
-
-
-# The ledger `files`: every file that was seen in the folders of the links, and what became of it (SEMANTICS T9).
-# Written by what looks into the folders (`ingestion.folders`), by ingest about the files that it takes or refuses,
-# and by `lowwater set-aside`. Read by whoever says what is not read; they look into no folder.
-
-READ = "read"
-REFUSED = "refused"
-EMPTY = "empty"
-GROWING = "still written"
-NEW = "not ingested"
-UNCLAIMED = "unclaimed"
-OTHER = "no traffic"
-ASIDE = "set aside"
-OVERLAPS = "overlaps"
-"""Of a capture that the ledger `captures` has and nobody reads (T1); no row of the ledger `files` has it."""
-GONE = "gone"
-FOLDER = "folder"
-"""A folder that could not be looked into, or not wholly."""
-
-STATES = (REFUSED, OVERLAPS, UNCLAIMED, NEW, GROWING, EMPTY, GONE, FOLDER, ASIDE, OTHER, READ)
-"""All states; those of which people must know come first."""
+# Every file that was seen in the folders of the links, and what became of it (SEMANTICS T9). Rows are appended. Written
+# by what looks into the folders (`ingestion.folders`), by ingest about the files that it takes or refuses, and by
+# `lowwater set-aside`. Read by whoever says what is not read; they look into no folder.
 
 ARCHIVE = ", whose files are not read: "
 """In the reason of an unclaimed file that is an archive, between what it is and what unpacks it."""
@@ -201,7 +64,7 @@ _DEAD = 1_000  # rows that a newer one has replaced, or of files that are gone, 
 
 @dataclass(frozen=True, slots=True)
 class SeenFile:
-    """A row of the ledger; see `layout.FILES` for the columns. Instants are ns since the epoch."""
+    """A row of the ledger; see `layout.SIGHTINGS` for the columns. Instants are ns since the epoch."""
 
     path: str
     state: str
@@ -215,7 +78,11 @@ class SeenFile:
     packets: int | None = None
     declared_from: int | None = None
     declared_to: int | None = None
-    capture: str | None = None
+    rotated: bool | None = None
+    named: str | None = None
+    folder_name: str | None = None
+    attempts: tuple[str, ...] = ()
+    sha256: str | None = None
     judged: str | None = None
     person: str | None = None
     digests: str | None = None
@@ -249,14 +116,15 @@ class SeenFile:
             return self.declared_from, self.declared_to
         return None
 
-    def doubts(self, capture: str, link: str, ingested_at: int, written: int) -> bool:
-        """Whether another file may lie in the place of the capture of a link, which was ingested at an instant, though
-        its length is the same and its last write, ns, is old, too: by `mv`, `cp -p`, `rsync -t`."""
-        if self.state == READ:  # a copy or a restore may have cut the time to the second
-            return self.capture == capture and self.written // SECOND != written // SECOND
-        # An earlier look found so; no ingest took the file since.
-        waits = self.state in (NEW, GROWING) and self.unread and ingested_at < self.seen_at
-        return waits and link in {*map(family_of, self.links)}
+    def looks_like(self, size: int, written: int) -> bool:
+        """Whether a file of this size and last write, ns, may be taken for what was seen: a copy or a restore may have
+        cut the time to the second."""
+        return self.size == size and self.written // SECOND == written // SECOND
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the last write was long enough before it was seen to tell a later one from it: clocks are coarse."""
+        return self.written < self.seen_at - SETTLED
 
     def falls_into(self, start: int, end: int) -> bool:
         """Whether records of it may lie in [start, end), ns."""
@@ -267,19 +135,34 @@ class SeenFile:
         return not any(silent < begin and until <= heard for silent, heard in silences)
 
 
+SETTLED = 2 * SECOND
+"""Least time (ns) from the last write of a file to when it was seen, for the two to tell what it is."""
+
 NAMES = tuple(field.name for field in fields(SeenFile))
 
 
 def read_seen(lake: layout.Lake) -> Mapping[str, SeenFile]:
     """Reads the ledger: path -> the newest row about it. It is read again only if it has changed."""
-    with tables.lake_errors(f"{lake.files}: the table cannot be read"):
-        return cached_value(lake.files, "seen files", lambda table: {} if table is None else _newest(lake))
+    with tables.lake_errors(f"{lake.sightings}: the table cannot be read"):
+        return cached_value(lake.sightings, "seen files", lambda table: {} if table is None else _newest(lake))
+
+
+def seen_by_attempt(lake: layout.Lake) -> Mapping[str, Sequence[SeenFile]]:
+    """Reads the ledger: attempt -> the newest rows of the paths that have what was decoded then."""
+    return cached_value(lake.sightings, "seen by attempt", lambda table: by_attempt(read_seen(lake).values()))
+
+
+def by_attempt(rows: Iterable[SeenFile]) -> dict[str, list[SeenFile]]:
+    """Returns attempt -> the rows that have what was decoded then."""
+    return tables.grouped((attempt, row) for row in rows for attempt in row.attempts)
 
 
 def told_files(lake: layout.Lake) -> Mapping[str, SeenFile]:
     """Reads the rows about files of which people are told: those that are unread or set aside, of a year of others."""
-    with tables.lake_errors(f"{lake.files}: the table cannot be read"):
-        return cached_value(lake.files, "told files", lambda table: {} if table is None else _newest(lake, told=True))
+    with tables.lake_errors(f"{lake.sightings}: the table cannot be read"):
+        return cached_value(
+            lake.sightings, "told files", lambda table: {} if table is None else _newest(lake, told=True)
+        )
 
 
 def overlapping_files(lake: layout.Lake, config: Config) -> list[SeenFile]:
@@ -292,9 +175,8 @@ def overlapping_files(lake: layout.Lake, config: Config) -> list[SeenFile]:
             begin, end = span or row.declared or (None, None)
             declared = (None, None) if span else (row.declared_from, row.declared_to)
             times = sorted((part["min.timestamp"], part["max.timestamp"]) for part in files.in_force(row))
-            about = each.words, True, (link,), row.bytes, 0, begin, end, row.packets, *declared, row.capture
-            path = row.place or key_of(lake, row.path)
-            found.append(replace(SeenFile(path, OVERLAPS, *about), silences=_silences(times)))
+            about = each.words, True, (link,), row.bytes, 0, begin, end, row.packets, *declared
+            found.append(replace(SeenFile(row.place or "", OVERLAPS, *about), silences=_silences(times)))
     return found
 
 
@@ -311,8 +193,8 @@ def _silences(parts: Sequence[tuple[int, int]]) -> tuple[int, ...]:
 def drops_beside(lake: layout.Lake) -> Mapping[str, Sequence[Lost]]:
     """Reads what logs that are no captures of their links say was lost, by link (A1). It is read again only if the
     ledger has changed."""
-    with tables.lake_errors(f"{lake.files}: the table cannot be read"):
-        return cached_value(lake.files, "drops", lambda table: {} if table is None else _drops(lake))
+    with tables.lake_errors(f"{lake.sightings}: the table cannot be read"):
+        return cached_value(lake.sightings, "drops", lambda table: {} if table is None else _drops(lake))
 
 
 def _drops(lake: layout.Lake) -> dict[str, Sequence[Lost]]:
@@ -343,7 +225,7 @@ def _drops(lake: layout.Lake) -> dict[str, Sequence[Lost]]:
 
 
 def _newest(lake: layout.Lake, told: bool = False) -> dict[str, SeenFile]:
-    rows = tables.read_rows(lake.files, layout.FILES).sort_by("seen_at").combine_chunks()
+    rows = _stored(lake)
     paths = rows.column("path").combine_chunks().dictionary_encode()
     newest = np.zeros(len(paths.dictionary), np.int64)
     newest[paths.indices.to_numpy()] = np.arange(rows.num_rows)  # of equal paths the last one counts
@@ -351,8 +233,8 @@ def _newest(lake: layout.Lake, told: bool = False) -> dict[str, SeenFile]:
     if told:
         rows = rows.filter(pc.or_(rows.column("unread"), pc.equal(rows.column("state"), ASIDE)))
     pool: dict[int, int] = {}
-    columns = [tables.column_values(rows.column(name), pool) for name in NAMES]
-    for place in (NAMES.index("links"), NAMES.index("silences")):
+    columns = [tables.column_values(rows.column(_COLUMNS.get(name, name)), pool) for name in NAMES]
+    for place in map(NAMES.index, ("links", "silences", "attempts")):
         columns[place] = [tuple(each or ()) for each in columns[place]]
     return {row.path: row for values in zip(*columns, strict=True) for row in [SeenFile(*values)]}
 
@@ -360,8 +242,8 @@ def _newest(lake: layout.Lake, told: bool = False) -> dict[str, SeenFile]:
 @contextmanager
 def changing(lake: layout.Lake) -> Iterator[layout.Lake]:
     """Holds the ledger for a change of what was read from it; yields the lake with the fence of that."""
-    with locks.hold(lake, "ledger of files", 600.0, [lake.files]) as fence:
-        tables.fence_off([lake.files], fence)
+    with locks.hold(lake, "ledger of files", 600.0, [lake.sightings]) as fence:
+        tables.fence_off([lake.sightings], fence)
         yield replace(lake, fence=fence)
 
 
@@ -382,29 +264,66 @@ def settings_at(lake: layout.Lake, config: Config) -> int:
     return max(map(changed_at, [lake.root / FILE_NAME, *config.link_schemas]))
 
 
-def put_seen(lake: layout.Lake, rows: Iterable[SeenFile], since: int = 0) -> int:
-    """Writes rows about files that say something new, in one commit; returns their number. Needs `changing`. `since`:
-    instant, ns; that a file is refused as it was refused before then is new, too."""
+def put_seen(lake: layout.Lake, rows: Iterable[SeenFile], since: int = 0, read: bool = False) -> int:
+    """Appends rows about files that say something new, in one commit; returns their number. Needs `changing`.
+
+    Args:
+        since: instant, ns; that a file is refused as it was refused before then is new, too.
+        read: whether the files were read: then it is new as well that one is what it was when its last write was so
+            near that another one could follow it.
+    """
     before = read_seen(lake)
 
     def says_more(row: SeenFile) -> bool:
         old = before.get(row.path)
-        return old is None or old.seen_at < since or replace(row, seen_at=old.seen_at) != old
+        if old is None or old.seen_at < since or (read and not old.is_settled):
+            return True
+        return replace(row, seen_at=old.seen_at) != old
 
     changed = [row for row in rows if says_more(row)]
     if not changed:
         return 0
-    tables.create(lake.files, layout.FILES)
+    tables.create(lake.sightings, layout.SIGHTINGS)
     now = max(time.time_ns(), max((row.seen_at for row in before.values()), default=0) + 1)
-    after = {**before, **{row.path: replace(row, seen_at=now) for row in changed}}
-    # A row of a file that is gone and missed by nobody says nothing more, but for what it told of drops.
-    alive = {path: row for path, row in after.items() if row.state != GONE or row.unread or row.drops}
-    stored = tables.read_rows(lake.files, pa.schema([layout.FILES.field("seen_at")])).num_rows
-    if stored + len(changed) > len(alive) + max(len(alive), _DEAD):
-        tables.replace_rows(lake.files, tables.table_of(alive.values(), layout.FILES), None, lake.fence)
-    else:
-        tables.append_rows(lake.files, tables.table_of((after[row.path] for row in changed), layout.FILES), lake.fence)
+    new = [replace(row, seen_at=now + number) for number, row in enumerate(changed)]
+    _forget(lake, before)
+    tables.append_rows(lake.sightings, table_of(new), lake.fence)
     return len(changed)
+
+
+def table_of(rows: Iterable[SeenFile]) -> pa.Table:
+    """Returns rows as the table has them."""
+    named = layout.SIGHTINGS.names
+    fields = pa.schema([column.with_name(_FIELDS.get(column.name, column.name)) for column in layout.SIGHTINGS])
+    return tables.table_of(rows, fields).rename_columns(named)
+
+
+_FIELDS = {"name": "folder_name"}  # `name` is that of the file
+_COLUMNS = {attribute: column for column, attribute in _FIELDS.items()}
+
+
+def _forget(lake: layout.Lake, before: Mapping[str, SeenFile]) -> None:
+    """Removes the rows that nobody reads any more, once they are many: an older one of a path tells something only
+    while the lake has what lay there. One of a file that is gone and missed by nobody says nothing more, but for what
+    it told of drops and what the lake has of it."""
+    stored = tables.read_rows(lake.sightings, pa.schema([layout.SIGHTINGS.field("seen_at")])).num_rows
+    if stored <= len(before) + max(len(before), _DEAD):
+        return
+    rows, known = _stored(lake), attempts_of(lake)
+    kept: dict[tuple[str, ...], int] = {}
+    columns = (rows.column(name).to_pylist() for name in ("path", "state", "unread", "drops", "attempts"))
+    for at, (path, state, unread, drops, attempts) in enumerate(zip(*columns, strict=True)):
+        kept.pop((path,), None)
+        if state != GONE or unread or drops or not known.isdisjoint(attempts):
+            kept[path,] = at
+        for attempt in known.intersection(attempts):
+            kept[path, attempt] = at
+    rows = rows.take(pa.array(sorted({*kept.values()}), pa.int64()))
+    tables.replace_rows(lake.sightings, rows, None, lake.fence)
+
+
+def _stored(lake: layout.Lake) -> pa.Table:
+    return tables.read_rows(lake.sightings, layout.SIGHTINGS).sort_by("seen_at").combine_chunks()
 
 
 def seen_links(link: str) -> tuple[str, str]:

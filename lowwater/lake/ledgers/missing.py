@@ -13,7 +13,6 @@ from pathlib import Path, PurePath
 from typing import Any
 
 import numpy as np
-import pyarrow.parquet as pq
 
 from lowwater.capture.records.facts import Hole
 from lowwater.catalog.expr import columns_of
@@ -52,7 +51,6 @@ from lowwater.lake.packets import PacketFiles, stored_records
 from lowwater.lake.query_sets import ABSENT, DAMAGE, DROPS, LATE, OUTSIDE, UNREAD
 from lowwater.lake.tables import grouped
 from lowwater.plan import operators as ops, temporal
-from lowwater.storage.paths import local
 
 # Columns that files of records lack. A tool that calls a column otherwise from one day on leaves NULL in the rows of
 # its old name. Ingest writes both names into the ledger; an interval whose queries read such a column is not plainly
@@ -272,15 +270,6 @@ def _of_file(
     return OutsideCount(*(int(marks.sum()) for marks in (early, late, strays)))
 
 
-def strays(paths: Iterable[PurePath], declared: tuple[int, int]) -> tuple[int, int]:
-    """Counts the records of packet files before the begin, and at or after the end, of a coverage, ns."""
-    before = behind = 0
-    for path in paths:
-        stamps = pq.read_table(local(path), columns=["timestamp"], partitioning=None).column("timestamp").to_numpy()
-        before, behind = before + int((stamps < declared[0]).sum()), behind + int((stamps >= declared[1]).sum())
-    return before, behind
-
-
 def attempt_paths(files: PacketFiles, capture: Capture) -> list[PurePath]:
     """Paths of the packet files of a capture and link."""
     return [PacketFiles.path(row) for row in files.rows(capture.link, capture.attempt)]
@@ -484,7 +473,9 @@ class _Spans:
 def unread_rows(lake: layout.Lake, config: Config) -> Callable[[str, int, int], Iterator[SeenFile]]:
     """Reads the ledger once; returns what yields the files in the folders of a link that are not read, and may hold
     records of [start, end), ns, within the life of the link."""
-    spans = open_tables.cached_value(lake.files, "unread files", lambda table: {} if table is None else _unread(lake))
+    spans = open_tables.cached_value(
+        lake.sightings, "unread files", lambda table: {} if table is None else _unread(lake)
+    )
     by_link = grouped((row.links[0], row) for row in overlapping_files(lake, config))
     overlapping = {link: _Spans(rows) for link, rows in by_link.items()}
 

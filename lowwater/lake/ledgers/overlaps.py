@@ -18,7 +18,6 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from lowwater.lake.ledgers.edges import Edges
-from lowwater.link_names import source_of
 from lowwater.plan.temporal import END_OF_TIME
 
 T = TypeVar("T")
@@ -205,10 +204,9 @@ def _files(rows: pa.Table, jump: int) -> Iterator[_File]:
     for attempt, places in by_attempt.items():
         row: Mapping[str, Any] = {name: values[places[0]] for name, values in columns.items()}
         links = {columns["link"][at] for at in places}
-        source = row["source"] or source_of(row["link"], len(places) > 1)
         yield _File(
             attempt,
             (min(int(first[at]) for at in places), max(int(largest[at]) for at in places)),
             (row["covers_from"], row["covers_to"]) if declares[places[0]] else None,
-            frozenset({*links, source}),
+            frozenset({*links, row["source"]}),
         )

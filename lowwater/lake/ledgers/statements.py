@@ -117,6 +117,14 @@ def read_statements(lake: layout.Lake, acts: Sequence[str] | None = None) -> lis
     return [Statement(**row) for row in rows.sort_by("at").to_pylist()]
 
 
+def declared(lake: layout.Lake) -> Sequence[Statement]:
+    """Reads what people declared that files cover, oldest first."""
+    with tables.lake_errors(f"{lake.statements}: the table cannot be read"):
+        return cached_value(
+            lake.statements, "declared", lambda table: [] if table is None else read_statements(lake, (COVERS,))
+        )
+
+
 def covering(
     statements: Mapping[tuple[str, str, str, int, int], Statement], link: str, cause: str, defects: Sequence[Defect]
 ) -> list[Statement]:
