@@ -58,6 +58,12 @@ IN_VALUES = 10_000
 TOP_ROWS = 100_000
 """Most rows that LIMIT keeps of an epoch: a task holds them in memory, of each value of PER."""
 
+FILLED_GROUPS = 10_000
+"""Most groups that FILL makes of each epoch without rows."""
+
+LAG_ROWS = 1_000
+"""Most rows that lag looks back: of each partition so many are kept from interval to interval."""
+
 STREAM_WAIT = 60.0
 """Seconds without a byte, after which a stream that was named in place of a file is given up."""
 

@@ -152,6 +152,22 @@ def uncovered(covered: Sequence[tuple[int, int]], start: int, end: int) -> Itera
 
 
 @dataclass(frozen=True)
+class Reported:
+    """What is known of a link in a range of time: its life, and the gaps in its coverage, ns, in order (T5)."""
+
+    life: tuple[int, int]  # as much of [since, until) as lies in the range
+    gaps: tuple[tuple[int, int], ...] = ()
+
+    def lives(self, begin: int, end: int) -> bool:
+        """Whether [begin, end) meets the life."""
+        return self.life[0] < self.life[1] and begin < self.life[1] and end > self.life[0]
+
+    def whole(self, begin: int, end: int) -> bool:
+        """Whether no gap meets [begin, end)."""
+        return not any(begin < until and end > since for since, until in self.gaps)
+
+
+@dataclass(frozen=True)
 class Skews:
     """The skews of a link's records: one for all, or one for each value of a column (T8); picklable.
 

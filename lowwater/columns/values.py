@@ -347,6 +347,15 @@ def ranks(column: pa.Array, descending: bool = False, nulls_first: bool = False)
     return found
 
 
+def changes(columns: Sequence[Numbers]) -> npt.NDArray[np.bool_]:
+    """Marks the rows that differ from the row before in any column, and the first row."""
+    changed: npt.NDArray[np.bool_] = np.zeros(len(columns[0]), np.bool_)
+    for column in columns:
+        changed[1:] |= column[1:] != column[:-1]
+    changed[:1] = True
+    return changed
+
+
 # An operator may make many rows from one.
 
 

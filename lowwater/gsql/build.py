@@ -135,6 +135,20 @@ def filtered(call: syntax.Call, only: syntax.Expression | None) -> syntax.Call:
     return replace(call, arguments=tuple(values), star=False)
 
 
+FRAMES = {
+    f"{word} {frame}": word == "ROWS"
+    for word in ("ROWS", "RANGE")
+    for frame in ("UNBOUNDED PRECEDING", "BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW")
+}
+"""Frame of OVER -> whether it ends with the row itself, and not with those that are equal in order."""
+
+
+def over_rows(call: syntax.Call, only: syntax.Expression | None, over: syntax.Over | None) -> syntax.Expression:
+    """Returns a call with FILTER and OVER, where it has them."""
+    called = filtered(call, only)
+    return called if over is None else replace(over, call=called, place=call.place)
+
+
 def checked_name(token: Token) -> str:
     """Returns the text of a name token. A quoted name may be any word, keywords included.
 
@@ -206,13 +220,32 @@ class ExpressionBuilder(Transformer[Token, syntax.QueryFile]):
         return condition, value
 
     def call(
-        self, name: Token, arguments: tuple[syntax.Expression, ...] | None, only: syntax.Expression | None = None
-    ) -> syntax.Call:
+        self,
+        name: Token,
+        arguments: tuple[syntax.Expression, ...] | None,
+        only: syntax.Expression | None = None,
+        over: syntax.Over | None = None,
+    ) -> syntax.Expression:
         written = self._function(checked_name(name))
-        return filtered(named_here(syntax.Call(written, arguments or (), place=place_of(name))), only)
+        return over_rows(named_here(syntax.Call(written, arguments or (), place=place_of(name))), only, over)
 
-    def call_star(self, name: Token, _star: Token, only: syntax.Expression | None = None) -> syntax.Call:
-        return filtered(syntax.Call(self._function(checked_name(name)), star=True, place=place_of(name)), only)
+    def call_star(
+        self, name: Token, _star: Token, only: syntax.Expression | None = None, over: syntax.Over | None = None
+    ) -> syntax.Expression:
+        return over_rows(syntax.Call(self._function(checked_name(name)), star=True, place=place_of(name)), only, over)
+
+    def over(self, *parts: Any) -> syntax.Over:
+        *_, per, orders, frame = parts
+        if orders is not None and (len(orders) > 1 or orders[0].descending or orders[0].nulls_first):
+            hint = "write one column of time: ORDER BY timestamp; LIMIT 10 PER tb keeps the first rows of each epoch"
+            raise refusal("OVER in another order than that of time", hint, orders[-1].place)
+        if frame is not None and frame.value not in FRAMES:
+            hint = (
+                "write ROWS UNBOUNDED PRECEDING, or for the last minutes a window: [RANGE 5 min, SLIDE 1 min, WA time]"
+            )
+            raise refusal(f"OVER with the frame {frame.value}", hint, place_of(frame))
+        rows = frame is not None and FRAMES[frame.value]
+        return syntax.Over(syntax.Call(""), per or (), orders[0].expression if orders else None, rows)
 
     def call_distinct(
         self, name: Token, _distinct: Token, argument: syntax.Expression, only: syntax.Expression | None = None
@@ -505,9 +538,8 @@ class TreeBuilder(SourceBuilder):
         supergroup, having, cleaning_when, cleaning_by, closing_when, top = ends
         refs, kind, filter_range = _join_clause(join, sources, place_of(_from))
         met = sources[2]
-        group_by = tuple(
-            _meant(group, items) if isinstance(group, syntax.SelectItem) else group for group in group_by or ()
-        )
+        group_by, fill = group_by or ((), None)
+        group_by = tuple(_meant(group, items) if isinstance(group, syntax.SelectItem) else group for group in group_by)
         _check_names(group for group in group_by if isinstance(group, syntax.SelectItem))
         select = syntax.Select(
             items,
@@ -518,6 +550,7 @@ class TreeBuilder(SourceBuilder):
             met if isinstance(met, tuple) else (),
             any(sources[1]),
             group_by,
+            fill,
             having,
             distinct=distinct is not None,
             window=window,
@@ -550,9 +583,12 @@ class TreeBuilder(SourceBuilder):
     having = slack = cleaning_when = cleaning_by = closing_when = where
 
     def group_by(
-        self, groups: tuple[syntax.SelectItem | syntax.Grouping, ...]
-    ) -> tuple[syntax.SelectItem | syntax.Grouping, ...]:
-        return groups
+        self, groups: tuple[syntax.SelectItem | syntax.Grouping, ...], fill: syntax.Fill | None
+    ) -> tuple[tuple[syntax.SelectItem | syntax.Grouping, ...], syntax.Fill | None]:
+        return groups, fill
+
+    def fill(self, keyword: Token, values: tuple[syntax.Expression, ...] | None = None) -> syntax.Fill:
+        return syntax.Fill(values or (), place_of(keyword))
 
     def groups(self, *groups: syntax.SelectItem | syntax.Grouping) -> tuple[syntax.SelectItem | syntax.Grouping, ...]:
         return groups

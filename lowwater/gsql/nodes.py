@@ -176,6 +176,17 @@ class Exists(Expression):
 
 
 @dataclass(frozen=True)
+class Over(Expression):
+    """`call OVER (PARTITION BY a, b ORDER BY t)`: a function of the row and those before it."""
+
+    call: Call
+    partition: tuple[Expression, ...] = ()
+    order: Expression | None = None  # None where the query writes none
+    rows: bool = False  # whether the frame is ROWS UNBOUNDED PRECEDING, without the rows behind that are equal in order
+    place: Place = _place()
+
+
+@dataclass(frozen=True)
 class Star(Expression):
     """`*` or `source.*` as a select item."""
 
@@ -191,6 +202,9 @@ def children(expression: Expression) -> tuple[Expression, ...]:
         return (expression.operand,)
     if isinstance(expression, Call):
         return expression.arguments
+    if isinstance(expression, Over):  # the call itself is no aggregate
+        ordered = () if expression.order is None else (expression.order,)
+        return (*expression.call.arguments, *expression.partition, *ordered)
     if isinstance(expression, InList):
         return (expression.operand, *expression.values)
     if isinstance(expression, Between):
@@ -343,6 +357,14 @@ class Top:
 
 
 @dataclass(frozen=True)
+class Fill:
+    """`FILL`, or `FILL (port IN (80, 443), ...)`, behind the variables of GROUP BY."""
+
+    values: tuple[Expression, ...] = ()  # an IN list for each variable that is no epoch
+    place: Place = _place()
+
+
+@dataclass(frozen=True)
 class ParamDecl:
     """One entry of PARAM: `name type;`. `name type = 5;` with a default value is our extension."""
 
@@ -373,6 +395,7 @@ class Select(Statement):
     # printer writes it there and before ON and USING.
     between: bool = field(default=False, compare=False)
     group_by: tuple[SelectItem | Grouping, ...] = ()
+    fill: Fill | None = None
     having: Expression | None = None
     distinct: bool = False
     window: Window | None = None  # the window after the select list; None for none
@@ -455,6 +478,7 @@ def expressions_of(statement: Statement) -> list[Expression]:
         items += group.items if isinstance(group, Grouping) else [group]
     clauses = (statement.on, statement.where, statement.having, statement.cleaning_when, statement.cleaning_by)
     ends = [*clauses, statement.closing_when, statement.filter_range[1] if statement.filter_range else None]
+    ends += statement.fill.values if statement.fill is not None else ()
     if statement.top is not None:
         ends += [*(order.expression for order in statement.top.order), *statement.top.per]
     return [item.expression for item in items] + [end for end in ends if end is not None]

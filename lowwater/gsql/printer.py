@@ -81,6 +81,8 @@ def print_expression(expression: syntax.Expression, outer: int = 0) -> str:
         )
     if isinstance(expression, syntax.Call):
         return _call(expression)
+    if isinstance(expression, syntax.Over):
+        return f"{_call(expression.call)} OVER ({_over(expression)})"
     if isinstance(expression, syntax.Case):
         return _case(expression)
     if isinstance(expression, syntax.Parameter | syntax.Defined | syntax.Property):
@@ -121,6 +123,12 @@ def _call(call: syntax.Call) -> str:
     return f"{name}({'DISTINCT ' if call.distinct else ''}{arguments})"
 
 
+def _over(over: syntax.Over) -> str:
+    parts = [f"PARTITION BY {', '.join(map(print_expression, over.partition))}"] if over.partition else []
+    parts += [f"ORDER BY {print_expression(over.order)}"] if over.order is not None else []
+    return " ".join([*parts, *(["ROWS UNBOUNDED PRECEDING"] if over.rows else [])])
+
+
 def _case(case: syntax.Case) -> str:
     parts = ["CASE", *([print_expression(case.operand)] if case.operand is not None else [])]
     for condition, value in case.branches:
@@ -145,7 +153,7 @@ def _select(select: syntax.Select) -> list[str]:
     if select.where is not None:
         clauses.append(f"WHERE {print_expression(select.where)}")
     if select.group_by:
-        clauses.append(f"GROUP BY {', '.join(_group(group) for group in select.group_by)}")
+        clauses.append(f"GROUP BY {', '.join(_group(group) for group in select.group_by)}{print_fill(select.fill)}")
     if select.supergroup:
         clauses.append(f"SUPERGROUP {', '.join(print_expression(name) for name in select.supergroup)}")
     for word in ("having", "cleaning_when", "cleaning_by", "closing_when"):
@@ -195,6 +203,13 @@ def _between(select: syntax.Select) -> str:
     if select.using:
         return f"{text} USING ({', '.join(print_name(name.name) for name in select.using)})"
     return f"{text} ON {print_expression(select.on)}" if select.on else text
+
+
+def print_fill(fill: syntax.Fill | None) -> str:
+    """Returns FILL as canonical text behind GROUP BY, with a blank before it."""
+    if fill is None:
+        return ""
+    return f" FILL ({', '.join(map(print_expression, fill.values))})" if fill.values else " FILL"
 
 
 def _group(group: syntax.SelectItem | syntax.Grouping) -> str:

@@ -108,7 +108,7 @@ SQL = {
     "ON": ("ON", "write it behind a join between the sources: `FROM a A JOIN b B ON A.t = B.t`"),
     "USING": ("USING", "write it behind a join between the sources: `FROM a A JOIN b B USING (t)`"),
     "WITH": ("WITH", "name the inner query with DEFINE and read it by name"),
-    "OVER": ("OVER", "write a window after the source: `[RANGE 5 min, SLIDE 1 min, WA time]`"),
+    "OVER": ("this OVER", "write lag(len) OVER (PARTITION BY srcIP ORDER BY timestamp)"),
 }
 # Two words for one keyword: the manual prints some keywords in two words.
 PAIRS = {
@@ -146,12 +146,13 @@ _BY_SPELLING = {spelling: (kind, word) for word, kind in KEYWORDS.items() for sp
 _BY_SPELLING |= {word: (kind, word) for word, kind in UPPER_ONLY.items()}
 _SOFT = {*WINDOW_WORDS, "DISTINCT", "UNION", "JOIN", "INNER", "LEFT", "RIGHT", "FULL", "OUTER", "BETWEEN", "LIKE", "IS"}
 _SOFT |= {"NULL", "CASE", "WHEN", "THEN", "ELSE", "END", "ANTI", "SEMI", "ASOF", "CROSS", "NATURAL"}
-_CONDITIONS = {"ON", "USING", "EXISTS", "CAST", "FILTER"}
+_CONDITIONS = {"ON", "USING", "EXISTS", "CAST", "FILTER", "FILL"}
 """Words that no position takes from a name: they need no quotes."""
 FIRST_ROWS: tuple[str, ...] = ("ORDER BY", "ASC", "DESC", "NULLS FIRST", "NULLS LAST", "LIMIT", "WITH TIES", "PER")
-FIRST_ROWS += ("QUALIFY", "OVER", "PARTITION BY")
-"""Keywords of the first rows of an epoch. No position takes them from a name either."""
-_TOP = {word.split()[0] for word in FIRST_ROWS}
+FIRST_ROWS += ("QUALIFY", "OVER", "PARTITION BY", "ROWS UNBOUNDED PRECEDING", "FILL")
+"""Keywords of the first rows of an epoch, of OVER, and FILL. No position takes them from a name either."""
+_FRAMES = ("ROWS", "RANGE", "GROUPS")
+_TOP = {word.split()[0] for word in FIRST_ROWS} | {*_FRAMES}
 _JOINING = {"JOIN", "INNER", "LEFT", "RIGHT", "FULL", "ANTI", "SEMI", "ASOF", "CROSS", "NATURAL"}
 JOINS_OF_WORDS = {
     ("ANTI", "JOIN"): "ANTI_JOIN",
@@ -213,6 +214,7 @@ class _Reading:
         joined: whether FROM has a join between its sources, so that ON or USING may follow.
         window: whether the current token is inside a window, before its WHERE.
         counted: the number of brackets open inside a window after its WHERE, the window's own included; 0 elsewhere.
+        over: the number of parentheses open inside OVER, its own included; 0 elsewhere.
     """
 
     def __init__(self, given: Sequence[Token]) -> None:
@@ -224,7 +226,8 @@ class _Reading:
         self.cases = 0
         self.window = False
         self.counted = 0
-        self._outer = ""
+        self.over = 0
+        self._outer = self._around = ""
 
     def tokens(self) -> list[Token]:
         while self.at < len(self.given):
@@ -271,6 +274,9 @@ class _Reading:
             if self.counted == 1:
                 self.clause = self._outer
             self.counted = max(self.counted - 1, 0)
+        if token.type in ("LPAR", "RPAR") and (self.over or self.before == "_OVER"):
+            self.over += 1 if token.type == "LPAR" else -1
+            self.clause = self.clause if self.over else self._around
         if token.type == "QUOTED":
             return token.update(type="NAME", value=token.value[1:-1].replace('""', '"'))
         if token.type != "NAME" or self.before == "DOT":
@@ -357,10 +363,13 @@ class _Reading:
             return self._merged(token, "_ORDER", "ORDER BY", 1)
         if word == "QUALIFY" and ended and follows and self.kind(2) == "LPAR":
             return token.update(type="_QUALIFY", value=word)
-        if self.clause == "_QUALIFY" and word == "OVER" and self.before == "RPAR" and self.kind(1) == "LPAR":
+        if word == "OVER" and self.before == "RPAR" and self.kind(1) == "LPAR":
+            self._around = self.clause
             return token.update(type="_OVER", value=word)
-        if self.clause == "_QUALIFY" and word == "PARTITION" and self.before == "LPAR" and follows == "BY":
+        if self.over == 1 and word == "PARTITION" and self.before == "LPAR" and follows == "BY":
             return token.update(type="PARTITION", value=word)
+        if self.over == 1 and word in _FRAMES and (ended or self.before in ("DIRECTION", "NULLS", "LPAR")):
+            return self._frame(token)
         if self.clause == "_ORDER" and word == "LIMIT" and self.kind(1) == "INT":
             return token.update(type="_LIMIT", value=word)
         if self.clause == "_ORDER" and word in ("ASC", "DESC") and ended:
@@ -372,6 +381,15 @@ class _Reading:
         if self.clause == "_LIMIT" and word == "PER" and self.before in ("INT", "WITH_TIES"):
             return token.update(type="_PER", value=word)
         return None
+
+    def _frame(self, token: Token) -> Token | None:
+        """The frame of OVER as one token, if the word begins one."""
+        begins = self.word(1) in ("BETWEEN", "UNBOUNDED", "CURRENT") or self.kind(1) in ("INT", "FLOAT")
+        end = next((at for at in range(self.at, len(self.given)) if self.given[at].type == "RPAR"), 0)
+        if not begins or not end:
+            return None
+        words = " ".join(str(each.value).upper() for each in self.given[self.at : end])
+        return self._merged(token, "FRAME", words, end - self.at - 1)
 
     def _condition_follows(self) -> bool:
         """Whether what stands behind the word ON begins a condition; else ON is the name of the source before it."""
@@ -401,6 +419,7 @@ _RULES: dict[str, Callable[[_Reading], bool]] = {
     "CAST": lambda reading: reading.kind(1) == "LPAR",
     "FILTER": lambda reading: reading.before == "RPAR" and reading.kind(1) == "LPAR" and reading.word(2) == "WHERE",
     "EXISTS": lambda reading: reading.kind(1) == "LPAR" and reading.word(2) == "SELECT",
+    "FILL": lambda reading: reading.clause == "_GROUP" and (reading.before in _VALUE_ENDS or reading.before == "RPAR"),
     "BETWEEN": _after_value,
     "LIKE": _after_value,
     "IS": lambda reading: reading.before in _VALUE_ENDS and reading.word(1) in ("NULL", "NOT"),

@@ -18,6 +18,8 @@ from lowwater.catalog import expr as ex, schemas
 from lowwater.columns.files import PLACE
 from lowwater.columns.values import Frame, divided, in_blocks, repeated
 from lowwater.high import operators
+from lowwater.high.fill import Links, fill
+from lowwater.high.over import OverChain
 from lowwater.plan import operators as ops, properties, shares, temporal
 
 DEEP = 16
@@ -68,6 +70,7 @@ class Evaluation:
         promise: what closes the slice, ns.
         chains: query -> its operator whose state goes on from slice to slice.
         most: rows that an operator keeps in memory; 0 for the usual number.
+        reported: what is known of the links, for groups without rows.
     """
 
     leaves: Leaves
@@ -75,8 +78,9 @@ class Evaluation:
     counts: Counts
     folder: Path
     promise: int = temporal.END_OF_TIME
-    chains: Mapping[str, operators.ChainedOperator] = field(default_factory=dict)
+    chains: Mapping[str, operators.ChainedOperator | OverChain] = field(default_factory=dict)
     most: int = 0
+    reported: Links = field(default_factory=dict)
     _spills: Iterator[int] = field(default_factory=count)
     _held: dict[int, list[Frame]] = field(default_factory=dict)
     _ordered: set[tuple[int, int]] = field(default_factory=set)
@@ -134,11 +138,25 @@ class Evaluation:
 
     def _chained(self, node: ops.Running | ops.Sampling, blocks: Blocks, *counts: Counter[str]) -> Blocks:
         chain = self.chains[node.query]
+        assert isinstance(chain, operators.ChainedOperator)
         taken = sum(chain.take(frame) for frame in blocks)
         rows, counted = chain.advance(self.promise)
         counts[0].update(counted if isinstance(node, ops.Running) else {"rows_in": taken})
         counts[-1]["rows_out"] += rows.rows
         yield rows
+
+    def _over(self, node: ops.Over, blocks: Blocks, counts: Counter[str]) -> Blocks:
+        chain = self.chains[node.query]
+        assert isinstance(chain, OverChain)
+        counts["rows_in"] += sum(chain.take(frame) for frame in blocks)
+        for rows in chain.advance(self.promise):
+            counts["rows_out"] += rows.rows
+            yield rows
+
+    def _filled(self, node: ops.Fill, blocks: Blocks, counts: Counter[str]) -> Blocks:
+        for frame in fill(node, blocks, self.counts.slice_, self.reported):
+            counts["rows_out"] += self.counts.number(frame)
+            yield frame
 
     def _first_rows(self, node: ops.Top, blocks: Blocks, counts: Counter[str]) -> Blocks:
         def counted() -> Blocks:
@@ -257,6 +275,8 @@ OPERATORS: dict[type[ops.Node], tuple[Any, ...]] = {
     shares.SuperGroup: (Evaluation._groups, _GROUPS),
     ops.Running: (Evaluation._chained, _GROUPS),
     ops.Sampling: (Evaluation._chained, ("rows", "rows_in"), ("sampling", "rows_out")),
+    ops.Fill: (Evaluation._filled, ("filling", "rows_out")),
+    ops.Over: (Evaluation._over, ("over", "rows_in", "rows_out")),
     ops.Top: (Evaluation._first_rows, ("top", "rows_in", "rows_out")),
     ops.Join: (Evaluation._joined, ("join", "rows_out", "left_unmatched", "right_unmatched")),
     ops.FilterJoin: (Evaluation._filter_joined, ("join", "rows_out")),

@@ -8,6 +8,7 @@ import json
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,9 +18,10 @@ from lowwater.catalog.schemas import STREAM_TYPES
 from lowwater.catalog.state_json import text_of, value_of
 from lowwater.columns.files import Bounds, digests
 from lowwater.columns.values import Frame
+from lowwater.high import over
 from lowwater.high.operators import StateHandover, StoredState, operator_of, state_file
 from lowwater.high.part import PartOutcome
-from lowwater.plan.operators import Running, Sampling, walk
+from lowwater.plan.operators import Over, Running, Sampling, walk
 from lowwater.plan.shares import Stage, state_columns
 from lowwater.stream.groups import EpochOperator, in_order
 
@@ -34,6 +36,7 @@ class SharedState:
 
     def __init__(self, stage: Stage, carry: StateHandover, shares: int) -> None:
         self._nodes = [node for node in walk(stage.node) if isinstance(node, Running | Sampling)]
+        self._over = [node for node in walk(stage.node) if isinstance(node, Over)]
         self._columns, self._carry, self._shares = state_columns(stage), carry, shares
 
     def divided(self) -> list[StateHandover]:
@@ -46,6 +49,11 @@ class SharedState:
             progress, emitted, saved = earlier.of(node.query, json.loads)
             for files, part in zip(divided, self._parts(node, saved), strict=True):
                 files[state_file(node.query)] = text_of([progress, emitted, part]).encode()
+        for each in self._over:
+            keys = self._columns[each.query]
+            parts = earlier.of(each.query, partial(over.divided, each, keys, self._shares))
+            for files, text in zip(divided, parts, strict=True):
+                files[state_file(each.query)] = text
         return [replace(self._carry, earlier=StoredState(files, earlier.folder)) for files in divided]
 
     def merged(self, outcomes: Sequence[PartOutcome]) -> dict[str, bytes] | None:
@@ -70,6 +78,9 @@ class SharedState:
                 handed = [pair for at in head for pair in states[at][2][1]["dict"]]
                 whole = [rows, {"dict": sorted(handed, key=lambda pair: _order(pair[0]))}]
             merged[state_file(node.query)] = text_of([*states[0][:2], whole]).encode()
+        for each in self._over if self._carry.left else ():
+            name = state_file(each.query)
+            merged[name] = over.merged(each, [outcome.states[name] for outcome in outcomes])
         return merged
 
     def _parts(self, node: Running | Sampling, saved: list[Plain]) -> list[list[Plain]]:

@@ -22,6 +22,7 @@ from lowwater.columns.files import LINK_BITS, PLACE
 from lowwater.columns.values import (
     Frame,
     Numbers,
+    changes,
     codes,
     concat_frames,
     divided,
@@ -159,6 +160,8 @@ class StateHandover:
         late: largest time from a timestamp to its arrival, ns, for a query evaluated by arrival; otherwise 0.
         earlier: what the interval before has left; None for the first interval of a chain.
         left: whether the interval after takes up what this one leaves.
+        begun, leaves: query of an OVER -> the instant (ns) of its state before, and of the one that it leaves, where
+            these are not the start and the end: its readers need earlier rows again (`properties.states_of`).
         disorder: link -> (skew in ns, origin -> allowed disorder of that attribute in its unit), for links of records
             with attributes that are no functions of the clock.
     """
@@ -169,6 +172,8 @@ class StateHandover:
     late: int = 0
     earlier: StoredState | None = None
     left: bool = False
+    begun: Mapping[str, int] = field(default_factory=dict)
+    leaves: Mapping[str, int] = field(default_factory=dict)
     disorder: Mapping[str, tuple[int, Mapping[str, int]]] = field(default_factory=dict)
 
 
@@ -410,23 +415,14 @@ def _places(parts: Numbers, ranks: Sequence[Numbers]) -> tuple[Numbers, Numbers]
     """The place of each row within its part, from 0, and that of the first row which equals it in all ranks."""
     rows = len(parts)
     order = np.lexsort((*reversed(ranks), parts))
-    begins = _changes([parts[order]])
-    tied = begins | _changes([rank[order] for rank in ranks])
+    begins = changes([parts[order]])
+    tied = begins | changes([rank[order] for rank in ranks])
     numbers = np.arange(rows)
     place = numbers - np.maximum.accumulate(np.where(begins, numbers, 0))
     first = place[np.maximum.accumulate(np.where(tied, numbers, 0))]
     places, firsts = np.empty(rows, np.int64), np.empty(rows, np.int64)
     places[order], firsts[order] = place, first
     return places, firsts
-
-
-def _changes(columns: Sequence[Numbers]) -> npt.NDArray[np.bool_]:
-    """Marks the rows that differ from the row before in any column, and the first row."""
-    changed: npt.NDArray[np.bool_] = np.zeros(len(columns[0]), np.bool_)
-    for column in columns:
-        changed[1:] |= column[1:] != column[:-1]
-    changed[:1] = True
-    return changed
 
 
 # Pairs with equal keys, or with values within a band. Both inputs are in memory; pairs are built and passed on one

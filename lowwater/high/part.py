@@ -18,12 +18,14 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lowwater.catalog import expr as ex, schemas
+from lowwater.catalog.time import Reported
 from lowwater.columns.files import Bounds, Chunk, HourFiles, Share, digests, file_columns, file_schema
 from lowwater.columns.values import Frame, in_blocks
 from lowwater.errors import error_of_query
 from lowwater.high.arrival import ArrivalChain
 from lowwater.high.evaluate import Counts, Evaluation, Points
 from lowwater.high.operators import ChainedOperator, StateHandover, state_file
+from lowwater.high.over import OverChain
 from lowwater.high.timeline import Timeline, TimeSlice
 from lowwater.plan import operators as ops, properties, shares, temporal
 from lowwater.storage import paths
@@ -70,6 +72,7 @@ class Part:
         carry: place of the interval in the chain, for a plan with a state; None for independent slices.
         share: of the rows of its leaves that it reads; None for all rows.
         divided: what divides the rows of its files, for a reader by shares.
+        reported: what is known of the links, for groups without rows.
     """
 
     node: ops.Node
@@ -85,6 +88,7 @@ class Part:
     carry: StateHandover | None = None
     share: Share | None = None
     divided: tuple[ex.Expr, ...] = ()
+    reported: Mapping[str, Reported] = field(default_factory=dict)
 
     @property
     def label(self) -> str:
@@ -126,7 +130,7 @@ class PartOutcome:
     states: dict[str, bytes] = field(default_factory=dict)
 
 
-Chains = Mapping[str, ArrivalChain | ChainedOperator]
+Chains = Mapping[str, ArrivalChain | ChainedOperator | OverChain]
 """Query -> its operator whose state outlives a slice, or its whole plan by arrival."""
 
 
@@ -135,8 +139,13 @@ def _chains(part: Part) -> Chains:
         return {}
     if properties.by_arrival(part.node):
         return {part.node.query: ArrivalChain(part.node, part.carry)}
-    chained = [each for each in ops.walk(part.node) if isinstance(each, ops.Running | ops.Sampling)]
-    return {each.query: ChainedOperator(each, part.carry) for each in chained}
+    chained: dict[str, ChainedOperator | OverChain] = {}
+    for each in ops.walk(part.node):
+        if isinstance(each, ops.Running | ops.Sampling):
+            chained[each.query] = ChainedOperator(each, part.carry)
+        elif isinstance(each, ops.Over):
+            chained[each.query] = OverChain(each, part.carry)
+    return chained
 
 
 def evaluate_part(part: Part, most: int = 0) -> PartOutcome:
@@ -210,8 +219,8 @@ def _frames(
         yield made
         return
     lists = {name: Frame.of(table) for name, table in part.lists.items()}
-    operators = {query: chain for query, chain in chains.items() if isinstance(chain, ChainedOperator)}
-    yield from Evaluation(leaves, lists, counts, spill, slice_.end, operators, most).rows(part.node)
+    operators = {query: chain for query, chain in chains.items() if not isinstance(chain, ArrivalChain)}
+    yield from Evaluation(leaves, lists, counts, spill, slice_.end, operators, most, part.reported).rows(part.node)
 
 
 def _rows(part: Part, slice_: TimeSlice, name: str) -> Iterator[Frame]:

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 
 from lowwater.catalog.expr import Expr
 from lowwater.catalog.schemas import STREAM_TYPES
+from lowwater.catalog.time import Reported
 from lowwater.catalog.watchlists import read_watchlist
 from lowwater.columns.files import FINEST, HourFiles, Share, file_schema
 from lowwater.errors import LowwaterError, error_of_query
@@ -27,7 +28,7 @@ from lowwater.high.streams import StoredStream, StreamFiles, timeline_of
 from lowwater.high.timeline import ALL_TIME, ROW_COUNT_UNIT, Timeline, TimeSlice, choose_chain, choose_slices, rows_of
 from lowwater.limits import TIMELINE_TICKS
 from lowwater.plan import properties, rules, temporal
-from lowwater.plan.operators import Cut, Field, LftaInput, Node, WatchJoin, leaves, walk, with_leaves
+from lowwater.plan.operators import Cut, Field, Fill, LftaInput, Node, WatchJoin, leaves, walk, with_leaves
 from lowwater.plan.shares import Stage, by_slices, fragment_plan, stages_of, texts, waits_for_promises
 from lowwater.storage import paths
 
@@ -138,6 +139,7 @@ class HighLevel:
     carries: Mapping[str, operators.StateHandover] = field(default_factory=dict)
     published: bool = False
     coming: bool = False
+    reported: Mapping[str, Reported] = field(default_factory=dict)
     lists: dict[tuple[str, tuple[Field, ...]], pa.Table | LowwaterError] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
@@ -321,12 +323,13 @@ class _Query:
         """Finds what promises have closed of a stage, from `begin` (ns) on."""
         node, end, behind, feeds = stage.node, self.level.end, self._behind(stage.node), self._sources(stage.node)
         rows, handed = any(feed.rows for feed in feeds.values()), properties.hands_over(node)
-        whole, until = self.arriving.whole(feeds), ALL_TIME
-        if not (rows or (whole and handed)) or not (whole or self._early(node, feeds)):
+        whole, until, filled = self.arriving.whole(feeds), ALL_TIME, _fills(node)
+        if not (rows or (whole and (handed or filled))) or not (whole or self._early(node, feeds)):
             return _Closed(whole)
         if whole and least_promise(feeds.values(), end) < temporal.END_OF_TIME:
             raise never_closed(self.name, feeds)
         start = self.carry.start if handed and (self.carry.start or not rows) else None
+        start = self.level.start if filled and start is None else start
         timeline = timeline_of(feeds.values(), end, self.settings.tick, start)
         if not whole:
             until = int(timeline.promises[:-1].max(initial=-ALL_TIME))
@@ -337,7 +340,7 @@ class _Query:
         """Whether slices of a plan can be closed while files are still to come: no plan that needs all rows first, and
         rows that have the ticks of the whole timeline, whose steps may get longer, and whose end has one of its own."""
         end, tick = self.level.end, self.settings.tick
-        alone = by_slices(node) and not properties.hands_over(node)
+        alone = by_slices(node) and not (properties.hands_over(node) or _fills(node))
         if not self.arriving.news or not alone or any(not link for _, link in feeds) or end == temporal.END_OF_TIME:
             return False
         first = min(properties.read_from(node, self.level.start).values())
@@ -361,6 +364,7 @@ class _Query:
         stored, lists = _stored(node, behind), self._lists(node)
         step = None if waits_for_promises(node) else self.settings.tick
         settings = out.owned, closed.timeline, step, out.published
+        reported = self.level.reported if _fills(node) else {}
         keys = {name: tuple(key[name] for key in stage.keys) for name in behind if _keys_of(stage, name)}
         places: Iterable[operators.StateHandover | None] = repeat(None) if by_slices(node) else [self.carry]
         parts = []
@@ -369,7 +373,8 @@ class _Query:
                 name = f"{number:05d}" if shares == 1 else f"{number:05d}-{at:02d}"
                 share = None if shares == 1 else Share(at, shares, keys)
                 read = {leaf: each.narrowed(leaf, span, share) for leaf, each in stored.items()}
-                parts.append(Part(node, span, read, lists, out.folder, name, *settings, place, share, divided))
+                own = place, share, divided, reported
+                parts.append(Part(node, span, read, lists, out.folder, name, *settings, *own))
         return parts
 
     def _lists(self, node: Node) -> dict[tuple[str, tuple[Field, ...]], pa.Table]:
@@ -465,6 +470,11 @@ def _stored(node: Node, behind: Behind) -> dict[str, StoredLeaf]:
         record = rules.NUMBER_COLUMN if lfta and lfta.placed else ""
         stored[name] = StoredLeaf(lfta.stored if lfta else leaf.fields, chunks, name in placed, record)
     return stored
+
+
+def _fills(node: Node) -> bool:
+    """Whether a plan makes groups of epochs without rows."""
+    return any(isinstance(part, Fill) for part in walk(node))
 
 
 def _watch_table(node: WatchJoin) -> pa.Table:

@@ -717,6 +717,48 @@ def group_last(fields: Sequence[Field], values: Sequence[int | None]) -> int:
     return min(time.last(v) for time, v in pairs if time and not time.origin and v is not None)
 
 
+# Groups of epochs without rows.
+
+
+@dataclass(frozen=True)
+class Fill(
+    ByEpoch,
+    facts=Facts(
+        "filling",
+        passes=False,
+        waits=True,
+        outlives="",
+        promise="the smaller of the promise of the input and the oldest open epoch",
+    ),
+):
+    """Adds the groups that an aggregation lacks (SEMANTICS O10): of each epoch that all links of the aggregation have
+    reported whole, for each combination of listed values, as if it had no rows. The input has a column for each key,
+    one of them the epoch, and for each aggregate."""
+
+    links: tuple[str, ...]  # the links of the aggregation; those whose name is listed concern its own groups only
+    listed: tuple[tuple[Const, ...], ...]  # the values of each key, in the order of the keys; empty for the epoch
+    aggregates: tuple[Aggregate, ...]  # the aggregates of the input
+    linked: str = ""  # the key that is the link of the rows; empty if none is
+    place: Place = field(default=(0, 0), compare=False)
+
+    def exprs(self) -> tuple[Expr, ...]:
+        return exprs_of(self.keys)
+
+    def physical(self) -> Physical:
+        return Physical("filling in slices", "epochs without rows follow from the coverage of the links")
+
+    def reads_from(self, start: int) -> tuple[int, ...]:
+        return (epoch_start(self.key_fields, start),)
+
+    def key(self, below: Sequence[Key]) -> Key:
+        return tuple([key.name for key in self.keys])
+
+    @property
+    def epoch(self) -> Field:
+        """The key that is the epoch."""
+        return next(each for each in self.key_fields if each.temporal)
+
+
 # The first rows of each epoch.
 
 
@@ -841,6 +883,84 @@ class Sampling(
 
     def reads_from(self, start: int) -> tuple[int, ...]:
         return (0,)  # the state begins with the chain of intervals
+
+
+# Functions of a row and those before it.
+
+
+@dataclass(frozen=True)
+class RowFunction:
+    """A function of a row and those before it in its partition. All but `lag` and `first_value` ignore NULL."""
+
+    name: str  # the column with its value
+    function: str  # avg, count, first_value, lag, max, min, row_number, session or sum
+    argument: Column | None  # column of the input; None for row_number, and for count of rows
+    type: Type
+    reach: int = 0  # of lag: how many rows it looks back; of session: the longest gap, in units of the order
+    default: Column | None = None  # of lag: column with the value where there is no such row; None for NULL
+    peers: bool = False  # whether it takes the later rows too that are equal in order, as RANGE of SQL does
+
+
+@dataclass(frozen=True)
+class Over(
+    OneInput,
+    facts=Facts(
+        "rows before",
+        passes=True,
+        waits=True,
+        outlives="OVER goes on from the rows before",
+        promise="a promise of the input, passed on",
+    ),
+):
+    """Adds columns with functions of each row and those before it in its partition (SEMANTICS O11). The rows are in
+    canonical order (O1), of which the order column is a function: `_last` of a row stays what it is."""
+
+    partition: tuple[Column, ...]
+    order: Column  # an increasing function of the clock; equal for rows that are peers
+    functions: tuple[RowFunction, ...]
+    place: Place = field(default=(0, 0), compare=False)
+
+    def exprs(self) -> tuple[Expr, ...]:
+        arguments = [written(each.argument, each.default) for each in self.functions]
+        return (*self.partition, self.order, *(expr for pair in arguments for expr in pair))
+
+    def physical(self) -> Physical:
+        return Physical("slices in order", "a row needs those before it, so each slice starts with what was before")
+
+    def reads_from(self, start: int) -> tuple[int, ...]:
+        return (0,)  # the state begins with the chain of intervals
+
+    def ends(self, latest: int) -> list[int]:
+        return [latest]
+
+    def final(self, port: int) -> Final | None:
+        return lambda last: last
+
+    def origins(self) -> tuple[str, ...]:
+        return ("",)
+
+    def grain(self) -> int:
+        return 0
+
+    def key(self, below: Sequence[Key]) -> Key:
+        return below[0]
+
+    @property
+    def depth(self) -> int:
+        """The number of rows of each partition that those after them may look back to."""
+        return max([1, *(each.reach for each in self.functions if each.function == "lag")])
+
+    @property
+    def time(self) -> Temporal:
+        """The temporal property of the order column."""
+        return temporals(self.input.fields)[self.order.name]
+
+    def forgets(self, promise: int) -> int | None:
+        """Returns the value of the order column below which no row can matter after a promise (ns); None where every
+        row may: only the gaps of sessions have an end."""
+        if any(each.function != "session" for each in self.functions):
+            return None
+        return self.time.promise(promise) - max(each.reach for each in self.functions)
 
 
 # Low-level query nodes (LFTAs), and the leaf of a high plan that reads an LFTA.

@@ -41,7 +41,8 @@ def hands_over(plan: ops.Node) -> bool:
 
     It does if the query is evaluated by arrival, since such a query is evaluated in one place. It also does if no
     operator with state stands above CLOSING_WHEN or the sampling operator. An operator with state above them may need
-    rows of earlier epochs, so such a plan is evaluated from the start of its chain for every interval.
+    rows of earlier epochs, so such a plan is evaluated from the start of its chain for every interval. OVER may stand
+    below any operator: its state is that of the instant from which its readers need rows (`states_of`).
     """
     return by_arrival(plan) or (any(node.facts.outlives for node in ops.walk(plan)) and _handed(plan))
 
@@ -49,7 +50,8 @@ def hands_over(plan: ops.Node) -> bool:
 def _handed(node: ops.Node) -> bool:
     if node.facts.passes:
         return all(_handed(below) for below in node.inputs())
-    return not any(below.facts.outlives for root in node.inputs() for below in ops.walk(root))
+    below = (part for root in node.inputs() for part in ops.walk(root))
+    return not any(part.facts.outlives and not isinstance(part, ops.Over) for part in below)
 
 
 # Read ranges: how far back a source must be read for a result (SEMANTICS I2). The answer is a function of every
@@ -70,7 +72,17 @@ def read_from(node: ops.Node, start: int, handed: bool = False) -> dict[str, int
     return starts
 
 
-def _descend(root: ops.Node, first: int, starts: dict[str, int], handed: bool) -> None:
+def states_of(node: ops.Node, instant: int) -> dict[str, int]:
+    """Returns, of each OVER of a plan, by its query, from which instant (ns) its readers need rows for all that follows
+    an instant (ns). A state that is handed over there is that of this instant."""
+    starts: dict[str, int] = {}
+    _descend(node, instant, {}, True, starts)
+    return starts
+
+
+def _descend(
+    root: ops.Node, first: int, starts: dict[str, int], handed: bool, states: dict[str, int] | None = None
+) -> None:
     # Plans share queries: an operator is visited again only for an earlier start.
     starts_by_node: dict[int, int] = {}
     stack = [(root, first)]
@@ -84,6 +96,8 @@ def _descend(root: ops.Node, first: int, starts: dict[str, int], handed: bool) -
             needed = node.first_read(start) if isinstance(node, ops.LftaInput) else start
             starts[name] = min(needed, starts.get(name, needed))
             continue
+        if states is not None and isinstance(node, ops.Over):
+            states[node.query] = start
         needs = (start,) if handed and node.facts.outlives else node.reads_from(start)
         stack += reversed(list(zip(node.inputs(), needs, strict=True)))
 
@@ -98,7 +112,7 @@ def reached(node: ops.Node, first: int, latest: int) -> list[tuple[int, int]] | 
     """Returns the spans of `_last` that rows from packets between `first` and `latest` (ns, both included) can have. An
     interval outside of these spans has no row and no record to count, unless it has packets of its own. None if packets
     do not decide it: an operator that counts rows or hands a state over may make rows, or states, in idle time (I4)."""
-    if by_arrival(node) or any(below.facts.outlives for below in ops.walk(node)):
+    if by_arrival(node) or any(below.facts.outlives or isinstance(below, ops.Fill) for below in ops.walk(node)):
         return None
     spans = [below.span(first, latest) for below in ops.walk(node) if below.facts.waits]
     bounded = [span for span in spans if span is not None]

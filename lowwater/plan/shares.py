@@ -245,6 +245,11 @@ class _Planner:
             return _union(node, below)
         if isinstance(node, ops.Running | ops.Sampling):
             return _with_state(node, below[0])
+        if isinstance(node, ops.Over):
+            return _over(node, below[0])
+        if isinstance(node, ops.Fill):
+            whole = node.over((below[0] if below[0].keys == () else self._cut(below[0])).node)
+            return _Shared(whole, {}, (), f"FILL of {node.query} has to see all groups of an epoch")
         return _one_input(node, below[0])
 
     def _group(self, node: ops.Group, below: _Shared) -> _Shared:
@@ -341,8 +346,22 @@ def _with_state(node: ops.Running | ops.Sampling, below: _Shared) -> _Shared:
     return _Shared(node, {}, (), f"{node.label} of {node.query} takes its rows in order, with one state: {why}")
 
 
-def _state_keys(node: ops.Running | ops.Sampling, below: _Shared) -> list[tuple[ops.Item, ShareKey]]:
-    """Returns the group keys that rows which meet in a state have in common, and that divide the rows below."""
+def _over(node: ops.Over, below: _Shared) -> _Shared:
+    """What holds of rows with functions of those before them: the shares of PARTITION BY have states of their own."""
+    keys = tuple(key for _, key in _state_keys(node, below))
+    if not keys:
+        why = f"OVER of {node.query} takes its rows in order: no column of PARTITION BY divides them"
+        return _Shared(node, {}, (), why)
+    columns = {name: key for name, key in below.columns.items() if name not in {each.name for each in node.functions}}
+    return _Shared(node, columns, keys, f"PARTITION BY of {node.query}, each share with a state of its own")
+
+
+def _state_keys(node: ops.Running | ops.Sampling | ops.Over, below: _Shared) -> list[tuple[ops.Item, ShareKey]]:
+    """Returns the keys that rows which meet in a state have in common, and that divide the rows below."""
+    if isinstance(node, ops.Over):
+        progress = ops.temporals(node.input.fields)
+        columns = [ops.Item(column.name, column) for column in node.partition if column.name not in progress]
+        return [(item, key) for item in columns if (key := below.key(item.expr)) is not None]
     common = node.supergroup if isinstance(node, ops.Sampling) else [item.name for item in node.keys]
     items = [item for item, of in zip(node.keys, node.key_fields, strict=True) if of.temporal is None]
     return [(item, key) for item in items if item.name in common and (key := below.key(item.expr)) is not None]
@@ -361,7 +380,7 @@ def state_columns(stage: Stage) -> dict[str, tuple[ex.Column, ...]]:
     planner, found = _Planner({}), {}
     for node in ops.walk(stage.node):
         planner.take(node)
-        if isinstance(node, ops.Running | ops.Sampling):
+        if isinstance(node, ops.Running | ops.Sampling | ops.Over):
             named = _state_keys(node, planner.found[id(node.input)])
             found[node.query] = tuple(
                 next(ex.Column(item.expr.type, item.name) for item, key in named if key.items() <= whole.items())

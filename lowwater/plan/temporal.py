@@ -121,6 +121,11 @@ class Temporal:
         return Temporal(self.chains, self.origin) if len(self.chains) == 1 else None
 
     @property
+    def steady(self) -> bool:
+        """Whether every whole number is a value: none is left out, as multiples and dates leave some."""
+        return all(step.op in ("div", "add") for steps in self.components for step in steps)
+
+    @property
     def increasing(self) -> bool:
         return sum(step.op == "neg" for step in self.components[0]) % 2 == 0
 

@@ -13,12 +13,15 @@ from typing import Any, ClassVar, Protocol
 import pyarrow as pa
 
 from lowwater.catalog import expr as ex, schemas, state_json
+from lowwater.catalog.time import Reported
 from lowwater.errors import ConfigError, LawError
 from lowwater.plan import operators as ops, properties, temporal
 from lowwater.reference.clock import PERIODIC, POLICIES, Clock, Disorder, Link, RecordSelection, SourcePort
 from lowwater.stream import groups, maps, records
+from lowwater.stream.fill import FillOperator
 from lowwater.stream.joins import FilterJoinOperator, JoinOperator, WatchJoinOperator
 from lowwater.stream.operators import Life, Promise, Row, StreamOperator, names_of
+from lowwater.stream.over import OverOperator
 from lowwater.stream.values import Value, Values
 
 
@@ -38,7 +41,13 @@ class Operators:
         named: query/kind/number -> operator, in the order of creation.
     """
 
-    HOLDING: ClassVar[tuple[type[StreamOperator], ...]] = (groups.GroupOperator, JoinOperator, groups.EpochOperator)
+    HOLDING: ClassVar[tuple[type[StreamOperator], ...]] = (
+        groups.GroupOperator,
+        JoinOperator,
+        groups.EpochOperator,
+        OverOperator,
+        FillOperator,
+    )
     """Operators that keep rows until a promise."""
 
     def __init__(
@@ -176,6 +185,8 @@ OPERATORS: dict[type[ops.Node], Callable[[Any, Sequence[StreamOperator], Life], 
     ops.Running: lambda node, inputs, life: groups.RunningOperator(node, inputs[0], life),
     ops.Sampling: lambda node, inputs, life: groups.SamplingOperator(node, inputs[0], life),
     ops.Top: lambda node, inputs, life: groups.TopOperator(node, life),
+    ops.Fill: lambda node, inputs, life: FillOperator(node, life),
+    ops.Over: lambda node, inputs, life: OverOperator(node),
     ops.Join: lambda node, inputs, life: JoinOperator(node, life),
     ops.FilterJoin: lambda node, inputs, life: FilterJoinOperator(node, life),
     ops.WatchJoin: lambda node, inputs, life: WatchJoinOperator(node),
@@ -277,6 +288,7 @@ def evaluate(
     over: int = temporal.END_OF_TIME,
     experiment: Experiment | None = None,
     packet_samplings: records.PacketSamplings = MappingProxyType({}),
+    reported: Mapping[str, Reported] = MappingProxyType({}),
 ) -> ReferenceResult:
     """Evaluates a query; returns the rows whose last instant lies in [start, end) (SEMANTICS I1).
 
@@ -294,6 +306,7 @@ def evaluate(
         over: first instant after the end of all links, ns; END_OF_TIME takes the instant after the last record.
         experiment: form of the operators, which are then measured; None for none.
         packet_samplings: sampling and load shedding of sources; other sources take every packet (SEMANTICS O5).
+        reported: link -> its life and the gaps of its coverage, for groups without rows (SEMANTICS O10).
 
     Raises:
         ConfigError: no such policy, a period that is not positive.
@@ -309,7 +322,7 @@ def evaluate(
     carries = bool(properties.carried_state(node))
     span = RecordSelection(start, end, state is not None, properties.by_arrival(node), carries)
     late = max((link_disorder.longest for link_disorder in disorder.values()), default=0) if span.by_arrival else 0
-    life = Life(over, late)
+    life = Life(over, late, reported)
     owned = range(start, end)
     if experiment is None:
         plan = Operators(owned, read_from, life, packet_samplings)

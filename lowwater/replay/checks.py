@@ -134,9 +134,22 @@ def _of_reference(query: queryset.QueryPlan) -> Iterator[Missing]:
         if isinstance(node, ops.Source):
             yield from _unreadable(node.query, node)
         yield from _in_node(node)
+    yield from _by_arrival(query)
+
+
+def _by_arrival(query: queryset.QueryPlan) -> Iterator[Missing]:
+    """Yields what needs the order of times, where the query takes records in order of arrival (SEMANTICS I4)."""
+    if properties.by_arrival(query.logical):
+        for node in ops.walk(query.logical):
+            if isinstance(node, ops.Over | ops.Fill):
+                word = "OVER" if isinstance(node, ops.Over) else "FILL"
+                why = f"not run where windows of rows, or attributes of their own, make {query.name} go by arrival"
+                hint = "read it in a query without them"
+                yield Missing(node.query, word, why, node.place, hint)
 
 
 def _of_query(query: queryset.QueryPlan) -> Iterator[Missing]:
+    yield from _by_arrival(query)
     for node in ops.walk(query.high):
         if isinstance(node, ops.LftaInput):
             yield from _in_lfta(node.query, node.lfta)

@@ -111,7 +111,8 @@ def preview_text(request: PreviewRequest, most: int = MOST_PACKETS) -> Preview:
     # The range is the life of the links, so every group comes out; captures after it need not be opened.
     alone = _living(config, plan.links, request.start, end)
     begun = {link: Captures(row for row in rows if (row.smallest or 0) < end) for link, rows in captures.items()}
-    inputs = LowInputs(lake, plan, alone, request.start, temporal.END_OF_TIME, begun, dict.fromkeys(plan.links, end))
+    ends = dict.fromkeys(plan.links, end)
+    inputs = LowInputs(lake, plan, alone, request.start, temporal.END_OF_TIME, begun, ends, files_are_life=True)
     outcome = reference_stage(inputs, instants.SECOND, Policy.PERIODIC)
     late = sum(scan.violations.num_rows for scan in outcome.scans)
     tried = tuple(_tried(query.name, outcome.rows[query.name], query.logical.fields) for query in plan.queries)

@@ -394,7 +394,7 @@ def run_intervals(
         Random(request.order).shuffle(intervals)
     for number, (start, end) in enumerate(intervals):
         handed = runner is not None and request.order is None
-        inputs = LowInputs(lake, plan, request.config, start, end, captures, ends, handed)
+        inputs = LowInputs(lake, plan, request.config, start, end, captures, ends, True, handed)
         detail = f"{number + 1} of {len(intervals)}" if len(intervals) > 1 else ""
         if runner is None:
             with progress.stage("reference", detail):

@@ -6,11 +6,12 @@ is promised in its own values, as records come (SEMANTICS T8, I4)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from lowwater.catalog.expr import Column, Expr
+from lowwater.catalog.time import Reported
 from lowwater.plan.operators import Field, Item
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.stream.values import Evaluate, Faults, Values, compile_expr
@@ -47,6 +48,7 @@ class Life:
     # largest time from a timestamp to its arrival, ns, in a plan evaluated by arrival; 0 in a plan evaluated by
     # timestamp
     late: int = 0
+    reported: Mapping[str, Reported] = field(default_factory=dict)  # link -> its life and gaps, as far as it is read
 
 
 class StreamOperator:

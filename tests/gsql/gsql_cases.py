@@ -33,7 +33,7 @@ REFUSED = {
     "cross_join": ("SELECT a FROM R CROSS JOIN S", "CROSS JOIN"),
     "natural_join": ("SELECT a FROM R r natural join S", "NATURAL JOIN"),
     "with": ("WITH x AS (SELECT a FROM R) SELECT a FROM x", "WITH"),
-    "over": ("SELECT sum(a) OVER (PARTITION BY b) FROM R", "OVER"),
+    "over": ("SELECT sum(a) OVER b FROM R", "this OVER"),
     "exists": (f"{_A} WHERE a = 1 OR EXISTS (SELECT b FROM S WHERE S.t = R.t)", "EXISTS"),
     "exists_of_two": (f"{_A} WHERE NOT EXISTS (SELECT b FROM S JOIN T ON S.t = T.t)", "this NOT EXISTS"),
     "nested": ("SELECT a FROM (SELECT b FROM R)", "nested SELECT"),
@@ -201,6 +201,8 @@ SYNTAX = {
     "limit_before_where": f"{_G} ORDER BY a LIMIT 10 WHERE a = 1",
     "qualify_of_all_time": f"{_G} QUALIFY row_number() OVER (ORDER BY a) <= 10",
     "qualify_ntile": f"{_G} QUALIFY ntile() OVER (PARTITION BY t ORDER BY a) <= 10",
+    "over_order": "SELECT lag(a) OVER (ORDER BY b DESC) FROM R",
+    "over_frame": "SELECT sum(a) OVER (ORDER BY t ROWS BETWEEN 5 PRECEDING AND CURRENT ROW) FROM R",
     "qualify_equal": f"{_G} QUALIFY row_number() OVER (PARTITION BY t ORDER BY a) = 3",
     "several": "SELECT a FROM R;\nSELECT FROM S;\nSELECT b FRM T;\nSELECT c FROM U ORDER BY c;\n"
     "SELECT 'd FROM V;\nSELECT e FROM W",

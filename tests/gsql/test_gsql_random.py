@@ -62,6 +62,9 @@ def _grow(inner: st.SearchStrategy[nodes.Expression]) -> st.SearchStrategy[nodes
         st.builds(nodes.Between, inner, inner, inner, st.booleans()),
         st.builds(nodes.Like, inner, inner, st.booleans()),
         st.builds(nodes.IsNull, inner, st.booleans()),
+        st.builds(
+            nodes.Over, st.builds(nodes.Call, NAMES, tuples(inner)), tuples(inner), st.none() | inner, st.booleans()
+        ),
         st.builds(nodes.Case, tuples(st.tuples(inner, inner), 1), st.none() | inner, st.none() | inner),
     )
 
@@ -105,6 +108,7 @@ WATCHED = st.builds(nodes.FieldDecl, NAMES, NAMES, NAMES | st.just(""), tuples(s
 PROTOCOLS = st.builds(nodes.ProtocolDecl, NAMES, tuples(NAMES, most=2), tuples(FIELDS))
 WATCHLISTS = st.builds(nodes.Watchlist, tuples(WATCHED), DEFINES, PARAMS)
 MAYBE = st.none() | EXPRESSIONS
+FILLS = st.builds(nodes.Fill, tuples(EXPRESSIONS))
 ORDERS = st.builds(nodes.Order, EXPRESSIONS, st.booleans(), st.booleans())
 TOPS = st.builds(nodes.Top, tuples(ORDERS, 1), st.integers(1, 100_000), st.booleans(), tuples(EXPRESSIONS))
 
@@ -116,10 +120,12 @@ def selects(draw: st.DrawFn) -> nodes.Select:
     # Behind SQL's keyword stands ON, USING, or neither.
     between = join in ("INNER_JOIN", "OUTER_JOIN", "LEFT_OUTER_JOIN", "RIGHT_OUTER_JOIN") and draw(st.booleans())
     using = draw(tuples(st.builds(nodes.Name, NAMES), most=2)) if between else ()
+    groups = draw(tuples(GROUPS))
     return nodes.Select(
         items=draw(tuples(ITEMS, 1)), sources=draw(tuples(SOURCES, count, count)), join=join, where=draw(MAYBE),
         on=draw(MAYBE) if between and not using else None, using=using, between=between,
-        group_by=draw(tuples(GROUPS)), having=draw(MAYBE), distinct=draw(st.booleans()),
+        group_by=groups, fill=draw(st.none() | FILLS) if groups else None,
+        having=draw(MAYBE), distinct=draw(st.booleans()),
         window=draw(st.none() | WINDOWS),
         filter_range=draw(st.tuples(COLUMNS, EXPRESSIONS)) if join == "FILTER_JOIN" else None,
         supergroup=draw(tuples(COLUMNS)), cleaning_when=draw(MAYBE), cleaning_by=draw(MAYBE), closing_when=draw(MAYBE),

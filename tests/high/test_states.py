@@ -31,6 +31,9 @@ _SAMPLE = (
     "HAVING ssfinal_clean(sum(len)) = TRUE CLEANING_WHEN ssdo_clean() = TRUE CLEANING_BY ssclean_with(sum(len)) = TRUE"
 )
 _WHERE = _OF.replace("GROUP", "WHERE len > 40 AND ssample(len, 3) = TRUE GROUP")
+_BEFORE = "PARTITION BY srcIP, srcPort ORDER BY timestamp"
+_ASKED = ("lag(len, 2)", "sum(len)", "min(len)", "count(len)", "avg(len)", "first_value(len)", "sum(len * 0.5)")
+_FUNCTIONS = ", ".join(f"{each} OVER ({_BEFORE})" for each in _ASKED)
 QUERIES = {
     "idle": f"SELECT tb, srcIP, k, count(*), running_sum(len), FIRST(len), LAST(len) {_OF} CLOSING_WHEN count(*) = 0",
     "open": f"SELECT tb, srcIP, k, count(*), sum(len) {_OF} HAVING count(*) > 0 CLOSING_WHEN sum(len) > 250",
@@ -40,6 +43,8 @@ QUERIES = {
     "far": f"SELECT tb, srcIP, count(*) {_OF.replace('main1', '[main1, main2]')} CLOSING_WHEN count(*) > 3",
     "sampled": _SAMPLE.format(_WHERE, "srcIP"),
     "apart": _SAMPLE.format(_WHERE, "k, srcIP"),
+    "before": f"SELECT timestamp, {_FUNCTIONS} FROM [main1, main2].TCP",
+    "asleep": "SELECT timestamp, session(timestamp, 3 s) OVER (PARTITION BY srcIP) FROM main1.TCP",
     "above": f"SELECT tb, srcIP, k, count(*) AS n {_OF} CLOSING_WHEN count(*) = 0; DEFINE {{ query_name 'q'; }} "
     "SELECT tb, srcIP, sum(n) FROM f GROUP BY tb/3 AS tb, srcIP",
 }
@@ -66,7 +71,9 @@ def packets(lfta: Lfta, count: int, chance: Random) -> list[Row]:
             "f": chance.choice([None, -0.0, 0.0, math.nan, 1.5]),
             "s": chance.choice([None, "", "main1", "ü"]),
             "b": chance.choice([None, False, True]),
+            "srcPort": chance.choice([None, *range(4)]),
             "len": chance.randint(30, 120),
+            "_value": chance.choice([None, 0.5, 40.25]),
         }
         made.append((tuple(f.temporal.promise(at) if f.temporal else drawn[f.name] for f in lfta.stored), at))
     return sorted(made, key=lambda row: row[1])

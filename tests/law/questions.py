@@ -264,4 +264,139 @@ def tops() -> st.SearchStrategy[Question]:
     return top_groups() | top_packets()
 
 
-FAMILIES = (windows, joined_groups, carried, with_rows, branches, tops)
+_PARTITIONS = {"": "", "srcIP": "src", "srcIP, destPort": "src, dport", "destPort, interface": "dport, link"}
+_PARTITIONS["len % 3"] = "len % 3"
+_FEW = list(PREDICATES.items())[:4]
+_ROWS = "ROWS UNBOUNDED PRECEDING"
+_BEFORE = {
+    "lag(len)": ("lag(len)", _ROWS),
+    "timestamp - lag(timestamp)": ("ts - lag(ts)", _ROWS),
+    "lag(destPort, 2, 7)": ("lag(dport, 2, 7)", _ROWS),
+    "lag(srcIP, 3)": ("lag(src, 3)", _ROWS),
+    "row_number()": ("row_number()", _ROWS),
+    "first_value(srcPort)": ("first_value(sport)", _ROWS),
+    "count(srcPort)": ("count(sport)", ""),
+    "count(*)": ("count(*)", _ROWS),
+    "sum(len)": ("sum(len)::BIGINT", ""),
+    "sum(srcPort)": ("sum(sport)::BIGINT", _ROWS),
+    "sum(len * 0.5)": ("sum(len * 0.5::DOUBLE)", _ROWS),
+    "avg(destPort)": ("avg(dport)", ""),
+    "min(destPort)": ("min(dport)", ""),
+    "max(srcIP)": ("max(src)", _ROWS),
+}
+"""Function of GSQL -> the same of SQL, and the frame of both."""
+
+
+@st.composite
+def befores(draw: st.DrawFn) -> Question:
+    """Functions of a packet and those before it; sometimes counted by another query, or of groups."""
+    links, (where, condition) = draw(st.sampled_from(list(LINKS_OF))), draw(st.sampled_from(_FEW))
+    partition, partition_sql = draw(st.sampled_from(list(_PARTITIONS.items())))
+    chosen = draw(st.lists(st.sampled_from(list(_BEFORE)), min_size=1, max_size=4, unique=True))
+    divided, divided_sql = (f"PARTITION BY {by} " * bool(by) for by in (partition, partition_sql))
+    items, columns = [], []
+    for written in chosen:
+        sql, frame = _BEFORE[written]
+        over = f"OVER ({divided}ORDER BY timestamp{f' {frame}' * (frame != '' and not _unframed(written))})"
+        over_sql = f"OVER ({divided_sql}ORDER BY ts{', link, position ' + frame if frame else ''})"
+        items.append(_over(written, over))
+        columns.append(_over(sql, over_sql))
+    rows = f"p WHERE link IN ({LINKS_OF[links]}) AND flags IS NOT NULL AND ({condition})"
+    shown, shown_sql = (", ".join(f"{each} AS w{at}" for at, each in enumerate(every)) for every in (items, columns))
+    text, sql = f"SELECT timestamp, {shown} FROM {links}.TCP {where}", f"SELECT ts, {shown_sql} FROM {rows}"
+    if draw(st.booleans()):
+        above = f"SELECT tb, count(*), count(w0) FROM inner GROUP BY timestamp/{60 * int(SECOND)} AS tb"
+        sql = f"SELECT ts // {60 * int(SECOND)}, count(*), count(w0) FROM ({sql}) GROUP BY 1"
+        return Question("q", f"{_INNER}{text};\n{_Q}{above}", sql)
+    return Question("q", f"{_Q}{text}", sql)
+
+
+def _unframed(written: str) -> bool:
+    return written.startswith(("lag", "row_number", "first", "timestamp"))
+
+
+def _over(written: str, over: str) -> str:
+    """A function with OVER, in front of a cast where it has one."""
+    call, cast, kind = written.partition("::BIGINT")
+    return f"({call} {over}){cast}{kind}"
+
+
+@st.composite
+def sessions(draw: st.DrawFn) -> Question:
+    """Sessions of packets, of which a gap begins the next; sometimes their sizes, up to each packet."""
+    links, (where, condition) = draw(st.sampled_from(list(LINKS_OF))), draw(st.sampled_from(_FEW))
+    partition, partition_sql = draw(st.sampled_from(list(_PARTITIONS.items())))
+    gap = draw(st.sampled_from((1, 5, 30, 120)))
+    divided, divided_sql = (f"PARTITION BY {by}" * bool(by) for by in (partition, partition_sql))
+    text = f"SELECT timestamp, session(timestamp, {gap} s) OVER ({divided}) AS begun FROM {links}.TCP {where}"
+    order = f"{divided_sql} ORDER BY ts, link, position"
+    far = f"CASE WHEN coalesce(ts - lag(ts) OVER ({order}) > {gap * int(SECOND)}, TRUE) THEN ts END AS start"
+    rows = f"p WHERE link IN ({LINKS_OF[links]}) AND flags IS NOT NULL AND ({condition})"
+    sql = f"SELECT ts, max(start) OVER ({order} {_ROWS}) FROM (SELECT *, {far} FROM {rows})"
+    return Question("q", f"{_Q}{text}", sql)
+
+
+@st.composite
+def befores_of_groups(draw: st.DrawFn) -> Question:
+    """The group before, in the epoch before, and what all groups so far add up to."""
+    links, length = draw(st.sampled_from(list(LINKS_OF))), draw(st.sampled_from((2, 10, 60)))
+    where, condition = draw(st.sampled_from(list(PREDICATES.items())[:4]))
+    text = (
+        "SELECT tb, destPort, count(*) - lag(count(*)) OVER (PARTITION BY destPort ORDER BY tb) AS d, "
+        "sum(sum(len)) OVER (PARTITION BY destPort ORDER BY tb) AS s "
+        f"FROM {links}.TCP {where} GROUP BY time/{length} AS tb, destPort"
+    )
+    groups = (
+        f"SELECT ts // {SECOND} // {length} AS tb, dport, count(*) AS n, sum(len) AS s FROM p "
+        f"WHERE link IN ({LINKS_OF[links]}) AND flags IS NOT NULL AND ({condition}) GROUP BY ALL"
+    )
+    over = "OVER (PARTITION BY dport ORDER BY tb)"
+    return Question("q", f"{_Q}{text}", f"SELECT tb, dport, n - lag(n) {over}, (sum(s) {over})::BIGINT FROM ({groups})")
+
+
+def rows_before() -> st.SearchStrategy[Question]:
+    """Functions of a row and those before it."""
+    return befores() | sessions() | befores_of_groups()
+
+
+@st.composite
+def fills(draw: st.DrawFn) -> Question:
+    """Groups of epochs without rows, for some values or none; sometimes the largest group of an hour above."""
+    links, length = draw(st.sampled_from(list(LINKS_OF))), draw(st.sampled_from((1, 7, 60)))
+    where, condition = draw(st.sampled_from(list(PREDICATES.items())))
+    values = draw(st.sampled_from(((), ("80",), ("53", "80", "4444"))))
+    having, having_sql = draw(
+        st.sampled_from((("", "TRUE"), ("HAVING count(*) < 2", "n < 2"), ("HAVING sum(len) > 0", "s > 0")))
+    )
+    key, key_sql = (", destPort", ", dport") if values else ("", "")
+    listed = f" (destPort IN ({', '.join(values)}))" if values else ""
+    text = (
+        f"SELECT tb{key}, count(*) AS n, sum(len) AS s, coalesce(max(len), 0) AS m FROM {links}.TCP {where} "
+        f"GROUP BY time/{length} AS tb{key} FILL{listed} {having}"
+    )
+    unit = length * int(SECOND)
+    of = f"FROM told WHERE link IN ({LINKS_OF[links]}) AND"
+    slots = (
+        f"SELECT tb{key_sql} FROM (SELECT unnest(generate_series((SELECT min(a) {of} kind = 'life') // {unit}, "
+        f"((SELECT max(b) {of} kind = 'life') - 1) // {unit})) AS tb) "
+        + (f", (SELECT unnest([{', '.join(values)}]) AS dport) " if values else "")
+        + f"WHERE EXISTS (SELECT * {of} kind = 'life' AND a < (tb + 1) * {unit} AND b > tb * {unit}) "
+        f"AND NOT EXISTS (SELECT * {of} kind = 'gap' AND a < (tb + 1) * {unit} AND b > tb * {unit})"
+    )
+    groups = (
+        f"SELECT ts // {unit} AS tb{key_sql}, count(*) AS n, sum(len)::BIGINT AS s, max(len) AS m FROM p "
+        f"WHERE link IN ({LINKS_OF[links]}) AND flags IS NOT NULL AND ({condition}) GROUP BY ALL"
+    )
+    joined = "USING (tb, dport)" if values else "USING (tb)"
+    sql = (
+        f"SELECT tb{key_sql}, coalesce(n, 0) AS n, s, coalesce(m, 0) AS m FROM ({slots}) FULL JOIN ({groups}) {joined}"
+    )
+    sql = f"SELECT * FROM ({sql}) WHERE {having_sql}"
+    if draw(st.booleans()):
+        above = f"SELECT h, count(*), sum(n), max(m) FROM inner GROUP BY tb/{max(60 // length, 2)} AS h"
+        sql = f"SELECT tb // {max(60 // length, 2)}, count(*), sum(n)::BIGINT, max(m) FROM ({sql}) GROUP BY 1"
+        return Question("q", f"{_INNER}{text};\n{_Q}{above}", sql)
+    return Question("q", f"{_Q}{text}", sql)
+
+
+FAMILIES = (windows, joined_groups, carried, with_rows, branches, tops, rows_before, fills)

@@ -146,9 +146,30 @@ class World:
             "CREATE TEMP VIEW p AS SELECT * FROM records WHERE admitted; "
             "CREATE TEMP TABLE w (address TEXT, id BIGINT, name TEXT)"
         )
+        connection.execute("CREATE TEMP TABLE told (link TEXT, kind TEXT, a BIGINT, b BIGINT)")
+        if told := [*self._told()]:
+            connection.executemany("INSERT INTO told VALUES (?, ?, ?, ?)", told)
         listed = [(f"~{address}" if ":" in address else address, *rest) for address, *rest in WATCH]
         connection.executemany("INSERT INTO w VALUES (?, ?, ?)", listed)
         return connection
+
+    def _told(self) -> Iterator[tuple[str, str, int, int]]:
+        """The life of each link, from its first file to its last, and what of it no file covers, of pauses those of
+        more than 2 s (SEMANTICS T5)."""
+        for link, packets in self.packets.items():
+            at, clock, spans = self.splits[link], -1, []
+            for part in (packets[:at], packets[at:]) if at else (packets,):
+                clock = max([clock, *(packet.stamp for packet in part)])
+                spans += [(part[0].stamp, clock)] if part else []
+            if not spans or spans[0][0] >= spans[-1][1]:
+                continue
+            yield link, "life", spans[0][0], spans[-1][1]
+            covered = [span for span in spans if span[0] < span[1]]
+            edges = [spans[0][0], *(edge for span in covered for edge in span), spans[-1][1]]
+            for number, (before, after) in enumerate(zip(edges[::2], edges[1::2], strict=True)):
+                inner = 0 < number < len(covered)
+                if after > before + 2 * SECOND * inner:
+                    yield link, "gap", before, after
 
     def batch(self, links: Sequence[str]) -> batch_rows.World:
         """Some links as the batch evaluator reads them."""

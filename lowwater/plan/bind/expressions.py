@@ -303,6 +303,8 @@ class Scope:
     on_aggregate: Callable[[syntax.Call, Sequence[AggregateFunction]], ex.Expr] | None = None
     where: str = "here"  # the clause, for the message about a misplaced aggregate
     names: Names = field(default_factory=Names)
+    # binds a function over the rows before to a column; None if the clause allows none
+    on_over: Callable[[syntax.Over, Scope], ex.Expr] | None = None
     on_state: Callable[[StateFunction], None] | None = None  # for every stateful function; None if none is allowed
     aliases: Mapping[str, str] = field(default_factory=dict)  # name of a select item -> hint for a clause that uses it
     rows: Scope | None = None  # for a scope over groups, the scope of the input rows, for messages
@@ -328,6 +330,13 @@ class Scope:
             return self._known(self._operation(node, node.op, *self._operands(node)))
         if isinstance(node, syntax.Call):
             return self._call(node)
+        if isinstance(node, syntax.Over):
+            if self.on_over is None:
+                hint = "name a query with OVER in its select items, and read that column in another query"
+                joined = "write OVER into a query that one side of the join reads"
+                message = "OVER stands in select items of one source"
+                raise self.text.error(node.place, message, joined if len(self.sources) > 1 else hint)
+            return self.on_over(node, self)
         if isinstance(node, syntax.Parameter):
             return self._parameter(node)
         if isinstance(node, syntax.Defined):
@@ -549,10 +558,10 @@ class Scope:
         values = [self.bind(then) for _, then in branches]
         values.append(self.bind(node.otherwise) if node.otherwise is not None else ex.Const(ex.Type.STRING, None))
         whens = [when for when, _ in branches]
-        *thens, otherwise = self._of_one_type(values, "CASE", node.place)
+        *thens, otherwise = self.of_one_type(values, "CASE", node.place)
         return self._known(ex.Case(otherwise.type, tuple(zip(whens, thens, strict=True)), otherwise))
 
-    def _of_one_type(self, values: Sequence[ex.Expr], what: str, place: syntax.Place) -> list[ex.Expr]:
+    def of_one_type(self, values: Sequence[ex.Expr], what: str, place: syntax.Place) -> list[ex.Expr]:
         """Returns values of one type: integers become floats beside floats, NULL has the type of the others."""
         types = {value.type for value in values if not (isinstance(value, ex.Const) and value.value is None)}
         kind = ex.Type.FLOAT if types == set(NUMERIC) else min(types, default=ex.Type.STRING)
@@ -569,7 +578,7 @@ class Scope:
         bound = self._together(*node.arguments) if len(node.arguments) > 1 else self.all(*node.arguments)
         if all(value.type is not ex.Type.STRING for value in bound[:1]):
             bound = [self._addressed(value, bound[0]) for value in bound]
-        values = self._of_one_type(bound, node.name, node.place)
+        values = self.of_one_type(bound, node.name, node.place)
         allowed = NUMERIC[:1] if node.name.lower() == "mod" else NUMERIC
         if word.numbers and any(value.type not in allowed for value in values):
             kind = "whole numbers" if len(allowed) == 1 else "numbers"

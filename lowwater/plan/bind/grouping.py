@@ -8,7 +8,7 @@ GROUPING_SETS put an Expand below it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from itertools import product
 from math import prod
@@ -22,6 +22,8 @@ from lowwater.limits import GROUPING_SETS
 from lowwater.plan import operators as ops
 from lowwater.plan.bind import durations, sources
 from lowwater.plan.bind.expressions import Scope, bind_aggregate
+from lowwater.plan.bind.fill import filled
+from lowwater.plan.bind.over import RowWindows
 from lowwater.plan.temporal import infer
 from lowwater.plan.text import attempt_all, place_of, spot
 
@@ -57,9 +59,9 @@ class _Parts:
             self.states.append(function)
 
 
-def bind_group(query: str, statement: syntax.Select, rows: Scope, source: sources.BoundSource) -> ops.Aggregation:
-    """Binds an aggregation over one stream. Raises QueryError if a clause has an error, or the groups would never
-    close. `source`: the stream and its window, if FROM gives one."""
+def bind_group(query: str, statement: syntax.Select, rows: Scope, source: sources.BoundSource) -> ops.Node:
+    """Binds an aggregation over one stream, below functions of OVER where it has any. Raises QueryError if a clause has
+    an error, or the groups would never close. `source`: the stream and its window, if FROM gives one."""
     text = rows.text
     parts = _Parts(set())
     written = {item.alias: item.expression for item in statement.items if item.alias}
@@ -85,28 +87,49 @@ def bind_group(query: str, statement: syntax.Select, rows: Scope, source: source
         item.alias: partial(_over_group, item, results, keys, unnamed, sets) for item in statement.items if item.alias
     }
     results = replace(results, named=over)
-    items, clauses = _over_groups(statement, results, keys, rows)
+    windows = RowWindows(query, text)
+    items, clauses = _over_groups(statement, results, keys, rows, windows)
     node, keys, predicate, aggregates = _expanded(query, statement, rows, node, keys, predicate, parts.aggregates)
     key_fields = ops.make_fields(keys, ops.temporals(node.fields))
     if not any(key_field.temporal for key_field in key_fields):
         raise sources.endless(statement, _key_items(statement), rows, node, keys)
-    fields = tuple(_field(item, key_fields) for item in items)
     exprs = (*(key.expr for key in keys), *(e for a in aggregates for e in a.arguments))
     read = sources.narrow(node, predicate, *exprs, *(e for a in parts.supers for e in a.arguments))
-    over_rows = (query, fields, read, tuple(keys), key_fields, predicate, tuple(aggregates))
-    plain = (*over_rows, clauses.get("having"), tuple(items))
+
+    def made(items: Sequence[ops.Item], having: Expr | None) -> ops.Aggregation:
+        made_fields = tuple(_field(item, key_fields) for item in items)
+        over_rows = (query, made_fields, read, tuple(keys), key_fields, predicate, tuple(aggregates))
+        return _operator(ops.Group(*over_rows, having, tuple(items)), statement, clauses, parts, rows)
+
+    having, fill = clauses.get("having"), statement.fill
+    if fill is not None:
+        return windows.applied(items, partial(filled, fill, made, results, having))
+    return windows.applied(items, partial(made, having=having))
+
+
+def _operator(
+    group: ops.Group, statement: syntax.Select, clauses: dict[str, Expr], parts: _Parts, rows: Scope
+) -> ops.Aggregation:
+    """Returns the aggregation that the clauses ask for, with the parts of a plain one."""
+    plain = {part.name: getattr(group, part.name) for part in fields(group)}
     if statement.cleaning_when is not None or statement.cleaning_by is not None or parts.states or parts.supers:
-        group = _supergroup(statement, keys, key_fields, rows)
-        cleaning = (clauses.get("cleaning_when"), clauses.get("cleaning_by"), tuple(parts.states))
         _check_sampling(statement, rows)
-        return ops.Sampling(*plain, group, tuple(parts.supers), *cleaning, spot(statement))
-    _check_running(statement, aggregates, rows)
+        return ops.Sampling(
+            **plain,
+            supergroup=_supergroup(statement, group.keys, group.key_fields, rows),
+            supers=tuple(parts.supers),
+            cleaning_when=clauses.get("cleaning_when"),
+            cleaning_by=clauses.get("cleaning_by"),
+            states=tuple(parts.states),
+            place=spot(statement),
+        )
+    _check_running(statement, group.aggregates, rows)
     if (closing := clauses.get("closing_when")) is not None:
-        return ops.Running(*plain, closing, spot(statement.closing_when))
+        return ops.Running(**plain, closing=closing, place=spot(statement.closing_when))
     if statement.supergroup:
         hint = "select a superaggregate, such as sum$(len), or leave SUPERGROUP out"
-        raise text.error(statement.supergroup[0].place, "nothing uses the SUPERGROUP", hint)
-    return ops.Group(*plain)
+        raise rows.text.error(statement.supergroup[0].place, "nothing uses the SUPERGROUP", hint)
+    return group
 
 
 def _over_rows(
@@ -247,13 +270,14 @@ def _results(rows: Scope, keys: Sequence[ops.Item], visible: dict[str, Expr], pa
 
 
 def _over_groups(
-    statement: syntax.Select, results: Scope, keys: Sequence[ops.Item], rows: Scope
+    statement: syntax.Select, results: Scope, keys: Sequence[ops.Item], rows: Scope, windows: RowWindows
 ) -> tuple[list[ops.Item], dict[str, Expr]]:
     """Binds the select items and the clauses over groups that there are. Reports the errors of all together."""
     sets = {name for _, names in _in_sets(statement, keys) for name in names}
     clauses = ("having", "cleaning_when", "cleaning_by", "closing_when")
     written = {name: node for name in clauses if (node := getattr(statement, name)) is not None}
-    steps = [partial(_over_group, item, results, keys, rows, sets) for item in statement.items]
+    items_scope = replace(results, on_over=windows.bind)
+    steps = [partial(_over_group, item, items_scope, keys, rows, sets) for item in statement.items]
     bound = attempt_all([*steps, *(partial(results.predicate, node, name.upper()) for name, node in written.items())])
     items = sources.name_items(statement.items, bound[: len(steps)], rows.text)
     return items, dict(zip(written, bound[len(steps) :], strict=True))

@@ -276,6 +276,9 @@ def bind_join(
         rows, whole, made = _rows_of(query, match, scope)
         source = BoundSource("", whole, {field.name: ex.Column(field.type, field.name) for field in whole.fields})
         group = grouping.bind_group(query, replace(statement, where=match.asked, on=None, using=()), rows, source)
+        if not isinstance(group, ops.Aggregation):
+            hint = "name the aggregation as a query, and read that"
+            raise text.unsupported(statement.place, "Lowwater does not run OVER beside a join and its groups", hint)
         bound = _narrowed(query, match, group, whole, made)
     else:
         written = expand_stars(statement.items, sources, text, statement.using)

@@ -19,7 +19,7 @@ from lowwater.errors import QueryError, full, nearest, raise_all, sort_errors
 from lowwater.gsql import nodes as syntax, parser
 from lowwater.gsql.printer import print_operand
 from lowwater.plan import operators as ops, properties, temporal
-from lowwater.plan.bind import durations, expressions, grouping, joins, top
+from lowwater.plan.bind import durations, expressions, grouping, joins, over, top
 from lowwater.plan.bind.names import Declared, Names, declare
 from lowwater.plan.bind.sources import BoundSource, default_name, expand_stars, make_map, name_items, source_fields
 from lowwater.plan.context import Context
@@ -499,10 +499,12 @@ def _selection(query: str, statement: syntax.Select, scope: expressions.Scope, s
     def where() -> ex.Expr:
         return scope.predicate(statement.where, "WHERE") if statement.where else ex.Const(ex.Type.BOOL, True)
 
-    steps: list[Callable[[], ex.Expr]] = [where, *(partial(scope.bind, item.expression) for item in written)]
+    windows = over.RowWindows(query, scope.text)
+    items_scope = replace(scope, on_over=windows.bind)
+    steps: list[Callable[[], ex.Expr]] = [where, *(partial(items_scope.bind, item.expression) for item in written)]
     predicate, *bound = attempt_all(steps)
     items = name_items(written, bound, scope.text)
-    return make_map(query, source.node, predicate if statement.where else None, items)
+    return windows.applied(items, partial(make_map, query, source.node, predicate if statement.where else None))
 
 
 def _as_groups(statement: syntax.Select, sources: Sequence[BoundSource], text: Text) -> syntax.Select:
@@ -772,12 +774,20 @@ def _bind(statements: Statements, context: Context) -> tuple[dict[str, ops.Node]
             errors.append(text.error(place_of(statement), f"query {name} reads itself: {circles[name]}"))
         elif attempt(partial(binder.query, name)):
             dialect = options(statement).get("dialect", context.dialect)
-            if dialect == "gigascope":
+            if dialect == "gigascope" and attempt(partial(_refuse_nulls, binder.bound[name], text)):
                 binder.bound[name] = gigascope(binder.bound[name])
     raise_all(sort_errors(errors))
     bound = {name: binder.bound[name] for name in order if name in binder.bound}
     at = {name: number for number, name in enumerate(statements)}
     return bound, sorted((*notes, *binder.notes), key=lambda note: (at[note.query], note.place))
+
+
+def _refuse_nulls(node: ops.Node, text: Text) -> None:
+    for each in ops.walk(node):
+        if isinstance(each, ops.Over | ops.Fill):
+            word = "OVER" if isinstance(each, ops.Over) else "FILL"
+            hint = f"leave out dialect 'gigascope': {word} gives NULL, which the dialect lacks"
+            raise text.unsupported(syntax.Place(*each.place), f"the dialect of the old compilers has no {word}", hint)
 
 
 def _note(notes: list[Note], name: str, statement: syntax.Statement, text: Text) -> None:

@@ -150,6 +150,8 @@ def name_items(written: Sequence[syntax.SelectItem], bound: Sequence[ex.Expr], t
 
 def default_name(node: syntax.Expression, position: int) -> str:
     """Returns the name of a select item without an alias (shared rules of GSQL, section 2)."""
+    if isinstance(node, syntax.Over):
+        return default_name(node.call, position)
     if isinstance(node, syntax.Name):
         return node.name
     if isinstance(node, syntax.Literal):

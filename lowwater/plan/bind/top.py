@@ -54,8 +54,9 @@ def first_rows(top: syntax.Top, below: ops.Node, text: Text) -> ops.Top:
     columns = _Columns(below, shown)
     order = [columns.of(item) for item in items[len(shown) : len(shown) + len(top.order)]]
     per = [columns.of(item) for item in items[len(shown) + len(top.order) :]]
-    if not top.per and isinstance(below, ops.Aggregation):
-        times = [field for field in below.key_fields if field.temporal]
+    grouped = below.input if isinstance(below, ops.Map) and isinstance(below.input, ops.Fill) else below
+    if not top.per and isinstance(grouped, ops.ByEpoch):
+        times = [field for field in grouped.key_fields if field.temporal]
         per = [columns.of(ops.Item(time.name, Column(time.type, time.name)), time) for time in times]
     node = columns.node()
     times_below = ops.temporals(node.fields)

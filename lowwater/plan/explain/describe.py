@@ -21,8 +21,9 @@ from lowwater.catalog.native import type_of
 from lowwater.catalog.records import field_name
 from lowwater.catalog.values import format_ip, format_mac
 from lowwater.gsql import nodes as gsql
-from lowwater.gsql.printer import print_expression, print_statement, print_top
+from lowwater.gsql.printer import print_expression, print_fill, print_statement, print_top
 from lowwater.plan import operators as ops, queryset, rules, temporal
+from lowwater.plan.bind.over import FRAMED
 from lowwater.plan.explain import model
 from lowwater.plan.properties import Prefilter, by_arrival, carried_state, needed_granularity, read_from, unsafe
 from lowwater.plan.shares import all_stages, fragment_plan, low_shares, shown
@@ -128,6 +129,30 @@ def first_rows(node: ops.Top) -> gsql.Top:
     """Returns ORDER BY and LIMIT of an operator, with the columns of each epoch after PER."""
     order = tuple(gsql.Order(expression(part.expr), part.descending, part.nulls_first) for part in node.order)
     return gsql.Top(order, node.count, node.ties, tuple(expression(key.expr) for key in node.keys))
+
+
+def fill_clause(node: ops.Fill) -> gsql.Fill:
+    """Returns FILL with the values of each key that is no epoch."""
+    names = [key.name for key in node.key_fields if not key.temporal]
+    lists = zip(names, node.listed, strict=True)
+    return gsql.Fill(tuple(gsql.InList(gsql.Name(name), tuple(map(expression, values))) for name, values in lists))
+
+
+def row_functions(node: ops.Over) -> tuple[gsql.SelectItem, ...]:
+    """Returns the functions of the rows before, each as the item that adds its column."""
+    items = []
+    for each in node.functions:
+        written = [] if each.argument is None else [expression(each.argument)]
+        if each.reach:
+            written.append(gsql.Literal("int", each.reach))
+        if each.default is not None:
+            written.append(expression(each.default))
+        star = each.function == "count" and not written
+        call = gsql.Call(each.function, tuple(written), star=star)
+        framed = each.function in FRAMED and not each.peers
+        over = gsql.Over(call, tuple(map(expression, node.partition)), expression(node.order), framed)
+        items.append(gsql.SelectItem(over, each.name))
+    return tuple(items)
 
 
 def band(window: ops.Window) -> gsql.Expression:
@@ -329,6 +354,12 @@ class HighText:
     def _top(self, node: ops.Top) -> gsql.Select:
         return gsql.Select(select_items(node.items), (self._source(node.input),), top=first_rows(node))
 
+    def _fill(self, node: ops.Fill) -> gsql.Select:
+        return replace(self._aggregation(node.input), fill=fill_clause(node))  # type: ignore[arg-type]
+
+    def _over(self, node: ops.Over) -> gsql.Select:
+        return gsql.Select((gsql.SelectItem(gsql.Star()), *row_functions(node)), (self._source(node.input),))
+
     def _filter_join(self, node: ops.FilterJoin) -> gsql.Select:
         where = both(*(equality(left, right) for left, right in node.keys))
         select = gsql.Select(select_items(node.items), self._sides(node), "FILTER_JOIN", where)
@@ -414,6 +445,8 @@ STATEMENTS: dict[type[ops.Node], Callable[[HighText, Any], gsql.Select | gsql.Me
     ops.Running: HighText._aggregation,
     ops.Sampling: HighText._aggregation,
     ops.Top: HighText._top,
+    ops.Over: HighText._over,
+    ops.Fill: HighText._fill,
     ops.Union: HighText._union,
     ops.Join: HighText._join,
     ops.FilterJoin: HighText._filter_join,
@@ -438,6 +471,8 @@ def _sampling_statement(node: ops.Sampling, names: dict[str, gsql.Expression], s
 
 def _folded(node: ops.Node) -> list[ops.Node]:
     """Returns the inputs that the statement of their reader includes."""
+    if isinstance(node, ops.Fill):
+        return [node.input, *_folded(node.input)]
     if isinstance(node, ops.Aggregation) and isinstance(node.input, ops.Bucket | ops.Expand):
         return [node.input]
     return []
@@ -445,7 +480,7 @@ def _folded(node: ops.Node) -> list[ops.Node]:
 
 def _read(node: ops.Node) -> list[ops.Node]:
     """Returns the operators that need a name before the statement of an operator."""
-    below = [child for operator in (_folded(node) or [node]) for child in operator.inputs()]
+    below = [*[node, *_folded(node)][-1].inputs()]
     # FROM includes a UNION, unless the UNION is the whole statement.
     return [
         child for operator in below for child in (operator.branches if isinstance(operator, ops.Union) else (operator,))
@@ -544,6 +579,8 @@ def stays_high(node: ops.Node, setting: rules.Setting) -> str:
         exprs = [*ex.conjuncts(node.predicate), *(item.expr for item in node.items)]
         reasons = (unsafe(expr, setting.threshold(node.query)) for expr in exprs)
         return "; ".join(dict.fromkeys(reason for reason in reasons if reason))
+    if isinstance(node, ops.Over) and isinstance(below, ops.LftaInput):
+        return "OVER needs the rows before each row, in canonical order of all links"
     if not isinstance(node, ops.Aggregation):
         return ""
     while isinstance(below, ops.Bucket | ops.Expand) or (isinstance(below, ops.Map) and below is not node.input):
@@ -591,6 +628,10 @@ def _watch_join(node: ops.WatchJoin) -> dict[str, Any]:
     where = f"{rows}; rows of {node.file}, an input of the run by its hash"
     aliases = (node.alias, node.watch_alias)
     return {"aliases": aliases, "lookup": where, "items": _named(node.items), "reads": node.watchlist}
+
+
+def _over(node: ops.Over) -> tuple[str, ...]:
+    return tuple(f"{print_expression(item.expression)} AS {item.alias}" for item in row_functions(node))
 
 
 def _aggregation(node: ops.Aggregation) -> dict[str, Any]:
@@ -655,6 +696,8 @@ DETAILS: dict[type[ops.Node], Callable[[Any], dict[str, Any]]] = {
     ops.Running: lambda node: {**_aggregation(node), "closing": high(node.closing)},
     ops.Sampling: _sampling,
     ops.Top: lambda node: {"first": print_top(first_rows(node)), "items": _named(node.items)},
+    ops.Over: lambda node: {"over": _over(node)},
+    ops.Fill: lambda node: {"keys": _named(node.keys), "fill": print_fill(fill_clause(node)).strip()},
     ops.Bucket: _bucket,
     ops.Expand: lambda node: {"sets": node.sets},
     ops.Join: _join,

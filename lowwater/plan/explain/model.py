@@ -92,9 +92,9 @@ class OperatorInfo:
 
     kind: Annotated[
         str,
-        "selection, aggregation, running aggregation, sampling, top rows, windows, grouping sets, merge, or GSQL's "
-        "keyword of a join. `lfta` stands for the rows of an LFTA, `stream` for the rows of a query with its own "
-        "description.",
+        "selection, aggregation, running aggregation, sampling, top rows, rows before, filling, windows, grouping "
+        "sets, merge, or GSQL's keyword of a join. `lfta` stands for the rows of an LFTA, `stream` for the rows of a "
+        "query with its own description.",
     ]
     query: Annotated[str, "name of the query that the operator belongs to."]
     physical: Annotated[str, "the physical operator that runs it."]
@@ -122,6 +122,8 @@ class OperatorInfo:
     lookup: Annotated[str, "keys and further conditions of a lookup join or semi join."] = ""
     window: Annotated[Sliding | None, "the sliding window."] = None
     sets: Annotated[tuple[tuple[str, ...], ...], "the grouping sets."] = ()
+    fill: Annotated[str, "which groups an epoch without rows has, as FILL says it."] = ""
+    over: Annotated[tuple[str, ...], "columns of the rows before each row, as OVER says them."] = ()
     first: Annotated[str, "which rows of each epoch are kept, as ORDER BY, LIMIT and PER say it."] = ""
     high: Annotated[str, "why the low level does not run the operator, or not all of it."] = ""
 

@@ -197,6 +197,10 @@ def _details(op: model.OperatorInfo) -> Iterator[str]:
     yield from (f"{word} {text}" for word, text in clauses if text)
     if op.first:
         yield f"keeps the first rows: {op.first}"
+    if op.fill:
+        yield f"adds what is missing of each epoch: {op.fill}"
+    if op.over:
+        yield f"adds {', '.join(op.over)}"
     if op.items:
         yield f"select {_names(op.items)}"
 
@@ -367,7 +371,7 @@ def _of_lfta(lfta: model.LftaInfo) -> list[str]:
 def _of_operator(op: model.OperatorInfo, query: model.QueryInfo) -> list[str]:
     of = f" of {op.query}" if op.query != query.name else ""
     clauses = [("WHERE", op.predicate), ("HAVING", op.having), ("CLOSING_WHEN", op.closing)]
-    clauses += [("", op.lookup), ("", op.first)]
+    clauses += [("", op.lookup), ("", op.first), ("", op.fill), *(("", each) for each in op.over)]
     lines = [f"{word} {text}".strip() for word, text in clauses if text]
     if op.keys:
         lines.append(f"by {_mermaid_names(op.keys)}")

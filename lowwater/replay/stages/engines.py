@@ -16,7 +16,7 @@ import pyarrow as pa
 from lowwater import errors
 from lowwater.catalog import schemas
 from lowwater.catalog.expr import columns_of
-from lowwater.catalog.time import is_late
+from lowwater.catalog.time import Reported, is_late
 from lowwater.columns.files import Choices, StreamWriter
 from lowwater.high.operators import StateHandover, StoredState
 from lowwater.high.query_runs import HighLevel, HighResult, HighSettings, Results
@@ -32,7 +32,7 @@ from lowwater.low.predicate import Predicate
 from lowwater.low.run import LoadCounter, PacketSampling
 from lowwater.low.settings import LftaStatistics
 from lowwater.plan import properties, shares, temporal
-from lowwater.plan.operators import Lfta, Node, Source
+from lowwater.plan.operators import Fill, Lfta, Node, Source, walk
 from lowwater.plan.queryset import QueryPlan
 from lowwater.quality.links import LinkScan
 from lowwater.reference import ReferenceResult, evaluate
@@ -273,7 +273,7 @@ def high_level(
     chosen = [query for query in inputs.plan.queries if query.name not in failures]
     carries = {query.name: _handover(inputs, query, states.get(query.name)) for query in chosen}
     queries, about = {query.name: query.high for query in chosen}, (inputs.start, inputs.end, folder)
-    return HighLevel(queries, files, *about, HighSettings(**settings), carries, published, coming)
+    return HighLevel(queries, files, *about, HighSettings(**settings), carries, published, coming, _reported(inputs))
 
 
 def high_results(found: Results, failures: dict[str, errors.LowwaterError] | None = None) -> dict[str, HighResult]:
@@ -287,6 +287,12 @@ def high_results(found: Results, failures: dict[str, errors.LowwaterError] | Non
         else:
             failures[query] = result
     return results
+
+
+def _reported(inputs: LowInputs) -> Mapping[str, Reported]:
+    """What is known of the links, where a query has groups without rows."""
+    nodes = (node for query in inputs.plan.queries for node in walk(query.logical))
+    return inputs.reported() if any(isinstance(node, Fill) for node in nodes) else {}
 
 
 @dataclass(frozen=True)
@@ -305,7 +311,8 @@ def _handover(inputs: LowInputs, query: QueryPlan, earlier: StoredState | None) 
     late = arrival_lag(inputs.config, query.links, query.high)
     if not (inputs.handed and properties.hands_over(query.high)):
         return StateHandover(end=inputs.end, latest=latest, late=late, disorder=inputs.disorder(query))
-    return StateHandover(inputs.start, inputs.end, latest, late, earlier, True, inputs.disorder(query))
+    begun, leaves = (properties.states_of(query.high, instant) for instant in (inputs.start, inputs.end))
+    return StateHandover(inputs.start, inputs.end, latest, late, earlier, True, begun, leaves, inputs.disorder(query))
 
 
 def reference_stage(
@@ -357,6 +364,7 @@ def _evaluated(inputs: LowInputs, query: QueryPlan, period: int, policy: Policy,
         # The first instant after the end of the links, where none goes on (SEMANTICS T5).
         max((inputs.ends.get(link, temporal.END_OF_TIME) for link in links), default=temporal.END_OF_TIME),
         packet_samplings=packet_samplings(query.logical, packets, skews, budgets),
+        reported=_reported(inputs),
     )
 
 

@@ -7,11 +7,12 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import PurePath
 
-from lowwater.catalog.time import Skews, link_skews
+from lowwater.catalog.time import Reported, Skews, link_skews
 from lowwater.config import Config
 from lowwater.lake.ingestion.record_options import planned_skews
 from lowwater.lake.layout import Lake
-from lowwater.lake.ledgers.captures import Capture, Captures
+from lowwater.lake.ledgers.captures import Capture, Captures, life_of
+from lowwater.lake.ledgers.coverage import gaps
 from lowwater.lake.packets import DuplicateRule, HashedLink, LinkRead, PacketFiles, packet_files
 from lowwater.plan import operators as ops, properties, queryset, temporal
 from lowwater.quality.links import LinkScan, scan_link
@@ -30,6 +31,7 @@ class LowInputs:
     captures: Mapping[str, Sequence[Capture]]  # link -> its captures in the order of T1
     # link -> first instant after its end, ns; links that go on are not in it
     ends: Mapping[str, int] = field(default_factory=dict)
+    files_are_life: bool = False  # whether the life of a link begins with its files: of `run` (T5)
     handed: bool = False  # whether queries with a state pass it from interval to interval
 
     @cached_property
@@ -53,6 +55,19 @@ class LowInputs:
 
     def _read_from(self, query: queryset.QueryPlan) -> dict[str, int]:
         return properties.read_from(query.high, self.start, self.handed and properties.hands_over(query.high))
+
+    def reported(self) -> dict[str, Reported]:
+        """Link -> its life and the gaps of its coverage in what the interval reads (T5)."""
+        found = {}
+        for link, start in self.link_starts(self.plan.queries).items():
+            settings, captures = self.config.link(link), Captures.of(self.captures.get(link, ()))
+            since, until = life_of(settings)
+            if self.files_are_life:
+                since, until = max(since, captures.begin or 0), min(until, captures.end or 0)
+            life = max(start, since), min(self.end, until, self.ends.get(link, temporal.END_OF_TIME))
+            told = gaps(link, captures, settings, *life) if life[0] < life[1] else []
+            found[link] = Reported(life, tuple((gap.since, gap.until) for gap in told))
+        return found
 
     def disorder(self, query: queryset.QueryPlan) -> dict[str, tuple[int, Mapping[str, int]]]:
         """Link -> its skew and the disorder of its other attributes, where the high level judges lateness (T8)."""
