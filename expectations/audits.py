@@ -201,17 +201,30 @@ def read_suite(name: str) -> SuiteFile:
 
 
 def validate(
-    frames: Mapping[str, pa.Table], run: str, ask: Callable[[dict[str, Any]], Iterator[dict[str, Any]]]
-) -> tuple[Validation, ...]:
-    """Validates the measures of an interval, by table; one validation for each of `SUITES`. The worker is asked.
+    frames: Sequence[Mapping[str, pa.Table]],
+    runs: Sequence[str],
+    ask: Callable[[dict[str, Any]], Iterator[dict[str, Any]]],
+) -> list[tuple[Validation, ...]]:
+    """Validates the measures of intervals, by table, whose runs have names; one validation for each interval and each
+    of `SUITES`. The worker is asked once, about the rows of all of them: each rule is about single rows, and those that
+    break it say of which interval they are. Tables of one name have one schema.
     Raises LawError if a frame is missing, has no rows, or lacks a column or value; or an expectation raised an error.
     """
     files = {name: read_suite(name) for name in SUITES}
-    whole = {name: _checked(file, frames.get(file.meta["table"]), run) for name, file in files.items()}
-    hexes = {name: _hex(whole[name].select(_read(file))) for name, file in files.items()}
+    mine = {
+        name: [_checked(file, of_run.get(file.meta["table"]), run) for of_run, run in zip(frames, runs, strict=True)]
+        for name, file in files.items()
+    }
+    hexes = {name: _hex(pa.concat_tables(mine[name]).select(_read(file))) for name, file in files.items()}
     answers = {each["id"]: each for each in ask({"do": "validate", "frames": hexes})}
-    time = datetime.now(UTC).isoformat()
-    return tuple(_validation(file, whole[name], answers, run, time) for name, file in files.items())
+    time, found = datetime.now(UTC).isoformat(), list[tuple[Validation, ...]]()
+    begins = dict.fromkeys(files, 0)
+    for at, run in enumerate(runs):
+        found.append(
+            tuple(_validation(file, mine[name][at], answers, begins[name], run, time) for name, file in files.items())
+        )
+        begins = {name: begin + mine[name][at].num_rows for name, begin in begins.items()}
+    return found
 
 
 def _read(file: SuiteFile) -> list[str]:
@@ -238,8 +251,9 @@ def _checked(file: SuiteFile, frame: pa.Table | None, run: str) -> pa.Table:
 
 
 def _validation(
-    file: SuiteFile, frame: pa.Table, answers: Mapping[str, Mapping[str, Any]], run: str, time: str
+    file: SuiteFile, frame: pa.Table, answers: Mapping[str, Mapping[str, Any]], begin: int, run: str, time: str
 ) -> Validation:
+    """The result of a suite over a frame whose first row is that with the number `begin` among those of all runs."""
     rows = frame.to_pylist()
     findings = []
     for entry in file.expectations:
@@ -247,14 +261,17 @@ def _validation(
         if answer["error"]:  # GX reports an exception of an expectation as a failure
             rule = f"{entry.meta['rule']} of the suite {file.name}"
             raise LawError(f"{run}: {rule} could not be evaluated: {answer['error']}")
-        broken = tuple(answer["rows"])
+        if answer["success"] == bool(answer["rows"]):  # else it would pass where nobody knows which rows break it
+            rule = f"{entry.meta['rule']} of the suite {file.name}"
+            raise LawError(f"{run}: {rule} names no row that breaks it, or names some and holds")
+        broken = tuple(at - begin for at in answer["rows"] if 0 <= at - begin < len(rows))
         findings.append(
             Finding(
                 suite=file.name,
                 expectation=entry.id,
                 kind=entry.meta["rule"],
                 severity=entry.severity,
-                success=answer["success"],
+                success=not broken,
                 evaluated=len(rows),
                 unexpected=len(broken),
                 rows=broken,

@@ -351,6 +351,13 @@ _ROW_BYTES = 128
 ROW_BLOCK_ROWS = 1 << 20
 """Most rows of a block that an operator makes at once, unless a single row makes more."""
 
+BATCH_PACKETS = 2_000_000
+"""Most packets of intervals that run as one: from there on what an interval costs beside its packets is small, and an
+interruption waits, or a kill loses, a few seconds of work."""
+
+BATCH_INTERVALS = 48
+"""Most intervals that run as one, for the same reason: the pages of their audits, and the copies of their files."""
+
 OPEN_HOUR_FILES = 64
 """Files of hours that are open at once; rows of more hours in mixed order make several files for an hour."""
 

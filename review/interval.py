@@ -286,8 +286,11 @@ def operators_of(part: Part, key: Key) -> list[Operator]:
     newest = {row.query: row for row in part.replays.get(key, ()) if row.stage == "high" and row.query}
     operators = []
     for row in newest.values():
-        for operator in stored_object(row.accounting).get("operators", []):
+        account = stored_object(row.accounting)
+        batch = " to ".join(map(format_instant, account["range"])) if "range" in account else ""
+        for operator in account.get("operators", []):
             counts = ", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in operator["counts"].items())
+            counts += f", of all that ran together, {batch}" if batch else ""
             operators.append(Operator(row.query, operator["query"], operator["kind"], counts))
     return operators
 

@@ -230,8 +230,9 @@ class _Clock:
             self._done += 1
             self._ran += result.state != words.WAITING
             rest = self._total - self._done
-            pace = (time.monotonic() - self._begin) / max(self._ran, 1)
-            self.left = f"about {plans.duration_text(rest * pace)} left" if rest and self._ran else ""
+            pace = (time.monotonic() - self._begin) / max(self._ran + result.more, 1)
+            left = plans.duration_text((rest - result.more) * pace)
+            self.left = f"about {left} left" if rest > result.more and self._ran else ""
             done = f"{self._done} of {self._total}" + (f", {self.left}" if self.left else "")
         rows = ", ".join(f"{count:,} rows of {name}" for name, count in result.rows.items())
         details = result.reason if not result.published else rows

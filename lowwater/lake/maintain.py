@@ -268,7 +268,9 @@ def _removed(lake: layout.Lake, folder: PurePath, why: str, dry_run: bool) -> Up
 def _remove_streams(
     lake: layout.Lake, replays: list[ReplayRow], before: int, dry_run: bool, apart: Apart
 ) -> Iterator[UpkeepStep]:
-    """Removes the `lfta/` and `streams/` partitions of intervals whose queries were all published before an instant."""
+    """Removes the `lfta/` and `streams/` partitions of intervals whose queries were all published before an instant,
+    and those of batches that have only such intervals."""
+    waiting: dict[str, list[tuple[int, int]]] = defaultdict(list)
     newest: dict[tuple[str, int, int], dict[str, ReplayRow]] = defaultdict(dict)
     visible: dict[tuple[str, int, int, str], ReplayRow] = {}
     for row in replays:
@@ -285,22 +287,45 @@ def _remove_streams(
         latest = max(row.finished_at for row in rows.values())
         failed = any(row.state == FAILED and row.finished_at == latest for row in rows.values())
         if not settled or failed or latest >= before:
+            waiting[name].append((start, end))
             continue
-        folders = [
-            *paths.folders(lake.root / "lfta" / tables.safe_name(name)),
-            *(lake.stream(row.query) for row in last),
-        ]
-        try:
-            with hold_range(lake, name, start, end) as fence:
-                held = replace(lake, fence=fence)
-                folders = [folder for folder in folders if folder not in apart.left]
-                if not dry_run:
-                    tables.fence_off(folders, fence)
-                for folder in folders:
-                    with apart.of(folder):
-                        yield from _remove_interval(held, folder, tables.interval_label(start, end), dry_run)
-        except BusyError:
-            continue
+        folders = [*_lfta_folders(lake, name), *(lake.stream(row.query) for row in last)]
+        yield from _remove_range(lake, name, (start, end), folders, dry_run, apart)
+    for name in {key[0] for key in newest}:
+        for folder in _lfta_folders(lake, name):
+            with apart.of(folder):
+                for bounds in _batches(folder, {key[1:] for key in newest if key[0] == name}):
+                    if not any(start < bounds[1] and bounds[0] < end for start, end in waiting[name]):
+                        yield from _remove_range(lake, name, bounds, [folder], dry_run, apart)
+
+
+def _lfta_folders(lake: layout.Lake, query_set: str) -> list[PurePath]:
+    return [*paths.folders(lake.root / "lfta" / tables.safe_name(query_set))]
+
+
+def _batches(folder: PurePath, intervals: Collection[tuple[int, ...]]) -> list[tuple[int, int]]:
+    """The ranges, ns, under which a table has rows of LFTAs of several intervals that ran together, or would have."""
+    table = tables.open_table(folder)
+    labels = [] if table is None else tables.files_by_interval(table)
+    ranges = (bounds for label in labels if (bounds := tables.label_bounds(label)) is not None)
+    return sorted(bounds for bounds in ranges if bounds not in intervals)
+
+
+def _remove_range(
+    lake: layout.Lake, name: str, bounds: tuple[int, int], folders: list[PurePath], dry_run: bool, apart: Apart
+) -> Iterator[UpkeepStep]:
+    """Removes what tables of a query set have under a range, unless a run is at work on it."""
+    try:
+        with hold_range(lake, name, *bounds) as fence:
+            held = replace(lake, fence=fence)
+            folders = [folder for folder in folders if folder not in apart.left]
+            if not dry_run:
+                tables.fence_off(folders, fence)
+            for folder in folders:
+                with apart.of(folder):
+                    yield from _remove_interval(held, folder, tables.interval_label(*bounds), dry_run)
+    except BusyError:
+        return
 
 
 def _settling(row: ReplayRow, visible: ReplayRow | None) -> ReplayRow:

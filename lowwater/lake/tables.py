@@ -673,7 +673,12 @@ def live_files(table: DeltaTable) -> list[dict[str, Any]]:
 
 def interval_files(table: DeltaTable | None, label: str) -> list[dict[str, Any]]:
     """Lists the files of an interval of a stream, as `live_files`; none without a table."""
-    return [] if table is None else [row for row in live_files(table) if row["partition.interval"] == label]
+    return [] if table is None else files_by_interval(table).get(label, [])
+
+
+def files_by_interval(table: DeltaTable) -> dict[str, list[dict[str, Any]]]:
+    """Lists the files of a stream by interval, as `live_files`."""
+    return grouped((row["partition.interval"], row) for row in live_files(table))
 
 
 def files_of(table: DeltaTable) -> pa.Table:

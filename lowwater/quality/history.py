@@ -43,13 +43,18 @@ class IntervalHistory:
 
     settings: History  # number of intervals to compare with, and their season
     # (kind, subject) -> start of the interval, ns since the epoch -> its measures
-    intervals: Mapping[tuple[str, str], Mapping[int, Items]]
+    intervals: dict[tuple[str, str], dict[int, Items]]
 
-    def before(self, kind: str, subject: str, start: int) -> Sequence[Items]:
-        """The intervals to compare one with, newest last; empty where there are too few."""
+    def before(self, kind: str, subject: str, start: int, since: int = 0) -> Sequence[Items]:
+        """The intervals from an instant on to compare one with, newest last; empty where there are too few."""
         season, measures = self.settings.season or 1, self.intervals.get((kind, subject), {})
-        starts = sorted(at for at in measures if at < start and not (start - at) % season and is_whole(measures[at]))
-        return self._compared([measures[at] for at in starts])
+        starts = (at for at in sorted(measures) if since <= at < start and not (start - at) % season)
+        return self._compared([measures[at] for at in starts if is_whole(measures[at])])
+
+    def keep(self, kind: str, subject: str, start: int, items: Items) -> None:
+        """Takes the measures of an interval that is audited now, with which later ones are compared."""
+        stored = {measure: {item: float(value) for item, value in of.items()} for measure, of in items.items()}
+        self.intervals.setdefault((kind, subject), {})[start] = stored
 
     def judged(self, config: Config, kind: str, subject: str, first: int = 0) -> Iterator[tuple[int, Items, Row]]:
         """Yields the intervals from `first`, ns, on: start, measures, and how they compare with those before."""
@@ -83,7 +88,7 @@ def interval_history(settings: History, metrics: pa.Table, length: int) -> Inter
         if row["interval_end"] - begin == length:
             measures = grouped.setdefault((row["kind"], row["subject"]), {}).setdefault(begin, {})
             measures.setdefault(row["measure"], {})[row["item"]] = row["value"]
-    return IntervalHistory(settings, grouped)
+    return IntervalHistory(settings, {about: {**mine} for about, mine in grouped.items()})
 
 
 def history_start(settings: History, start: int, length: int) -> int:

@@ -79,6 +79,8 @@ class AuditScope:
     excluded: Sequence[Gap] = ()
     missing: Sequence[Missing] = ()  # records in the read range that are known and that nobody reads (T6)
     accepted: Collection[Defect] = ()  # what is missing, and people accept
+    # the range of all intervals that are audited together, whose ledgers are read once; None for this interval alone
+    together: tuple[int, int] | None = None
 
     @property
     def interval(self) -> str:
@@ -99,7 +101,7 @@ class AuditScope:
 
 def lfta_counts(scope: AuditScope) -> Counts:
     """The account of every LFTA instance, from the ledger of heartbeats: sane records and their outcomes (A1)."""
-    beats = read_heartbeats(scope.lake, scope.query_set, scope.start, scope.end)
+    beats = read_heartbeats(scope.lake, scope.query_set, scope.start, scope.end, scope.together)
     names = ("sane", *layout.OUTCOMES)
     sums = beats.group_by(["lfta", "link"]).aggregate([(name, "sum") for name in names]).to_pylist()
     counts_by_instance = {(row["lfta"], row["link"]): {name: row[f"{name}_sum"] for name in names} for row in sums}
@@ -128,7 +130,7 @@ def frames(
 def _link(scope: AuditScope, scan: LinkScan, counts: Counts) -> Row:
     link, settings = scan.link, scope.config.link(scan.link)
     captures = scope.captures.get(link, ())
-    late = read_violations(scope.lake, link, settings.skew, scope.start, scope.end)
+    late = read_violations(scope.lake, link, settings.skew, scope.start, scope.end, scope.together)
     malformed = malformed_between(scope.lake, link, captures, scope.start, scope.end)
     sane = max(count["sane"] for (_, on), count in counts.items() if on == link)
     files = packets.PacketFiles.of(scope.lake)
@@ -321,7 +323,7 @@ def unaccounted_records(scope: AuditScope, scan: LinkScan, late: pa.Table) -> li
 
 def _minutes(scope: AuditScope, link: str) -> dict[int, int]:
     """Sane records of a link by minute, from the account of the LFTA that read most of them."""
-    beats = read_heartbeats(scope.lake, scope.query_set, scope.start, scope.end)
+    beats = read_heartbeats(scope.lake, scope.query_set, scope.start, scope.end, scope.together)
     sane_by_minute: dict[int, int] = {}
     for row in beats.filter(pc.equal(beats.column("link"), link)).select(["start", "sane"]).to_pylist():
         minute = row["start"] // MINUTE

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from hashlib import sha256
 from pathlib import Path, PurePath
 from types import MappingProxyType
@@ -22,11 +23,14 @@ from lowwater import __version__, documents, errors
 from lowwater.high.operators import StoredState
 from lowwater.high.runner import Level, Runner, Running
 from lowwater.instants import format_instant
-from lowwater.lake import layout, locks, upkeep, words
+from lowwater.lake import layout, locks, tables, upkeep, words
 from lowwater.lake.ledgers import intervals, runs
+from lowwater.lake.ledgers.captures import Captures
+from lowwater.lake.ledgers.intervals import range_words
+from lowwater.lake.ledgers.missing import KnownMissing
 from lowwater.lake.results import pins, streams
-from lowwater.lake.results.publish import check_unchanged, publish
-from lowwater.lake.results.published import damage_of
+from lowwater.lake.results.publish import Audited, PublishResult, check_unchanged, publish
+from lowwater.lake.results.published import damages_of
 from lowwater.lake.results.streams import fingerprint
 from lowwater.lake.tables import fence_off
 from lowwater.plan import properties, queryset
@@ -36,6 +40,7 @@ from lowwater.replay import reuse
 from lowwater.replay.accounts import Accounts, heartbeat_rows
 from lowwater.replay.job import IntervalInputs, Job, require_owned
 from lowwater.replay.progress import Progress
+from lowwater.replay.stages import batches
 from lowwater.replay.stages.audit import LinkScans, audit
 from lowwater.replay.stages.engines import LowResult, high_level, high_results, low_level
 from lowwater.replay.stages.runners import runner_of
@@ -102,10 +107,11 @@ def standing(job: Job, start: int, end: int) -> Outcome | None:
     where there is something to run. It takes no lock and writes nothing, and Spark and the engines are not loaded.
     Raises LakeError if a ledger cannot be read."""
     require_owned(job)
-    journal = _Journal(job, start, end, runs.PUBLISH)
+    journal = _Journal(job, start, end, runs.PUBLISH, (start, end))
     inputs = job.inputs(start, end, job.captures())
     digests = {query.name: inputs.digest(query) for query in job.plan.queries}
-    if any(inputs.lost(query) for query in job.plan.queries) or not _is_published(journal, digests):
+    damages = {query: damages_of(job.lake, job.query_set, query, start, end) for query in digests}
+    if any(inputs.lost(query) for query in job.plan.queries) or not _is_published(journal, digests, damages):
         return None
     state, reason = inputs.state(inputs.gaps())
     if any(_is_news(last, state) for query in digests if (last := journal.last(query)) is not None):
@@ -121,39 +127,52 @@ def run_interval(
     runner: Runner,
     stages: tuple[str, ...] = STAGES,
     ask: bool = False,
-    evaluated: Callable[[], None] = lambda: None,
 ) -> Outcome:
     """Runs one interval through its stages, of STAGES one, or all, the last perhaps left out; may be called from
-    several threads. `ask` as of `replay`; `evaluated` is called where low and high are done.
+    several threads. `ask` as of `replay`.
     Raises LowwaterError if the interval cannot be published. The error is in the ledger then, or waits on this machine
     until the lake can be written."""
-    runner = runner.about(f"{job.query_set} {format_instant(start)}")
-    with _attempt(job, start, end, progress, runner, stages[0]) as attempt:
-        plan = _plan(attempt, stages, ask)
-        if plan.published:
-            return _confirm(attempt, plan)
-        outcome = Outcome(start, end, plan.state, plan.reason, {}, False, plan.digests)
-        if {runs.LOW, runs.HIGH, runs.AUDIT} & set(plan.stages):
-            runner.begin()
-        if runs.AUDIT in plan.stages:
-            judge.begin()
-        for stage in plan.stages:
-            if stage == runs.PUBLISH and plan.ask and job.approval and outcome.verdict == words.WARNED:
-                outcome = replace(outcome, state=words.HELD, reason=_how_to_approve(attempt))
-                break
-            if stage == runs.AUDIT:
-                evaluated()
-            attempt.journal.begin(stage)
-            if runs.AUDIT in plan.stages and stage in (runs.HIGH, runs.AUDIT):
-                # The first query of a session waits for a second or two, on one core.
-                attempt.scans.begin(plan.inputs.to_scan, job.plan.links)
-            with progress.stage(stage, f"{job.query_set} {format_instant(start)}") as attempt.tell:
-                outcome = {runs.LOW: _low, runs.HIGH: _high, runs.AUDIT: _audit, runs.PUBLISH: _publish}[stage](
-                    attempt, plan, outcome
-                )
-            attempt.journal.took()
-        upkeep.tidy_ledgers(job.lake.root, job.lake.run_ledgers(), job.lake.all_measures())
-        return outcome
+    (result,) = run_batch(job, [(start, end)], progress, runner, stages, ask)
+    if isinstance(result, errors.LowwaterError):
+        raise result
+    return result
+
+
+Result = Outcome | errors.LowwaterError
+"""What became of an interval: its outcome, or why it is not published."""
+
+
+def run_batch(
+    job: Job,
+    intervals: Sequence[runs.Range],
+    progress: Progress,
+    runner: Runner,
+    stages: tuple[str, ...] = STAGES,
+    ask: bool = False,
+    evaluated: Callable[[], None] = lambda: None,
+) -> list[Result]:
+    """Runs intervals, each of which begins where the one before ends, as `run_interval` does one after another; returns
+    what became of each. Those that are alike are planned, evaluated, audited and published together, as an interval
+    that is as long as all of them: its rows are theirs (the law). One whose audit fails is held back alone; where
+    anything else fails, each runs by itself. `evaluated` is called where low and high of the first ones are done.
+    Raises BusyError if another process is at work on one of them, and LowwaterError if none was begun."""
+    runner = runner.about(f"{job.query_set} {format_instant(intervals[0][0])}")
+    results: dict[runs.Range, Result] = {}
+    try:
+        with _attempt(job, intervals, progress, runner, stages[0], results) as attempt:
+            turns = _planned(attempt, stages, ask)
+            told = iter([evaluated])  # once: the other batches follow in the same turn
+            for batch in _together(turns, job.length):
+                _run(attempt, batch, lambda: next(told, lambda: None)())
+            if turns:
+                upkeep.tidy_ledgers(job.lake.root, job.lake.run_ledgers(), job.lake.all_measures())
+    except errors.BusyError:
+        raise
+    except errors.LowwaterError as error:
+        if not results:
+            raise
+        results |= {span: error for span in intervals if span not in results}
+    return [results[span] for span in intervals]
 
 
 # An attempt: the range of time is locked, and a failure is told.
@@ -161,36 +180,29 @@ def run_interval(
 
 @dataclass
 class _Journal:
-    """What one attempt writes into the ledger `replays` about its interval, while the range is locked."""
+    """What one attempt writes into the ledger `replays` about an interval, while the range is locked."""
 
     job: Job
     start: int
     end: int
     stage: str  # at work
+    within: runs.Range  # what is read of the ledger at once: the range of the attempt
     tried: Mapping[str, str] = field(default_factory=dict)  # what it is made on (`IntervalInputs.tried`), once known
     seconds: dict[str, float] = field(default_factory=dict)  # that each stage took in this attempt
-    begun: float = 0.0  # when the stage began, s of the monotonic clock
     latest: int = 0  # time of the newest row of the ledger, ns; 0 as long as it is unknown
     told: bool = False  # whether a failure is in the ledger, or kept for it
 
-    def begin(self, stage: str) -> None:
-        self.stage, self.begun = stage, time.monotonic()
-
-    def took(self) -> None:
-        self.seconds[self.stage] = round(time.monotonic() - self.begun, 3)
+    def meeting(self) -> Sequence[runs.ReplayRow]:
+        """The ledger rows about instants of the range, oldest first."""
+        return runs.interval_replays(self.job.lake, self.job.query_set, *self.within)
 
     def rows(self) -> list[runs.ReplayRow]:
         """The ledger rows of the interval, oldest first."""
-        rows = runs.interval_replays(self.job.lake, self.job.query_set, self.start, self.end)
-        return [row for row in rows if (row.interval_start, row.interval_end) == (self.start, self.end)]
+        return [row for row in self.meeting() if row.interval == (self.start, self.end)]
 
     def last(self, query: str) -> runs.ReplayRow | None:
         """The publication of the visible rows of a query."""
-        return runs.last_published(self.job.lake, self.job.query_set, query, self.start, self.end)
-
-    def damage(self, query: str) -> str:
-        """Why the table of a query does not have the rows that were published; empty if it has them."""
-        return damage_of(self.job.lake, self.job.query_set, query, self.start, self.end)
+        return runs.last_of(self.meeting(), query, self.start, self.end)
 
     def require(self, stage: str, query: str, digest: str) -> runs.ReplayRow:
         """Returns the newest row of an earlier stage, which ran on these inputs."""
@@ -206,8 +218,7 @@ class _Journal:
         """The time of a new row, ns: later than all rows about instants of the interval, since the newest one counts,
         and another machine that wrote one may have a clock that is ahead."""
         if not self.latest:  # the range is locked: nobody else adds rows meanwhile
-            rows = runs.interval_replays(self.job.lake, self.job.query_set, self.start, self.end)
-            self.latest = max((row.finished_at for row in rows), default=0)
+            self.latest = max((row.finished_at for row in self.meeting()), default=0)
         self.latest = max(time.time_ns(), self.latest + 1)
         return self.latest
 
@@ -221,75 +232,125 @@ class _Journal:
         kept = {"timings": json.dumps(self.seconds), "accounting": json.dumps(accounting), "settings": settings}
         return runs.ReplayRow(*about, digest=digest, rows=rows, **{"reason": "", **kept, **more})
 
-    def write(self, *rows: runs.ReplayRow) -> None:
-        runs.record_replays(self.job.lake, [*rows])
-
-    def failed(self, error: errors.LowwaterError) -> None:
-        """Writes a failure. What went wrong first is what is said, also where that fails."""
-        self.told, lake = True, self.job.lake
-        try:
-            with failures.outages():
-                self.write(self._failure(error))
-            with suppress(errors.LowwaterError):
-                upkeep.tidy_ledgers(lake.root, lake.run_ledgers(), lake.all_measures())
-        except errors.AwayError:
-            self.keep(error)
-        except errors.LowwaterError:
-            pass  # its lease is lost: another run tells
-
-    def keep(self, error: errors.LowwaterError) -> None:
-        self.latest = max(self.latest, time.time_ns())  # the ledger cannot be read either
-        runs.keep_untold(self.job.lake, self._failure(error))
-
-    def _failure(self, error: errors.LowwaterError) -> runs.ReplayRow:
+    def failure(self, error: errors.LowwaterError) -> runs.ReplayRow:
         """The row of a failure: what it was tried on, and whether the same inputs would repeat it."""
         account = error.accounting if isinstance(error, errors.AuditError) else {}
         account = {**account, "tried": self.job.attempted(self.tried), "repeats": error.repeats}
         return self.row("", "", None, account, state=words.FAILED, reason=error.message)
 
+    def keep(self, error: errors.LowwaterError) -> None:
+        """Keeps a failure on this machine until the ledger can be written."""
+        self.latest = max(self.latest, time.time_ns())  # the ledger cannot be read either
+        runs.keep_untold(self.job.lake, self.failure(error))
+
 
 @dataclass
 class _Attempt:
-    """One attempt at an interval, while its range is locked."""
+    """One attempt at intervals that follow one another, while their range is locked."""
 
     job: Job  # commits to its lake are refused once the lock is lost
-    start: int
-    end: int
+    journals: Mapping[runs.Range, _Journal]
+    results: dict[runs.Range, Result]  # what became of the intervals that are done with
     progress: Progress
     runner: Runner
-    journal: _Journal
     folder: Path  # of this machine, for temporary files
     shared: PurePath | None  # of the lake, for files of tasks on other machines; None where there are none
     scans: LinkScans  # of records, for the audit
     begin_level: Callable[[Level], Running]
-    high: Running | None = None  # the high level, once it has begun
+    high: Running | None = None  # the high level of the batch at work, once it has begun
     tell: Callable[[str], None] = lambda _: None  # says how far the stage at work is
+
+    @property
+    def span(self) -> runs.Range:
+        bounds = [*self.journals]
+        return bounds[0][0], bounds[-1][1]
+
+    @cached_property
+    def captures(self) -> dict[str, Captures]:
+        return self.job.captures()
+
+    @cached_property
+    def _known(self) -> KnownMissing:
+        return self.job.known_missing(self.captures)
+
+    @cached_property
+    def _past(self) -> runs.Publications:
+        """What was published of the range, of all that meets what meets it, and up to its begin."""
+        about, (first, end) = (self.job.lake, self.job.query_set), self.span
+        meeting = [row.interval for row in runs.interval_replays(*about, first - 1, end)]
+        bounds = [(first - 1, end), *meeting]
+        return runs.Publications(*about, (min(start for start, _ in bounds), max(end for _, end in bounds)))
+
+    def inputs(self, start: int, end: int) -> IntervalInputs:
+        """The inputs of an interval, or of a batch, of the range; the ledgers are read once for all of them."""
+        return self.job.inputs(start, end, self.captures, self._known, self._past)
+
+    def damages(self, query: str) -> Mapping[runs.Range, str]:
+        """Published intervals of which the table of a query does not have the rows, and why."""
+        return damages_of(self.job.lake, self.job.query_set, query, *self.span)
+
+    def write(self, *rows: runs.ReplayRow) -> None:
+        runs.record_replays(self.job.lake, [*rows])
+
+    def failed(self, errors_: Mapping[runs.Range, errors.LowwaterError]) -> None:
+        """Writes failures of intervals. What went wrong first is what is said, also where that fails."""
+        lake, told = self.job.lake, [(self.journals[span], error) for span, error in errors_.items()]
+        self.results |= errors_
+        for journal, _ in told:
+            journal.told = True
+        try:
+            with failures.outages():
+                self.write(*(journal.failure(error) for journal, error in told))
+            with suppress(errors.LowwaterError):
+                upkeep.tidy_ledgers(lake.root, lake.run_ledgers(), lake.all_measures())
+        except errors.AwayError:
+            for journal, error in told:
+                journal.keep(error)
+        except errors.LowwaterError:
+            pass  # its lease is lost: another run tells
+
+
+ABOUT_ALL = errors.BusyError, errors.OwnerError, errors.AwayError, errors.TakenOverError
+"""Errors that are not of one interval: another run or query set is at it, the disk is full, the lease is lost."""
 
 
 @contextmanager
-def _attempt(job: Job, start: int, end: int, progress: Progress, runner: Runner, stage: str) -> Iterator[_Attempt]:
-    """Locks an interval for an attempt that begins with a stage. Its failure is written, or kept until it can be."""
-    journal, lake = _Journal(job, start, end, stage), job.lake
+def _attempt(
+    job: Job,
+    intervals: Sequence[runs.Range],
+    progress: Progress,
+    runner: Runner,
+    stage: str,
+    results: dict[runs.Range, Result],
+) -> Iterator[_Attempt]:
+    """Locks the range of intervals for an attempt that begins with a stage. A failure is written for those without a
+    result, or kept until it can be."""
+    lake, bounds = job.lake, (intervals[0][0], intervals[-1][1])
+    journals = {span: _Journal(job, *span, stage, bounds) for span in intervals}
     try:
         with (
             failures.outages(),
-            locks.run_attempt(lake, job.query_set, start, end, _written(job)) as (folder, fence),
-            locks.handed_over(lake, locks.folder_of_run(lake, job.query_set, start, end), runner.far) as shared,
+            locks.run_attempt(lake, job.query_set, *bounds, _written(job)) as (folder, fence),
+            locks.handed_over(lake, locks.folder_of_run(lake, job.query_set, *bounds), runner.far) as shared,
             LinkScans(runner.tasks("audit")) as scans,
             runner.levels() as level,
         ):
-            journal.job = replace(job, lake=replace(lake, fence=fence))
+            job = replace(job, lake=replace(lake, fence=fence))
+            for journal in journals.values():
+                journal.job = job
+            attempt = _Attempt(job, journals, results, progress, runner, folder, shared, scans, level)
             try:
                 with failures.outages():
-                    yield _Attempt(journal.job, start, end, progress, runner, journal, folder, shared, scans, level)
+                    yield attempt
             except (errors.BusyError, errors.OwnerError):
-                raise  # says nothing about this interval: another run, or another query set, is at it
+                raise  # says nothing about these intervals: another run, or another query set, is at them
             except errors.LowwaterError as error:
-                journal.failed(error)
+                attempt.failed({span: error for span in intervals if span not in results})
                 raise
     except errors.AwayError as error:
-        if not journal.told:
-            journal.keep(error)
+        for span, journal in journals.items():
+            if span not in results and not journal.told:
+                journal.keep(error)
         raise
 
 
@@ -304,7 +365,7 @@ def _written(job: Job) -> list[PurePath]:
 
 @dataclass(frozen=True)
 class _Plan:
-    """What an attempt has to do."""
+    """What an attempt has to do for an interval."""
 
     inputs: IntervalInputs
     digests: dict[str, str]  # query -> digest of its inputs
@@ -313,6 +374,33 @@ class _Plan:
     stages: tuple[str, ...]
     ask: bool  # whether it waits for a person where the audit warns and the settings ask for approval
     published: bool  # whether nothing is left to run
+    alone: bool  # whether somebody asks for one stage
+
+
+@dataclass
+class _Turn:
+    """An interval of an attempt that has something to run."""
+
+    journal: _Journal
+    plan: _Plan
+    outcome: Outcome
+
+    @property
+    def span(self) -> runs.Range:
+        return self.journal.start, self.journal.end
+
+    @cached_property
+    def home(self) -> runs.Range | None:
+        """Where rows of its LFTAs are that need not be made again (`reuse.home`)."""
+        return reuse.home(self.journal.job, self.plan.inputs)
+
+
+@dataclass(frozen=True)
+class _Batch:
+    """Intervals that follow one another, one or more, and are evaluated as one."""
+
+    turns: list[_Turn]
+    inputs: IntervalInputs  # of an interval as long as all of them
     # queries whose streams are of these inputs, as they are published: nothing is evaluated of them
     kept: frozenset[str] = frozenset()
     lows: Mapping[str, str] = field(default_factory=dict)  # LFTA -> key of its rows (`keys.low_key`)
@@ -321,24 +409,80 @@ class _Plan:
     wanted: Mapping[str, str] = field(default_factory=dict)
 
     @property
+    def span(self) -> runs.Range:
+        return self.inputs.start, self.inputs.end
+
+    @property
+    def range(self) -> dict[str, runs.Range]:
+        """What the ledger says beside an account that is of all its intervals together; nothing for a single one."""
+        return {"range": self.span} if len(self.turns) > 1 else {}
+
+    def folder(self, home: Any, stage: str) -> Any:
+        """The folder of a stage in one for temporary files."""
+        return home / f"{self.span[0]}-{self.span[1]}" / stage
+
+    @property
     def evaluated(self) -> IntervalInputs:
         """The inputs, with the queries to evaluate."""
         return replace(self.inputs, plan=self.inputs.plan.without(self.kept)) if self.kept else self.inputs
 
+    def begin(self, stage: str) -> None:
+        for turn in self.turns:
+            turn.journal.stage = stage
 
-def _plan(attempt: _Attempt, stages: tuple[str, ...], ask: bool) -> _Plan:
-    """Reads the ledgers, and chooses the stages that the inputs ask for."""
-    job, journal = attempt.job, attempt.journal
+    def took(self, begun: float) -> None:
+        """Says how long the stage has taken, since an instant of the monotonic clock: an interval its part."""
+        seconds = round((time.monotonic() - begun) / len(self.turns), 3)
+        for turn in self.turns:
+            turn.journal.seconds[turn.journal.stage] = seconds
+
+
+def _planned(attempt: _Attempt, stages: tuple[str, ...], ask: bool) -> list[_Turn]:
+    """Plans the intervals of an attempt, and returns those that have something to run. A published one is confirmed,
+    and the failure of one that cannot start is written."""
+    job = attempt.job
     # A run whose lease was taken over, and is only slow and not dead, writes nothing more.
     fence_off(_written(job), job.lake.fence)
     runs.tell_untold(job.lake)
     require_owned(job)  # before any work: another set's table is no matter of inputs
-    inputs = job.inputs(attempt.start, attempt.end, job.captures())
+    damages = {query.name: attempt.damages(query.name) for query in job.plan.queries}
+    turns, failed = list[_Turn](), dict[runs.Range, errors.LowwaterError]()
+    confirmed, made = dict[runs.Range, Outcome](), list[runs.ReplayRow]()
+    for span, journal in attempt.journals.items():
+        try:
+            plan = _plan(attempt, journal, damages, stages, ask)
+        except ABOUT_ALL:
+            raise
+        except errors.LowwaterError as error:
+            failed[span] = error
+            continue
+        if plan.published:
+            made += _confirmed(journal, plan)
+            confirmed[span] = _stands(journal, plan.digests, plan.state, plan.reason)
+        else:
+            turns.append(_Turn(journal, plan, Outcome(*span, plan.state, plan.reason, {}, False, plan.digests)))
+    if failed:
+        attempt.failed(failed)
+    attempt.write(*made)
+    attempt.results |= confirmed
+    return turns
+
+
+def _plan(
+    attempt: _Attempt,
+    journal: _Journal,
+    damages: Mapping[str, Mapping[runs.Range, str]],
+    stages: tuple[str, ...],
+    ask: bool,
+) -> _Plan:
+    """Reads the ledgers, and chooses the stages that the inputs of an interval ask for."""
+    job = attempt.job
+    inputs = attempt.inputs(journal.start, journal.end)
     digests = {query.name: inputs.digest(query) for query in job.plan.queries}
     journal.tried = inputs.tried(digests)
     alone = len(stages) == 1
     lost = any(inputs.lost(query) for query in job.plan.queries)
-    published = not alone and not lost and _is_published(journal, digests)
+    published = not alone and not lost and _is_published(journal, digests, damages)
     # Gaps and policies are in the digests: what was let pass then, with --through-end too, stands.
     state, reason = inputs.state(inputs.gaps() if published else inputs.require())
     if alone and (outrun := _outrun(journal, stages[0], digests)):
@@ -346,42 +490,83 @@ def _plan(attempt: _Attempt, stages: tuple[str, ...], ask: bool) -> _Plan:
         stages, ask = STAGES[: STAGES.index(stages[0]) + 1], True  # consent was for another audit
     elif not alone and ask and intervals.consented(journal.rows(), digests):
         stages, ask = (runs.PUBLISH,), False
-    plan = _Plan(inputs, digests, state, reason, stages, ask, published)
-    return plan if published or stages[0] not in (runs.LOW, runs.HIGH) else _without_kept(attempt, plan, alone)
+    return _Plan(inputs, digests, state, reason, stages, ask, published, alone)
 
 
-def _without_kept(attempt: _Attempt, plan: _Plan, alone: bool) -> _Plan:
+def _together(turns: Sequence[_Turn], length: int) -> Iterator[list[_Turn]]:
+    """Divides intervals into batches: those that follow one another, have the length of the query set, run the same
+    stages, see the same ends of links (T5), and have no rows of LFTAs, or those of one batch, that need not be made
+    again (S1). What hands a state over runs one by one."""
+    batch: list[_Turn] = []
+    for turn in turns:
+        if batch and not _joins(batch[0], batch[-1], turn, length):
+            yield batch
+            batch = []
+        batch.append(turn)
+    if batch:
+        yield batch
+
+
+def _joins(first: _Turn, last: _Turn, turn: _Turn, length: int) -> bool:
+    plan, before = turn.plan, last.plan
+    return (
+        batches.divides(length)
+        and last.span[1] == turn.span[0]
+        and all(each.span[1] - each.span[0] == length for each in (last, turn))
+        and turn.span[1] - first.span[0] <= batches.LONGEST
+        and (plan.stages, plan.ask, plan.inputs.ends) == (before.stages, before.ask, before.inputs.ends)
+        and not turn.journal.job.chained
+        and turn.home == last.home != last.span
+    )
+
+
+def _batch(attempt: _Attempt, turns: list[_Turn]) -> _Batch:
     """Chooses the queries and LFTAs to run: those whose key has changed (S1). Where that is none, and after a failure
     of an audit, which may be of what was kept, it is all of them; so are the LFTAs of a stage that somebody asks for by
     itself, and those after a failure."""
-    job, journal, bounds = attempt.job, attempt.journal, (attempt.start, attempt.end)
-    rows, lows = journal.rows(), plan.inputs.low_keys()
-    there = reuse.lows_there(job, *bounds)
+    job, span = attempt.job, (turns[0].span[0], turns[-1].span[1])
+    inputs = turns[0].plan.inputs if len(turns) == 1 else attempt.inputs(*span)
+    if turns[0].plan.stages[0] not in (runs.LOW, runs.HIGH):
+        return _Batch(turns, inputs)
+    lows, there = inputs.low_keys(), reuse.lows_there(job, *span)
     same = {name for name, key in lows.items() if key and there.get(name) == key}
+    damages = {query.name: attempt.damages(query.name) for query in job.plan.queries} if same else {}
     kept = {
         query.name
         for query in job.plan.queries
-        if (last := journal.last(query.name)) is not None
-        and last.digest == plan.digests[query.name]
-        and {lfta.name for lfta in query.lftas} <= same
-        and not journal.damage(query.name)
-        and not plan.inputs.lost(query)
-        and reuse.has_stream(job, rows, query.name, plan.digests[query.name], *bounds)
+        if {lfta.name for lfta in query.lftas} <= same
+        and all(_keeps(job, turn, query, damages[query.name]) for turn in turns)
     }
-    newest = [row for row in rows if row.query in ("", *plan.digests)][-1:]
-    failed = bool(newest) and newest[0].state == words.FAILED
-    if len(kept) == len(job.plan.queries) or (failed and newest[0].stage == runs.AUDIT):
+    newest = [
+        row
+        for turn in turns
+        for row in [each for each in turn.journal.rows() if each.query in ("", *turn.plan.digests)][-1:]
+    ]
+    failed = [row for row in newest if row.state == words.FAILED]
+    if len(kept) == len(job.plan.queries) or any(row.stage == runs.AUDIT for row in failed):
         kept = set()
     needed = {lfta.name for query in job.plan.queries if query.name not in kept for lfta in query.lftas}
-    trusted = not alone and not failed
+    trusted = not turns[0].plan.alone and not failed
     anew = needed - same if trusted else needed
     if kept:
         attempt.progress.say(f"  kept, since their inputs are the same: {', '.join(sorted(kept))}")
     wanted = {name: lows[name] for name in anew if lows[name]} if trusted else {}
-    return replace(plan, kept=frozenset(kept), lows=lows, anew=frozenset(anew), wanted=wanted)
+    return _Batch(turns, inputs, frozenset(kept), lows, frozenset(anew), wanted)
 
 
-def _is_published(journal: _Journal, digests: dict[str, str]) -> bool:
+def _keeps(job: Job, turn: _Turn, query: queryset.QueryPlan, damages: Mapping[runs.Range, str]) -> bool:
+    """Whether an interval of a query is published from its present inputs, and its stream is there."""
+    last, digest = turn.journal.last(query.name), turn.plan.digests[query.name]
+    return (
+        last is not None
+        and last.digest == digest
+        and not damages.get(turn.span)
+        and not turn.plan.inputs.lost(query)
+        and reuse.has_stream(job, turn.journal.rows(), query.name, digest, *turn.span)
+    )
+
+
+def _is_published(journal: _Journal, digests: dict[str, str], damages: Mapping[str, Mapping[runs.Range, str]]) -> bool:
     """Whether every query is published from these inputs, its table has the rows, and nothing has failed since.
     Raises LakeError if the rows of a roll back are damaged: a run would publish what a person has refused."""
     publications = [journal.last(query) for query in digests]
@@ -390,7 +575,7 @@ def _is_published(journal: _Journal, digests: dict[str, str]) -> bool:
         last is not None and last.digest == digests[last.query] for last in publications
     )
     for last in publications:
-        if last is not None and (why := journal.damage(last.query)):
+        if last is not None and (why := damages[last.query].get((journal.start, journal.end), "")):
             if last.state == words.ROLLED_BACK and last.digest == digests[last.query]:
                 raise errors.LakeError(
                     f"query {last.query}: {words.ROLLED_BACK}, and damaged since: {why}", AGAIN_OR_LIFT
@@ -400,13 +585,16 @@ def _is_published(journal: _Journal, digests: dict[str, str]) -> bool:
 
 
 def _outrun(journal: _Journal, stage: str, digests: dict[str, str]) -> str:
-    """The first stage before one that ran on other inputs: settings, queries or captures have changed since; empty if
-    none did."""
+    """The first stage before one that ran on other inputs: settings, queries or captures have changed since, or the
+    rows of its LFTAs are those of a batch; empty if none did."""
     newest = {(row.stage, row.query): row for row in journal.rows() if row.state != words.FAILED}
     for earlier in STAGES[: STAGES.index(stage)]:
         present = {"": _joined(digests)} if earlier == runs.LOW else digests
         ran = [newest.get((earlier, query)) for query in present]
         if any(row is not None and row.digest != present[row.query] for row in ran):
+            return earlier
+        own = journal.start, journal.end
+        if stage == runs.HIGH and any(row is not None and reuse.low_range(row) != own for row in ran):
             return earlier
     return ""
 
@@ -415,18 +603,16 @@ def _joined(digests: dict[str, str]) -> str:
     return " ".join(digests[name] for name in sorted(digests))
 
 
-def _confirm(attempt: _Attempt, plan: _Plan) -> Outcome:
-    """Confirms a published interval; a provisional one becomes done once its links have reported, an incomplete one
-    once what was missing is read or set aside."""
-    journal = attempt.journal
-    journal.begin(runs.PUBLISH)
+def _confirmed(journal: _Journal, plan: _Plan) -> Iterator[runs.ReplayRow]:
+    """Yields the rows that confirm a published interval: a provisional one becomes done once its links have reported,
+    an incomplete one once what was missing is read or set aside."""
+    journal.stage = runs.PUBLISH
     for query, digest in plan.digests.items():
         last = journal.last(query)
         assert last is not None
         if _is_news(last, plan.state):
             now = {"state": plan.state, "reason": plan.reason, "publication": last.publication}
-            journal.write(journal.row(query, digest, last.rows, documents.stored_object(last.accounting), **now))
-    return _stands(journal, plan.digests, plan.state, plan.reason)
+            yield journal.row(query, digest, last.rows, documents.stored_object(last.accounting), **now)
 
 
 def unchanged(start: int, end: int, state: str, reason: str) -> Outcome:
@@ -455,28 +641,95 @@ def _is_news(last: runs.ReplayRow, state: str) -> bool:
     return last.state != state and not stays
 
 
-# The stages. Each takes the outcome of those before, and returns its own; streams and the ledger are in the lake.
+# The stages. Each takes what those before have left in the lake and the ledger for the intervals of a batch.
 
 
-def _how_to_approve(attempt: _Attempt) -> str:
-    where, start, end = attempt.job.lake.root, format_instant(attempt.start), format_instant(attempt.end)
+def _run(attempt: _Attempt, turns: list[_Turn], evaluated: Callable[[], None]) -> None:
+    """Runs a batch through its stages. Where it fails, which interval is at fault is known once each runs by itself."""
+    try:
+        _stages(attempt, _batch(attempt, turns), evaluated)
+    except ABOUT_ALL:
+        raise
+    except errors.LowwaterError as error:
+        left = [turn.span for turn in turns if turn.span not in attempt.results]
+        if len(turns) == 1:
+            attempt.failed(dict.fromkeys(left, error))
+            return
+        attempt.progress.say(f"  {len(left)} intervals run one by one: {error.message}")
+        attempt.scans.forget()
+        if attempt.high is not None:
+            attempt.high.ended.set()  # nobody waits for it any more
+        for span in left:
+            alone = replace(attempt, journals={span: attempt.journals[span]})
+            for turn in _planned(alone, STAGES, turns[0].plan.ask):
+                _run(alone, [turn], evaluated)
+
+
+def _stages(attempt: _Attempt, batch: _Batch, evaluated: Callable[[], None]) -> None:
+    stages, plans = batch.turns[0].plan.stages, [turn.plan for turn in batch.turns]
+    if {runs.LOW, runs.HIGH, runs.AUDIT} & set(stages):
+        attempt.runner.begin()
+    if runs.AUDIT in stages:
+        judge.begin()
+    about = f"{attempt.job.query_set} {range_words(*batch.span, len(plans))}"
+    attempt.high = None
+    for stage in stages:
+        if stage == runs.PUBLISH:
+            batch = _approved(attempt, batch)
+        if not batch.turns:
+            return
+        if stage == runs.AUDIT:
+            evaluated()
+        batch.begin(stage)
+        begun = time.monotonic()
+        if runs.AUDIT in stages and stage in (runs.HIGH, runs.AUDIT):
+            # The first query of a session waits for a second or two, on one core.
+            attempt.scans.begin(plan.inputs for plan in plans)
+        with attempt.progress.stage(stage, about) as attempt.tell:
+            work = {runs.LOW: _low, runs.HIGH: _high, runs.AUDIT: _audit, runs.PUBLISH: _publish}[stage]
+            left = work(attempt, batch, begun) or batch
+        batch.took(begun)
+        batch = left
+    attempt.results |= {turn.span: turn.outcome for turn in batch.turns}
+
+
+def _approved(attempt: _Attempt, batch: _Batch) -> _Batch:
+    """Holds the intervals back of which a person must approve the warnings, and leaves the others."""
+    left = []
+    for turn in batch.turns:
+        if turn.plan.ask and attempt.job.approval and turn.outcome.verdict == words.WARNED:
+            reason = _how_to_approve(attempt.job, turn)
+            attempt.results[turn.span] = replace(turn.outcome, state=words.HELD, reason=reason)
+        else:
+            left.append(turn)
+    return replace(batch, turns=left)
+
+
+def _how_to_approve(job: Job, turn: _Turn) -> str:
+    where, (start, end) = job.lake.root, map(format_instant, turn.span)
     return (
         "its audit warned, and a person must approve it: "
-        f"`lowwater replay {attempt.job.query_set} --lake {where} --from {start} --to {end} --stage publish`"
+        f"`lowwater replay {job.query_set} --lake {where} --from {start} --to {end} --stage publish`"
     )
 
 
-def _low(attempt: _Attempt, plan: _Plan, outcome: Outcome) -> Outcome:
+def _parts(batch: _Batch, whole: int) -> list[int]:
+    """Divides a number of bytes among the intervals of a batch, by the packets that they read."""
+    weights = [max(1, turn.plan.inputs.packets) for turn in batch.turns]
+    return [whole * weight // sum(weights) for weight in weights]
+
+
+def _low(attempt: _Attempt, batch: _Batch, begun: float) -> None:
     """Packets to the streams of LFTAs, with late packets and heartbeats. Where the high level is next, it begins too:
     punctuation closes its parts while this stage is at work."""
-    job, journal, start, end = attempt.job, attempt.journal, attempt.start, attempt.end
-    tunings, folder = job.tunings(), attempt.shared or attempt.folder
-    taken = reuse.taken(job, plan.wanted, start, end, attempt.folder / "taken")
-    about = plan.inputs, job.low_settings(tunings), folder / "low", tunings, attempt.progress.say
-    level = low_level(*about, plan.anew - taken.files.keys())
+    job, (start, end), tunings = attempt.job, batch.span, attempt.job.tunings()
+    taken = reuse.taken(job, batch.wanted, start, end, batch.folder(attempt.folder, "taken"))
+    folder = batch.folder(attempt.shared or attempt.folder, "low")
+    about = batch.inputs, job.low_settings(tunings), folder, tunings, attempt.progress.say
+    level = low_level(*about, batch.anew - taken.files.keys())
     low = attempt.begin_level(level) if level.tasks else None
-    if runs.HIGH in plan.stages:
-        attempt.high = _begun(attempt, plan, level.files, taken.files, coming=True)
+    if runs.HIGH in batch.turns[0].plan.stages:
+        attempt.high = _begun(attempt, batch, level.files, taken.files, coming=True)
     result = low.result(attempt.tell) if low else LowResult((), {})
     accounts = Accounts()
     for link, late in taken.violations.items():
@@ -486,100 +739,124 @@ def _low(attempt: _Attempt, plan: _Plan, outcome: Outcome) -> Outcome:
         runs.record_violations(job.lake, each.link, job.config.link(each.link).skew, start, end, each.violations)
     accounts.check()
     rows, stored = {}, 0
-    for lfta in (lfta for lfta in job.plan.lftas if lfta.name in plan.anew):
+    for lfta in (lfta for lfta in job.plan.lftas if lfta.name in batch.anew):
         own = [[*map(paths.lake_path, names)] for (name, _), names in result.files.items() if name == lfta.name]
         files, table = taken.files.get(lfta.name, own), job.lake.lfta(job.query_set, reuse.lfta_folder(lfta))
-        where = layout.stream_schema(lfta.fields), start, end
-        key, stays = plan.lows[lfta.name], attempt.high is not None
-        count = streams.write_stream(table, *where, files, job.query_set, job.lake.fence, key, stays)
+        about_table = layout.stream_schema(lfta.fields), {batch.span: files}, job.query_set, job.lake.fence
+        key, stays = batch.lows[lfta.name], attempt.high is not None
+        count = streams.write_stream(table, *about_table, key, stays)[batch.span]
         stored += streams.stream_bytes(table, start, end)
         made = lfta.name not in taken.files
         rows[lfta.name] = sum(accounts.counts(lfta.name, link)["rows_out"] for link in lfta.links) if made else count
     # Behind the files: where a run ends between, no row of the ledger says that these accounts are of those files.
     beats = [heartbeat_rows(each, start, end) for each in result.links]
     told = pa.concat_tables([taken.heartbeats, *beats])
-    runs.record_heartbeats(job.lake, job.query_set, start, end, told, plan.lows.keys() - plan.anew)
-    journal.took()
+    runs.record_heartbeats(job.lake, job.query_set, start, end, told, batch.lows.keys() - batch.anew)
+    batch.took(begun)
     counts = accounts.lftas.values()
     promises = {name: sum(each[name] for each in counts) for name in ("punctuations", "spared")}
-    lows = {"lows": _made(attempt, plan), "ran": sorted(plan.anew - taken.files.keys()), "taken": sorted(taken.files)}
-    account = {"promises": promises, "stored": stored, **lows}
+    there = {**reuse.lows_there(job, start, end), **{name: batch.lows[name] for name in batch.anew}}
+    lows = {"lows": there, "ran": sorted(batch.anew - taken.files.keys()), "taken": sorted(taken.files)}
+    account = {"promises": promises, **lows, **batch.range}
     if low and low.runs:  # on a cluster
         account["tasks"] = [asdict(run) for run in low.runs]
-    journal.write(journal.row("", _joined(plan.digests), sum(rows.values()), account))
-    return replace(outcome, state=runs.LOW, rows=rows)
-
-
-def _made(attempt: _Attempt, plan: _Plan) -> dict[str, str]:
-    """LFTA -> key of the rows that are there once a low stage is done: that of the stage, or of the one before."""
-    there = reuse.lows_there(attempt.job, attempt.start, attempt.end)
-    return {**there, **{name: plan.lows[name] for name in plan.anew}}
+    total = None if batch.range else sum(rows.values())  # a batch does not count the rows of one interval
+    attempt.write(
+        *(
+            turn.journal.row("", _joined(turn.plan.digests), total, {**account, "stored": part})
+            for turn, part in zip(batch.turns, _parts(batch, stored), strict=True)
+        )
+    )
+    for turn in batch.turns:
+        turn.outcome = replace(turn.outcome, state=runs.LOW, rows=rows)
 
 
 def _begun(
     attempt: _Attempt,
-    plan: _Plan,
+    batch: _Batch,
     made: Mapping[tuple[str, str], list[str]] = MappingProxyType({}),
     taken: Mapping[str, Sequence[Sequence[PurePath]]] = MappingProxyType({}),
     coming: bool = False,
 ) -> Running:
     """Begins the high level over the files of the low one, by (LFTA, link), which may be coming; over those that are
     taken, by LFTA; and of other LFTAs over those that are there."""
-    job, evaluated, files = attempt.job, plan.evaluated, dict(made)
+    job, evaluated, files = attempt.job, batch.evaluated, dict(made)
     for lfta in (lfta for lfta in evaluated.plan.lftas if lfta.name not in {name for name, _ in made}):
         table = job.lake.lfta(job.query_set, reuse.lfta_folder(lfta))
-        parts = taken.get(lfta.name) or streams.stream_parts(table, attempt.start, attempt.end)
+        parts = taken.get(lfta.name) or streams.stream_parts(table, *batch.span)
         # One part a link, in the order of the links: the low stage writes them so.
         for link, part in zip(sorted(lfta.links), parts, strict=True):
             files[lfta.name, link] = [str(path) for path in part]
     settings = {"tick": job.config.replay.tick, "most": attempt.runner.most}
     states = {query: StoredState(streams.kept_state(path), str(path)) for query, path in evaluated.held().items()}
-    about = files, (attempt.shared or attempt.folder) / "high", settings, states
+    about = files, batch.folder(attempt.shared or attempt.folder, "high"), settings, states
     return attempt.begin_level(high_level(evaluated, *about, published=True, coming=coming))
 
 
-def _high(attempt: _Attempt, plan: _Plan, outcome: Outcome) -> Outcome:
+def _high(attempt: _Attempt, batch: _Batch, begun: float) -> None:
     """The streams of LFTAs to those of queries, with the states for the interval after."""
-    job, journal, folder, bounds = attempt.job, attempt.journal, attempt.folder / "high", (attempt.start, attempt.end)
-    journal.require(runs.LOW, "", _joined(plan.digests))
-    evaluated, attempt.high = plan.evaluated, attempt.high or _begun(attempt, plan)
+    job, folder = attempt.job, batch.folder(attempt.folder, "high")
+    for turn in batch.turns:
+        turn.journal.require(runs.LOW, "", _joined(turn.plan.digests))
+        turn.outcome = replace(turn.outcome, state=runs.HIGH, rows={})
+    evaluated, attempt.high = batch.evaluated, attempt.high or _begun(attempt, batch)
     results = high_results(attempt.high.result(attempt.tell))
-    journal.took()
-    made = []
+    batch.took(begun)
+    made, spans = list[runs.ReplayRow](), [turn.span for turn in batch.turns]
     for query in evaluated.plan.queries:
-        result, stream, digest = results[query.name], job.lake.stream(query.name), plan.digests[query.name]
-        row_files = [paths.lake_path(path) for path in result.files]
-        streams.write_stream(
-            stream, layout.result_schema(query.high.fields), *bounds, row_files, job.query_set, job.lake.fence
+        result, stream = results[query.name], job.lake.stream(query.name)
+        with tables.lake_errors(f"{stream}: rows cannot be divided among intervals"):
+            shares = batches.divided(result, query.high.fields, spans, folder / f"shares-{query.name}")
+        schema, own = layout.result_schema(query.high.fields), {span: share.files for span, share in shares.items()}
+        streams.write_stream(stream, schema, own, job.query_set, job.lake.fence)
+        for turn in batch.turns:
+            digest = turn.plan.digests[query.name]
+            accounting = {
+                "operators": [asdict(operator) for operator in result.operators],
+                "fingerprint": fingerprint(streams.stream_files(stream, *turn.span)),
+                "seconds": round(result.seconds / len(spans), 3),
+                "stored": streams.stream_bytes(stream, *turn.span),
+                **batch.range,
+            }
+            if result.states:
+                streams.keep_state(result.states, folder / f"state-{query.name}", _state(job, turn, query.name))
+            made.append(turn.journal.row(query.name, digest, shares[turn.span].rows, accounting))
+            turn.outcome.rows[query.name] = shares[turn.span].rows
+    attempt.write(*made)
+
+
+def _audit(attempt: _Attempt, batch: _Batch, begun: float) -> _Batch:
+    """Tests the streams of queries; where that fails, nothing of an interval is published (Q1). Returns the batch
+    without such intervals."""
+    written = list[dict[str, WrittenStream]]()
+    for turn in batch.turns:
+        rows = {query: turn.journal.require(runs.HIGH, query, digest) for query, digest in turn.plan.digests.items()}
+        written.append(
+            {
+                query: WrittenStream(row.rows or 0, documents.stored_object(row.accounting).get("fingerprint", ""))
+                for query, row in rows.items()
+            }
         )
-        accounting = {
-            "operators": [asdict(operator) for operator in result.operators],
-            "fingerprint": fingerprint(streams.stream_files(stream, *bounds)),
-            "seconds": round(result.seconds, 3),
-            "stored": streams.stream_bytes(stream, *bounds),
-        }
-        if result.states:
-            streams.keep_state(result.states, folder / f"state-{query.name}", _state(attempt, query.name, digest))
-        made.append(journal.row(query.name, digest, result.rows, accounting))
-    journal.write(*made)
-    return replace(outcome, state=runs.HIGH, rows={name: result.rows for name, result in results.items()})
-
-
-def _audit(attempt: _Attempt, plan: _Plan, outcome: Outcome) -> Outcome:
-    """Tests the streams of queries; a failure is an error, and nothing of the interval is published (Q1)."""
-    journal, written = attempt.journal, {}
-    for query, digest in plan.digests.items():
-        row = journal.require(runs.HIGH, query, digest)
-        written[query] = WrittenStream(row.rows or 0, documents.stored_object(row.accounting).get("fingerprint", ""))
-    verdict = audit(attempt.job, plan.inputs, written, attempt.scans, attempt.folder / "audit")
-    journal.took()
-    made = []
-    for query, count in verdict.rows.items():
-        judged = {"verdict": verdict.verdict, "report": verdict.report, "fingerprint": verdict.fingerprints[query]}
-        judged |= attempt.job.audit_key(query, plan.digests[query])
-        made.append(journal.row(query, plan.digests[query], count, {**verdict.accounting, **judged}))
-    journal.write(*made)
-    return replace(outcome, state=runs.AUDIT, rows=verdict.rows, verdict=verdict.verdict, report=verdict.report)
+    inputs = [turn.plan.inputs for turn in batch.turns]
+    verdicts = audit(attempt.job, inputs, written, attempt.scans, attempt.folder / "audit")
+    batch.took(begun)
+    made, passed, failed = list[runs.ReplayRow](), list[_Turn](), dict[runs.Range, errors.LowwaterError]()
+    for turn, verdict in zip(batch.turns, verdicts, strict=True):
+        if isinstance(verdict, errors.AuditError):
+            failed[turn.span] = verdict
+            continue
+        for query, count in verdict.rows.items():
+            judged = {"verdict": verdict.verdict, "report": verdict.report, "fingerprint": verdict.fingerprints[query]}
+            judged |= attempt.job.audit_key(query, turn.plan.digests[query])
+            made.append(turn.journal.row(query, turn.plan.digests[query], count, {**verdict.accounting, **judged}))
+        turn.outcome = replace(
+            turn.outcome, state=runs.AUDIT, rows=verdict.rows, verdict=verdict.verdict, report=verdict.report
+        )
+        passed.append(turn)
+    attempt.write(*made)
+    if failed:
+        attempt.failed(failed)
+    return replace(batch, turns=passed)
 
 
 class _Audited(NamedTuple):
@@ -595,52 +872,75 @@ class _Audited(NamedTuple):
         return cls(*(str(account.get(name, "")) for name in cls._fields))
 
 
-def _publish(attempt: _Attempt, plan: _Plan, outcome: Outcome) -> Outcome:
-    """The audited rows become visible in `tables/`, in place of those of the same interval."""
-    job, journal, bounds = attempt.job, attempt.journal, (attempt.start, attempt.end)
-    audits = {name: _Audited.of(journal.require(runs.AUDIT, name, digest)) for name, digest in plan.digests.items()}
-    for name, audited in audits.items():  # all of them first, so that one that changed holds back the others
-        last = journal.last(name)
-        if last is None or last.digest != plan.digests[name] or journal.damage(name):
-            check_unchanged(job.lake, name, *bounds, audited.fingerprint)
+def _publish(attempt: _Attempt, batch: _Batch, begun: float) -> None:
+    """The audited rows become visible in `tables/`, in place of those of the same intervals."""
+    job, turns = attempt.job, batch.turns
+    damages = {query.name: attempt.damages(query.name) for query in job.plan.queries}
+    audits = [
+        {
+            name: _Audited.of(turn.journal.require(runs.AUDIT, name, digest))
+            for name, digest in turn.plan.digests.items()
+        }
+        for turn in turns
+    ]
+    for turn, mine in zip(turns, audits, strict=True):
+        for name, audited in mine.items():  # all of them first, so that one that changed holds back the others
+            last = turn.journal.last(name)
+            if last is None or last.digest != turn.plan.digests[name] or damages[name].get(turn.span):
+                check_unchanged(job.lake, name, *turn.span, audited.fingerprint)
     # Captures that have come since the run began are for the next one: these rows are made without them.
-    state, reason = plan.inputs.state(plan.inputs.require())
-    rows, made, committed, shown = {}, list[runs.ReplayRow](), False, (state, reason)
+    states = [turn.plan.inputs.state(turn.plan.inputs.require()) for turn in turns]
+    made = list[runs.ReplayRow]()
+    for turn, (now, why), mine in zip(turns, states, audits, strict=True):
+        verdict, report, _ = [*mine.values()][-1]
+        turn.outcome = Outcome(*turn.span, now, why, {}, False, turn.plan.digests, verdict, report)
     # A run that lost its lease must not remove those of a later one.
     handing = [query.name for query in job.plan.queries if properties.hands_over(query.high)]
-    old_states = [each for name in handing for each in streams.other_states(_state(attempt, name, plan.digests[name]))]
+    old_states = [old for name in handing for turn in turns for old in streams.other_states(_state(job, turn, name))]
     about, names = (job.lake, job.query_set), [query.name for query in job.plan.queries]
     with pins.publishing(*about, names) as act:
         for query in job.plan.queries:
-            fields, digest, print_ = query.high.fields, plan.digests[query.name], audits[query.name].fingerprint
-            checks = suites.checks_of(job.suites.get(query.name, ()), layout.row_schema(fields))
-            publication = publish(*about, query.name, fields, *bounds, digest, print_, act, _words(query), checks)
-            rows[query.name] = publication.rows
-            last = journal.last(query.name)
-            if publication.committed:
-                committed = True
-                journal.took()
-                now = {"state": state, "reason": reason, "publication": publication.number}
-                accounting = {"inputs": plan.inputs.key(query).summary}
-                made.append(journal.row(query.name, digest, publication.rows, accounting, **now))
-            elif last is not None:
-                stands = replace(last, state=state, reason=reason) if _is_news(last, state) else last
-                if stands != last or last.publication != publication.number:
-                    made.append(replace(stands, finished_at=journal.now(), publication=publication.number))
-                if last.state == words.ROLLED_BACK:
-                    shown = last.state, last.reason
+            name, fields = query.name, query.high.fields
+            prints = {
+                turn.span: Audited(turn.plan.digests[name], mine[name].fingerprint)
+                for turn, mine in zip(turns, audits, strict=True)
+            }
+            checks = suites.checks_of(job.suites.get(name, ()), layout.row_schema(fields))
+            found = publish(*about, name, fields, prints, act, _words(query), checks)
+            batch.took(begun)
+            for turn, state in zip(turns, states, strict=True):
+                made += _noted(turn, query, found[turn.span], *state)
         # One commit for the set: where a run ended before it, tables and ledger differ, and the next one mends it.
-        journal.write(*made)
+        attempt.write(*made)
         for old_state in old_states:
             paths.remove_tree(old_state)
-    verdict, report, _ = [*audits.values()][-1]
-    return Outcome(*bounds, *shown, rows, committed, plan.digests, verdict, report)
 
 
-def _state(attempt: _Attempt, query: str, digest: str) -> PurePath:
+def _noted(
+    turn: _Turn, query: queryset.QueryPlan, publication: PublishResult, state: str, reason: str
+) -> Iterator[runs.ReplayRow]:
+    """Takes the publication of a query into the outcome of an interval, and yields the row of the ledger about it."""
+    outcome, journal, last = turn.outcome, turn.journal, turn.journal.last(query.name)
+    turn.outcome = replace(
+        outcome,
+        rows={**outcome.rows, query.name: publication.rows},
+        committed=outcome.committed or publication.committed,
+    )
+    if publication.committed:
+        now = {"state": state, "reason": reason, "publication": publication.number}
+        accounting = {"inputs": turn.plan.inputs.key(query).summary}
+        yield journal.row(query.name, turn.plan.digests[query.name], publication.rows, accounting, **now)
+    elif last is not None:
+        stands = replace(last, state=state, reason=reason) if _is_news(last, state) else last
+        if stands != last or last.publication != publication.number:
+            yield replace(stands, finished_at=journal.now(), publication=publication.number)
+        if last.state == words.ROLLED_BACK:
+            turn.outcome = replace(turn.outcome, state=last.state, reason=last.reason)
+
+
+def _state(job: Job, turn: _Turn, query: str) -> PurePath:
     """The folder of the state that a query leaves for the interval after."""
-    job = attempt.job
-    return streams.state_folder(job.lake, job.query_set, query, attempt.start, attempt.end, digest)
+    return streams.state_folder(job.lake, job.query_set, query, *turn.span, turn.plan.digests[query])
 
 
 def _words(query: queryset.QueryPlan) -> dict[str, str]:

@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
+from itertools import takewhile
 from pathlib import Path, PurePath
 
 import pyarrow as pa
@@ -16,9 +17,10 @@ import pyarrow.compute as pc
 from lowwater import documents, errors
 from lowwater.lake import layout, tables, words
 from lowwater.lake.ledgers import runs
+from lowwater.lake.ledgers.intervals import merged
 from lowwater.lake.results import streams
 from lowwater.plan import operators as ops
-from lowwater.replay.job import Job
+from lowwater.replay.job import IntervalInputs, Job
 from lowwater.storage import paths
 
 
@@ -28,20 +30,44 @@ def lfta_folder(lfta: ops.Lfta) -> str:
     return f"{lfta.name}-{sha256(columns.encode()).hexdigest()[:8]}"
 
 
+def low_range(row: runs.ReplayRow) -> tuple[int, int]:
+    """The range [start, end), ns, under which the rows of LFTAs of an interval are stored, as a row of its low stage
+    says: that of the batch in which it ran."""
+    first, end = documents.stored_object(row.accounting).get("range", row.interval)
+    return int(first), int(end)
+
+
 def lows_there(job: Job, start: int, end: int) -> dict[str, str]:
-    """LFTA -> key of its rows over [start, end), ns, in the lake, with their accounts: what the last low stage about an
-    instant of it says, and the log of the table. One that failed or was killed says of none, and so does one of an
-    interval of another length, which has replaced the accounts, but not the rows."""
-    last = [row for row in runs.interval_replays(job.lake, job.query_set, start, end) if row.stage == runs.LOW][-1:]
-    if not last or last[0].interval != (start, end) or last[0].state == words.FAILED:
+    """LFTA -> key of its rows over [start, end), ns, in the lake, with their accounts: what the last low stage about
+    each instant of it says, and the log of the table. One that failed or was killed says of none, and so does one of
+    another range, which has replaced the accounts, but not the rows."""
+    said = [row for row in runs.interval_replays(job.lake, job.query_set, start, end) if row.stage == runs.LOW]
+    own = [*takewhile(lambda row: row.state != words.FAILED and low_range(row) == (start, end), reversed(said))]
+    if merged(row.interval for row in own) != [(start, end)]:
         return {}
-    told = documents.stored_object(last[0].accounting).get("lows", {})
+    told = documents.stored_object(own[0].accounting).get("lows", {})
     found = {}
     for lfta in job.plan.lftas:
         table = job.lake.lfta(job.query_set, lfta_folder(lfta))
         if lfta.name in told and streams.stream_key(table, start, end) == told[lfta.name]:
             found[lfta.name] = told[lfta.name]
     return found
+
+
+def home(job: Job, inputs: IntervalInputs) -> tuple[int, int] | None:
+    """The range [start, end), ns, under which rows of LFTAs are stored that a run of an interval may use: its own, or
+    that of the batch in which it ran; None where no row is of these inputs. A trial looks in its lake as well."""
+    own = inputs.start, inputs.end
+    for root in filter(None, (job.lake.root, job.lake.shared)):
+        theirs = replace(job, lake=layout.Lake(root))
+        said = [row for row in runs.interval_replays(theirs.lake, job.query_set, *own) if row.stage == runs.LOW]
+        if not said or said[-1].interval != own or said[-1].state == words.FAILED:
+            continue
+        span = low_range(said[-1])
+        there = lows_there(theirs, *span)
+        if there and (span != own or not there.items().isdisjoint(inputs.low_keys().items())):
+            return span
+    return None
 
 
 def has_stream(job: Job, rows: Sequence[runs.ReplayRow], query: str, digest: str, start: int, end: int) -> bool:

@@ -42,7 +42,7 @@ from lowwater.lake.results import streams
 from lowwater.limits import PUSH_SECONDS, SCRAPE_CONNECTIONS, SCRAPE_SECONDS
 from lowwater.replay.job import Job
 from lowwater.replay.registry import StreamInfo, list_streams
-from lowwater.replay.reuse import lfta_folder
+from lowwater.replay.reuse import lfta_folder, low_range
 from lowwater.replay.schedule import looks
 from lowwater.replay.schedule.due import expected, with_running
 from lowwater.replay.schedule.links import jobs
@@ -578,8 +578,10 @@ def interval_lags(job: Job, start: int, end: int) -> list[Lag]:
     for link in job.plan.links:
         skew = job.config.link(link).longest_skew
         lags.append(Lag("link", link, "", skew, skew, (skew,) * SAMPLES, 0))
+    ran = [row for row in runs.interval_replays(job.lake, job.query_set, start, end) if row.stage == runs.LOW]
+    stored = low_range(ran[-1]) if ran and ran[-1].interval == (start, end) else (start, end)
     for lfta in job.plan.lftas:
-        parts = streams.stream_parts(job.lake.lfta(job.query_set, lfta_folder(lfta)), start, end)
+        parts = streams.stream_parts(job.lake.lfta(job.query_set, lfta_folder(lfta)), *stored)
         for link, files in zip(sorted(lfta.links), parts, strict=False):
             before = job.config.link(link).longest_skew
             lags += _lag("LFTA", lfta.name, link, files, moments, before, start)

@@ -144,7 +144,7 @@ class Trial:
                 copies.append(folder / f"{query.name}-{at:05d}.parquet")
                 shutil.copyfile(paths.local(file), copies[-1])
             schema = layout.result_schema(query.high.fields)
-            write_stream(lake.stream(query.name), schema, start, end, copies, name, lake.fence)
+            write_stream(lake.stream(query.name), schema, {bounds: copies}, name, lake.fence)
             if hands_over(query.high):
                 digest = inputs.digest(query)
                 left = state_folder(mine, name, query.name, start, end, digest)

@@ -8,6 +8,7 @@ import json
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path, PurePath
 
 from lowwater.documents import json_value, stored_object
@@ -101,8 +102,20 @@ def published_versions(
     links = {name for row in rows for name in _inputs(row).get("links", {})}
     captures = read_captures(lake, sorted(links))
     entries = _meeting(_entries(lake, query), span)
-    chosen = list(entries) if most is None else [entry for entry, _ in zip(entries, range(most), strict=False)]
-    return [_described(entry, rows, captures) for entry in chosen]
+    chosen = ((entry, of) for entry in entries for of in _intervals(entry, span))
+    return [_described(*each, rows, captures) for each in islice(chosen, most)]
+
+
+def _intervals(entry: LogEntry, span: Range | None) -> Sequence[Range | None]:
+    """Returns the intervals that a commit published, and that meet a range, newest first; None for one of another
+    program."""
+    if entry.publication is None:
+        return [None]
+    of = entry.publication.start, entry.publication.end
+    # Older versions of Lowwater wrote no numbers.
+    published = [each for each in entry.numbers if of[0] <= each[0] and each[1] <= of[1]] or [of]
+    wanted = (each for each in published if span is None or (each[0] < span[1] and span[0] < each[1]))
+    return sorted(wanted, reverse=True)
 
 
 def _entries(lake: layout.Lake, query: str) -> Iterator[LogEntry]:
@@ -123,13 +136,14 @@ def _meeting(entries: Iterator[LogEntry], span: Range | None) -> Iterator[LogEnt
             yield entry
 
 
-def _described(entry: LogEntry, rows: Sequence[runs.ReplayRow], captures: dict[str, Captures]) -> PublishedVersion:
-    of = entry.publication
+def _described(
+    entry: LogEntry, of: Range | None, rows: Sequence[runs.ReplayRow], captures: dict[str, Captures]
+) -> PublishedVersion:
     if of is None:
         operation = str(entry.told.get("operation", "")).lower()
         by = str(entry.told.get("engineInfo") or entry.told.get("clientVersion") or "")
         return PublishedVersion(entry.version, entry.at, FOREIGN, why=(" by ".join(filter(None, (operation, by))),))
-    same = [row for row in rows if (row.interval_start, row.interval_end) == (of.start, of.end)]
+    same = [row for row in rows if row.interval == of]
     # The row of a killed run is missing. Those of older versions have no number: they were written behind the commit.
     now = next((row for row in same if _is_of(row, entry)), None)
     before = next((row for row in reversed(same) if now is not None and row.finished_at < now.finished_at), None)
@@ -142,7 +156,7 @@ def _described(entry: LogEntry, rows: Sequence[runs.ReplayRow], captures: dict[s
         why = ("first publication",)
     elif now is not None and before is not None and _inputs(now):
         why = tuple(keys.differences(_inputs(before), _inputs(now), captures))
-    return PublishedVersion(entry.version, entry.at, what, of.start, of.end, state, count, why)
+    return PublishedVersion(entry.version, entry.at, what, *of, state, count, why)
 
 
 def _is_of(row: runs.ReplayRow, entry: LogEntry) -> bool:
@@ -269,10 +283,8 @@ class RollbackTarget:
             if query.name != self.query.name:
                 last = runs.last_published(lake, query_set, query.name, self.start, self.end)
                 if last is not None and not damage_of(lake, query_set, query.name, self.start, self.end):
-                    number, at = (
-                        publish.mark(lake, query.name, self.start, self.end, act),
-                        _after(lake, query_set, self),
-                    )
+                    span = self.start, self.end
+                    number, at = publish.mark(lake, query.name, [span], act)[span], _after(lake, query_set, self)
                     runs.record_replays(lake, [replace(last, finished_at=at, publication=number)])
 
     def lift(self, by: str, why: str) -> None:

@@ -39,11 +39,11 @@ def record(lake: Lake, hour: int, found: list[dict[str, Any]], rows: list[dict[s
     start, end = START + hour * HOUR, START + (hour + 1) * HOUR
     pages = [{**each, "page": page_of(name, start, end, each["suite"])} for each in found]
     constants = ("query_set", "interval_start", "interval_end")
-    tables = [
+    quality, quarantine = (
         pa.Table.from_pylist(data, schema=pa.schema([each for each in schema if each.name not in constants]))
         for data, schema in ((pages, QUALITY), (rows, QUARANTINE))
-    ]
-    record_quality(lake, name, start, end, *tables)
+    )
+    record_quality(lake, name, {(start, end): (quality, quarantine)})
 
 
 GOOD = [finding("queries", "expect_b", "critical"), finding("links", "expect_a", "critical")]
@@ -109,7 +109,8 @@ def test_one_interval_in_detail(lake: Lake) -> None:
 def test_records_that_are_in_no_row_are_said_however_few(lake: Lake) -> None:
     numbers = {"read": 120, "violating": 1, "malformed": 0, "lost": 0, "dropped": 3}
     rows = [{"link": "main1", **numbers}, {"link": "control", **numbers, "violating": 0, "dropped": 0}]
-    record_measures(lake, "demo", START, START + HOUR, {"links": pa.Table.from_pylist(rows)}, now=1, again=False)
+    links = pa.Table.from_pylist(rows)
+    record_measures(lake, "demo", {(START, START + HOUR): {"links": links}}, now=1, again=False)
     said = lowwater("report", "--lake", lake.root)
     lost = "3 lost before they were written, as the captures say"
     line = f"  link 'main1': in no row: 1 later than the skew, {lost}; 120 read"

@@ -29,7 +29,6 @@ from lowwater.instants import HOUR, SECOND, format_instant
 from lowwater.lake import words
 from lowwater.lake.layout import HEARTBEATS, REPLAYS, open_lake, result_schema
 from lowwater.lake.ledgers.runs import ReplayRow, read_replays, record_heartbeats, record_replays
-from lowwater.lake.results.publish import publish
 from lowwater.lake.results.streams import fingerprint, stream_files
 from lowwater.lake.results.subscription import subscribe
 from lowwater.lake.tables import replace_rows
@@ -37,7 +36,7 @@ from lowwater.replay.job import Job
 from lowwater.replay.schedule.due import statuses
 from lowwater.replay.telemetry import serving
 from tests.cli.hostile import HOSTILE, clean
-from tests.lake.support import put_stream
+from tests.lake.support import publish_interval, put_stream
 from tests.replay.support import listening
 from tests.review.ledgers import LINKS, START, make
 
@@ -81,7 +80,7 @@ class Setup:
         put_stream(self.lake.stream("flows"), fields, start, start + HOUR, table, "q")
         audited = fingerprint(stream_files(self.lake.stream("flows"), start, start + HOUR))
         known, self.published = digest or f"{hour} {count}", self.published + 1
-        done = publish(self.lake, "q", "flows", fields, start, start + HOUR, known, audited)
+        done = publish_interval(self.lake, "q", "flows", fields, start, start + HOUR, known, audited)
         facts = {"digest": known, "rows": done.rows, "publication": done.number}
         row = ReplayRow(
             "q", "flows", start, start + HOUR, "publish", "done", start + 2 * HOUR + self.published, **facts

@@ -12,13 +12,12 @@ from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.runs import PUBLISH, ReplayRow, record_replays
 from lowwater.lake.results.exploring import result_table
 from lowwater.lake.results.pins import publishing
-from lowwater.lake.results.publish import publish
 from lowwater.lake.results.streams import fingerprint, stream_files
 from lowwater.lake.words import DONE
 from lowwater.replay.job import Job
 from lowwater.replay.trial import folder_of
 from tests.hints.setup import Case, Setup, tried
-from tests.lake.support import put_stream
+from tests.lake.support import publish_interval, put_stream
 from tests.replay.support import START, Said
 
 WHY = ("--because", "no")
@@ -35,7 +34,7 @@ def _publish(lake: Lake, number: int, hour: int = 0, digest: str = "d") -> None:
     put_stream(lake.stream("flows"), fields, begin, end, pa.Table.from_pylist(rows), "flows")
     audited = fingerprint(stream_files(lake.stream("flows"), begin, end))
     with publishing(lake, "flows", ["flows"]) as act:
-        made = publish(lake, "flows", "flows", fields, begin, end, f"{digest}{number}", audited, act)
+        made = publish_interval(lake, "flows", "flows", fields, begin, end, f"{digest}{number}", audited, act)
     facts = {"digest": f"{digest}{number}", "rows": 1, "publication": made.number}
     told = ReplayRow("flows", "flows", begin, end, PUBLISH, DONE, number + hour * 1000, **facts)
     record_replays(lake, [told])

@@ -70,7 +70,7 @@ def _metrics(setup: Setup, hours: int) -> None:
     lake = open_lake(setup.settle(ingest=False))
     for hour in range(hours):
         start, rows = START + hour * HOUR, metric_table([(LINK, "main1", items(100 + hour % 3))], hour)
-        record_metrics(lake, "flows", start, start + HOUR, rows, again=False)
+        record_metrics(lake, "flows", {(start, start + HOUR): rows}, again=False)
     assert _suggestions(setup.lake, load_config(setup.lake))
 
 

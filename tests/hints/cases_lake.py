@@ -29,13 +29,13 @@ from lowwater.lake.locks import attempt, hold
 from lowwater.lake.packets import read_packets
 from lowwater.lake.query_sets import FOLDER, LastLook, is_chained, last_look, store_chained, store_look
 from lowwater.lake.results.pins import stored_pins
-from lowwater.lake.results.publish import check_unchanged, publish
+from lowwater.lake.results.publish import check_unchanged
 from lowwater.lake.results.streams import fingerprint, keep_state, stream_files
 from lowwater.lake.tables import check_owner, commit, create
 from lowwater.plan.operators import Field
 from lowwater.storage.captures import capture_path
 from tests.hints.setup import Case, Setup, records, tried
-from tests.lake.support import BASE, FIELDS, put_captures, put_stream, stream
+from tests.lake.support import BASE, FIELDS, publish_interval, put_captures, put_stream, stream
 from tests.replay.support import START, Said
 
 JUMP = 61 * SECOND
@@ -156,7 +156,7 @@ def _written(setup: Setup, fields: tuple[Field, ...] = FIELDS) -> str:
 
 def _publish(setup: Setup, fields: tuple[Field, ...] = FIELDS, digest: str = "d") -> None:
     lake, audited = _opened(setup), _written(setup, fields)
-    done = publish(lake, "set", "q", fields, BASE, BASE + HOUR, digest, audited)
+    done = publish_interval(lake, "set", "q", fields, BASE, BASE + HOUR, digest, audited)
     facts = {"digest": digest, "rows": done.rows, "publication": done.number}
     record_replays(lake, [ReplayRow("set", "q", BASE, BASE + HOUR, "publish", "done", 1, **facts)])
 
@@ -186,7 +186,7 @@ def _strange_stream(setup: Setup) -> None:
     _written(setup)
     lake, fields = _opened(setup), (*FIELDS, Field("more", Type.INT))
     audited = fingerprint(stream_files(lake.stream("q"), BASE, BASE + HOUR))
-    publish(lake, "set", "q", fields, BASE, BASE + HOUR, "d", audited)
+    publish_interval(lake, "set", "q", fields, BASE, BASE + HOUR, "d", audited)
 
 
 def _owned(setup: Setup, owner: str) -> None:

@@ -11,8 +11,7 @@ from pathlib import Path
 from lowwater.instants import HOUR
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.results.pins import pinned, publishing
-from lowwater.lake.results.publish import publish
-from tests.lake.support import BASE, FIELDS, audited, put_stream, stream
+from tests.lake.support import BASE, FIELDS, audited, publish_interval, put_stream, stream
 
 QUERIES = ("one", "two", "three")
 HOURS = 3
@@ -31,7 +30,7 @@ def put(lake: Lake, hour: int, mark: int, dies_after: int | None = None) -> None
         for number, query in enumerate(QUERIES):
             if number == dies_after:
                 os.kill(os.getpid(), signal.SIGKILL)
-            publish(lake, "set", query, FIELDS, begin, end, f"{mark}", prints[query], act)
+            publish_interval(lake, "set", query, FIELDS, begin, end, f"{mark}", prints[query], act)
 
 
 def main(folder: str, mark: int, deaths: float) -> None:

@@ -28,7 +28,8 @@ from lowwater.lake.ledgers.captures import Capture, family_claims, read_captures
 from lowwater.lake.ledgers.claims import SET_ASIDE
 from lowwater.lake.ledgers.runs import ReplayRow, record_replays
 from lowwater.lake.packets import read_packets
-from lowwater.lake.results.publish import PublishResult, publish
+from lowwater.lake.results.publish import Audited, PublishResult, publish
+from lowwater.lake.results.published import Act
 from lowwater.lake.results.streams import fingerprint, stream_files, write_stream
 from lowwater.lake.tables import DataFile, append_rows, create, swap_files
 from lowwater.link_names import family_of
@@ -188,12 +189,30 @@ def put_stream(path: PurePath, fields: tuple[Field, ...], start: int, end: int, 
             out.write(rows.filter(is_row))
         promises = Path(folder) / "punctuation.parquet"
         pq.write_table(rows.filter(pc.invert(is_row)), promises)
-        return write_stream(path, result_schema(fields), start, end, [*out.files, promises], owner)
+        files = {(start, end): [*out.files, promises]}
+        return write_stream(path, result_schema(fields), files, owner)[start, end]
 
 
 def audited(lake: Lake, start: int = BASE, end: int = BASE + HOUR, query: str = "q") -> str:
     """The fingerprint of a stream as it is."""
     return fingerprint(stream_files(lake.stream(query), start, end))
+
+
+def publish_interval(
+    lake: Lake,
+    query_set: str,
+    query: str,
+    fields: tuple[Field, ...],
+    start: int,
+    end: int,
+    digest: str,
+    fingerprint: str,
+    act: Act | None = None,
+    **more: Any,
+) -> PublishResult:
+    """Publishes one interval of a query from its stream, which was audited."""
+    span = start, end
+    return publish(lake, query_set, query, fields, {span: Audited(digest, fingerprint)}, act, **more)[span]
 
 
 def publish_rows(
@@ -211,7 +230,7 @@ def publish_rows(
 ) -> PublishResult:
     """One interval's run of query set `set`, from a stream to its record."""
     put_stream(lake.stream(query), fields, start, end, rows, "set")
-    done = publish(lake, "set", query, fields, start, end, digest, audited(lake, start, end, query), **more)
+    done = publish_interval(lake, "set", query, fields, start, end, digest, audited(lake, start, end, query), **more)
     facts = {"reason": reason, "digest": digest, "rows": done.rows, "publication": done.number}
     record_replays(lake, [ReplayRow("set", query, start, end, "publish", state, time.time_ns(), **facts)])
     return done

@@ -16,12 +16,11 @@ from lowwater.instants import HOUR
 from lowwater.lake import open_tables, tables
 from lowwater.lake.layout import Lake, open_lake, result_schema, stream_schema
 from lowwater.lake.ledgers import runs as records
-from lowwater.lake.results.publish import publish
 from lowwater.lake.results.published import last_note
 from lowwater.lake.results.streams import stream_files, write_stream
 from lowwater.lake.upkeep import join_files
 from lowwater.plan.operators import Field
-from tests.lake.support import BASE, FIELDS, at, audited, publish_rows, put_stream, stream
+from tests.lake.support import BASE, FIELDS, at, audited, publish_interval, publish_rows, put_stream, stream
 
 ROWS = [
     ("10.0.0.1", 1, 0.0),
@@ -110,19 +109,19 @@ def test_a_stream_that_changed_since_its_audit_is_not_published(lake: Lake) -> N
     good = audited(lake)
     put_stream(lake.stream("q"), FIELDS, BASE, BASE + HOUR, stream([("1.1.1.1", 1, 0.0)]), "set")
     with pytest.raises(LawError, match="the stream of query q has changed since its audit"):
-        publish(lake, "set", "q", FIELDS, BASE, BASE + HOUR, "other", good)
+        publish_interval(lake, "set", "q", FIELDS, BASE, BASE + HOUR, "other", good)
     file, _ = stream_files(lake.stream("q"), BASE, BASE + HOUR)
     good = audited(lake)
     file.unlink()
     with pytest.raises(LakeError, match=f"{file.name}: the stream cannot be read"):
-        publish(lake, "set", "q", FIELDS, BASE, BASE + HOUR, "other", good)
+        publish_interval(lake, "set", "q", FIELDS, BASE, BASE + HOUR, "other", good)
     assert table(lake) == before
 
 
 def test_a_row_of_another_interval_is_not_published(lake: Lake) -> None:
     put_stream(lake.stream("q"), FIELDS, BASE, BASE + HOUR, stream([("1.1.1.1", 1, 3600.0)]), "set")
     with pytest.raises(LawError, match="has rows outside of the interval"):
-        publish(lake, "set", "q", FIELDS, BASE, BASE + HOUR, "d", audited(lake))
+        publish_interval(lake, "set", "q", FIELDS, BASE, BASE + HOUR, "d", audited(lake))
     assert table(lake) == []
 
 
@@ -147,16 +146,16 @@ def test_files_of_another_version_are_not_published(lake: Lake, tmp_path: Path, 
     rows = stream([(None, 1, 0.0)]).set_column(1, "mac", pa.array([2, 2]) if not mixed else pa.array(["", ""]))
     rows = rows if mixed else rows.set_column(0, "addr", pa.array([None, None], pa.binary())).slice(0, 1)
     pq.write_table(rows, file)
-    write_stream(lake.stream("q"), schema, BASE, BASE + HOUR, [file], "set")
+    write_stream(lake.stream("q"), schema, {(BASE, BASE + HOUR): [file]}, "set")
     with pytest.raises(LawError, match="is not a file of published rows: another version of Lowwater wrote it"):
-        publish(lake, "set", "q", FIELDS, BASE, BASE + HOUR, "d", audited(lake))
+        publish_interval(lake, "set", "q", FIELDS, BASE, BASE + HOUR, "d", audited(lake))
     assert table(lake) == []
 
 
 def test_a_second_claimant_is_refused(lake: Lake) -> None:
     run(lake, BASE, BASE + HOUR)
     with pytest.raises(OwnerError, match="'q' belongs to query set 'set', and 'rival' claims it"):
-        publish(lake, "rival", "q", FIELDS, BASE, BASE + HOUR, "d", audited(lake))
+        publish_interval(lake, "rival", "q", FIELDS, BASE, BASE + HOUR, "d", audited(lake))
     with pytest.raises(OwnerError, match="rival"):
         put_stream(lake.stream("q"), FIELDS, BASE, BASE + HOUR, stream([]), "rival")
 
@@ -169,13 +168,13 @@ def test_new_columns_merge_and_changed_types_are_refused(lake: Lake) -> None:
     put_stream(lake.stream("wide"), wide, at(3600), at(7200), rows, "set")
     (lake.root / "streams" / "q").rename(lake.root / "streams" / "old")
     (lake.root / "streams" / "wide").rename(lake.root / "streams" / "q")
-    publish(lake, "set", "q", wide, at(3600), at(7200), "d", audited(lake, at(3600), at(7200)))
+    publish_interval(lake, "set", "q", wide, at(3600), at(7200), "d", audited(lake, at(3600), at(7200)))
     assert [row["more"] for row in table(lake)] == [None, None, None, "x"]
     run(lake, BASE, BASE + HOUR, digest="narrow again")
     assert [row["more"] for row in table(lake)] == [None, None, None, "x"]
     changed = (FIELDS[0], FIELDS[1], Field("n", Type.STRING))
     with pytest.raises(LakeError, match="column 'n' was int64, the query now gives string"):
-        publish(lake, "set", "q", changed, BASE, BASE + HOUR, "e", audited(lake))
+        publish_interval(lake, "set", "q", changed, BASE, BASE + HOUR, "e", audited(lake))
 
 
 def _hour(job: tuple[Path, int]) -> None:
@@ -205,9 +204,10 @@ def test_streams_take_files_and_replace_their_interval(lake: Lake, tmp_path: Pat
         for index, rows in enumerate((ROWS[:2], ROWS[2:3])):
             made.append(tmp_path / f"{round_}-{index}.parquet")
             pq.write_table(stream(rows), made[-1])
-        assert write_stream(path, result_schema(FIELDS), BASE, BASE + HOUR, made, "set") == 5
+        first = BASE, BASE + HOUR
+        assert write_stream(path, result_schema(FIELDS), {first: made}, "set") == {first: 5}
     pq.write_table(stream(ROWS[3:]), made[0])
-    write_stream(path, result_schema(FIELDS), BASE + HOUR, BASE + 2 * HOUR, made[:1], "set")
+    write_stream(path, result_schema(FIELDS), {(BASE + HOUR, BASE + 2 * HOUR): made[:1]}, "set")
     files = stream_files(path, BASE, BASE + HOUR)
     assert [pq.read_metadata(file).num_rows for file in files] == [3, 2]
     assert len(list(path.rglob("interval=*/*.parquet"))) == 3

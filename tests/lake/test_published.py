@@ -23,13 +23,12 @@ from lowwater.lake.ledgers.runs import ReplayRow, read_replays, record_replays
 from lowwater.lake.maintain import maintain, require_sound
 from lowwater.lake.results import pins as pinning, published as module
 from lowwater.lake.results.pins import pins_file, publishing
-from lowwater.lake.results.publish import publish
 from lowwater.lake.results.published import damages
 from lowwater.lake.results.subscription import subscribe
 from lowwater.lake.tables import describe, swap_files
 from lowwater.lake.upkeep import doubled_tables
 from tests.breadth import examples
-from tests.lake.support import BASE, FIELDS, audited, publish_rows, put_stream, stream
+from tests.lake.support import BASE, FIELDS, audited, publish_interval, publish_rows, put_stream, stream
 
 HOURS = 3
 QUERIES = ("q", "r")
@@ -45,7 +44,7 @@ def put(lake: Lake, hour: int, mark: int, queries: tuple[str, ...] = QUERIES, ro
         prints[query] = audited(lake, begin, end, query)
     with publishing(lake, "set", QUERIES) as act:
         for query in queries:
-            done = publish(lake, "set", query, FIELDS, begin, end, f"{mark} {rows}", prints[query], act)
+            done = publish_interval(lake, "set", query, FIELDS, begin, end, f"{mark} {rows}", prints[query], act)
             facts = {"digest": f"{mark} {rows}", "rows": done.rows, "publication": done.number}
             record_replays(lake, [ReplayRow("set", query, begin, end, "publish", "done", time.time_ns(), **facts)])
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -15,9 +16,9 @@ from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.captures import read_captures
 from lowwater.lake.tables import open_table
 from lowwater.low import LowSettings, Policy
-from lowwater.plan.properties import horizon
+from lowwater.plan.properties import hands_over, horizon
 from lowwater.plan.queryset import QueryPlan
-from lowwater.replay.interval import replay
+from lowwater.replay.interval import run_batch
 from lowwater.replay.job import Job
 from lowwater.replay.progress import Progress
 from lowwater.replay.stages.engines import reference_stage
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from lowwater.high.runner import Runner
 
 SET = "law"
+MINUTE = 60_000_000_000
 MOST = 4
 """Intervals after the first; of decreasing attributes the last that can own a row is years away."""
 
@@ -90,9 +92,13 @@ def compare_rows(job: Job, theirs: Mapping[str, Rows], what: str) -> None:
 def job_of(case: Case, lake: Lake, folder: Path) -> PlainJob:
     """The queries of a case as a query set; whatever links lack of coverage, and whatever is late, is let pass."""
     config, choice = config_of(case.world), case.choice
+    plan = plan_of(case.asked, choice.slots, folder)
+    handing = any(hands_over(query.high) for query in plan.queries)
     stamps = [packet.stamp for packets in case.world.packets.values() for packet in packets]
     first = min(stamps, default=0)
     length = choice.long or max(stamps, default=0) - first + 1
+    if not handing:  # whole minutes, of which there are batches
+        length = max(1, length // (3 * MINUTE)) * MINUTE
     beat = choice.period if choice.policy == Policy.PERIODIC else choice.policy
     # Of every other world the links end, within an interval: idle time and windows of rows do there.
     until = max(stamps) + 1 if len(stamps) % 2 else None
@@ -105,11 +111,13 @@ def job_of(case: Case, lake: Lake, folder: Path) -> PlainJob:
             "replay": config.replay.model_copy(update={"partitions": choice.partitions}),
             # An empty capture would be the beginning of the chain.
             "query_sets": {
-                SET: QuerySet().model_copy(update={"chain_start": first // length * length, "heartbeat": beat})
+                SET: QuerySet().model_copy(
+                    update={"chain_start": first // length * length if handing else None, "heartbeat": beat}
+                )
             },
         }
     )
-    return PlainJob(lake, settings, SET, plan_of(case.asked, choice.slots, folder), length)
+    return PlainJob(lake, settings, SET, plan, length)
 
 
 def intervals_of(case: Case, job: Job) -> list[tuple[int, int]]:
@@ -128,10 +136,13 @@ def published(job: Job, intervals: Sequence[tuple[int, int]], case: Case, runner
     work = Path(job.lake.work)  # of a lake in a folder, where there are kills
     progress = Mortal(case.choice.kills, work)
     left, deaths = work.with_suffix(".left"), 0
-    for start, end in intervals:
+    for batch in batches_of(job, intervals, case):
         while True:
             try:
-                replay(job, start, end, None, progress, runner)
+                job.prepare()
+                for result in run_batch(job, batch, progress, runner):
+                    if isinstance(result, Exception):
+                        raise result
                 break
             except Killed:
                 deaths += 1
@@ -139,6 +150,12 @@ def published(job: Job, intervals: Sequence[tuple[int, int]], case: Case, runner
                 left.rename(work)
     assert [*work.glob("*/*/")] == []
     return deaths
+
+
+def batches_of(job: Job, intervals: Sequence[tuple[int, int]], case: Case) -> list[Sequence[tuple[int, int]]]:
+    """The intervals as they run together: one by one where a state is handed on."""
+    most = 1 if job.chained else Random(repr(case.choice)).randrange(1, MOST + 2)
+    return [intervals[at : at + most] for at in range(0, len(intervals), most)]
 
 
 def expected(job: Job, intervals: Sequence[tuple[int, int]], case: Case) -> dict[str, Rows]:

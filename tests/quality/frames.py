@@ -242,7 +242,8 @@ def judged(tables: dict[str, pa.Table]) -> tuple[Validation, ...]:
     """What the audit says of measures, judged in this process."""
     from lowwater_expectations.judging import answers  # Great Expectations takes seconds, also of who only collects
 
-    return validate(tables, RUN, answers)
+    (found,) = validate([tables], [RUN], answers)
+    return found
 
 
 @cache

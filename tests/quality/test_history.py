@@ -146,7 +146,8 @@ def lake(tmp_path: Path) -> Lake:
 
 def record(lake: Lake, hour: int, volume: int, rows: int = 7, length: int = HOUR) -> None:
     kept = [(LINK, "a", items(volume)), (QUERY, "q", query_items(rows))]
-    record_metrics(lake, "s", BASE + hour * HOUR, BASE + hour * HOUR + length, metric_table(kept, 1), again=True)
+    begin = BASE + hour * HOUR
+    record_metrics(lake, "s", {(begin, begin + length): metric_table(kept, 1)}, again=True)
 
 
 def test_what_is_usual_are_the_last_intervals_before_of_the_same_length(lake: Lake) -> None:
@@ -254,7 +255,7 @@ def measured(lake: Lake, hour: int, read: int, covered: float) -> dict[str, Any]
     items = link_items(row, made, {"ethernet": read}, covered)
     begin = BASE + hour * HOUR
     known = interval_history(SETTINGS, read_metrics(lake, "s", 0, begin), HOUR)
-    record_metrics(lake, "s", begin, begin + HOUR, metric_table([(LINK, "a", items)], 1), again=False)
+    record_metrics(lake, "s", {(begin, begin + HOUR): metric_table([(LINK, "a", items)], 1)}, again=False)
     return link_row(items, known.before(LINK, "a", begin), SETTINGS, SECOND)
 
 

@@ -458,7 +458,8 @@ def test_the_measures_of_an_interval_are_tables_that_its_newest_audit_wrote(lake
     for number, broken in enumerate(({}, {"gap_ns": 7})):
         tables = frame.frames("links", **broken)
         for hour in (0, 1):
-            record_measures(lake, "s", BASE + hour * HOUR, BASE + (hour + 1) * HOUR, tables, number, again=number > 0)
+            span = BASE + hour * HOUR, BASE + (hour + 1) * HOUR
+            record_measures(lake, "s", {span: tables}, number, again=number > 0)
     links = DeltaTable(lake.measures("links"))
     rows = links.to_pyarrow_table()
     assert (rows.num_rows, rows["measured_at"].unique().to_pylist()) == (4, [1])

@@ -18,14 +18,13 @@ from lowwater.config import SuiteLimits
 from lowwater.instants import HOUR
 from lowwater.lake.layout import Lake, open_lake, row_schema
 from lowwater.lake.ledgers.runs import record_measures
-from lowwater.lake.results.publish import publish
 from lowwater.lake.results.streams import stream_files
 from lowwater.lake.tables import interval_label
 from lowwater.plan.operators import Field
 from lowwater.plan.properties import result_schema
 from lowwater.quality.suites import CustomExpectation, checks_of, read_suites, suite_digest
 from tests.breadth import some
-from tests.lake.support import BASE, FIELDS, audited, put_stream
+from tests.lake.support import BASE, FIELDS, audited, publish_interval, put_stream
 from tests.lake.test_publish import run
 from tests.quality import gallery
 from tests.quality.frames import frames
@@ -89,7 +88,7 @@ def test_a_suite_that_is_edited_in_the_project_is_the_suite_of_the_next_audit(
     assert suite_digest(read_suites(lake.root, "set", schemas)["q"]) == before
     for name in ("main1", "main2"):
         tables = frames("queries", not_owned=int(name == "main2"))
-        record_measures(lake, name, BASE, BASE + HOUR, tables, 0, again=False)
+        record_measures(lake, name, {(BASE, BASE + HOUR): tables}, 0, again=False)
     write(lake)
     capsys.readouterr()
     scope: dict[str, Any] = {}
@@ -171,9 +170,11 @@ def test_on_spark_the_gallery_the_notebook_and_delta_say_the_same(tmp_path: Path
     fields = tuple(Field(name, TYPES[gallery.TABLE.schema.field(name).type]) for name in gallery.ROWS)
     schema = pa.schema([each for each in result_schema(fields) if each.name != "interval"])
     put_stream(lake.stream("gallery"), fields, BASE, BASE + HOUR, rows.select(schema.names).cast(schema), "set")
-    publish(lake, "set", "gallery", fields, BASE, BASE + HOUR, "d", audited(lake, BASE, BASE + HOUR, "gallery"))
+    publish_interval(
+        lake, "set", "gallery", fields, BASE, BASE + HOUR, "d", audited(lake, BASE, BASE + HOUR, "gallery")
+    )
     assert list(CHECKS.values()) == ["n IS NULL OR (n >= 1)"]
-    record_measures(lake, "set", BASE, BASE + HOUR, frames(), 0, again=False)
+    record_measures(lake, "set", {(BASE, BASE + HOUR): frames()}, 0, again=False)
     path = tmp_path / "lake" / "expectations" / "set" / "q.json"
     path.parent.mkdir(parents=True)
     path.write_text(json.dumps({"name": "q", "expectations": [POSITIVE]}))

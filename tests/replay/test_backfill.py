@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 
+from lowwater import limits
 from lowwater.cli.backfills import run_backfill
 from lowwater.cli.plans import IntervalSelection
 from lowwater.instants import HOUR, SECOND
@@ -57,6 +58,13 @@ def run(lake: Path, runner: Runner, workers: int = 1, order: Order = Order.OLDES
     return sorted(tried, key=lambda each: each.due.start)  # one is evaluated while another is published
 
 
+@pytest.fixture
+def one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each interval is a batch of its own."""
+    monkeypatch.setattr(limits, "BATCH_INTERVALS", 1)
+
+
+@pytest.mark.usefixtures("one_by_one")
 def test_newest_first_and_two_at_once(published: Path, lake: Path, runner: Runner) -> None:
     begun: list[Due] = []
     ended: list[IntervalResult] = []
@@ -72,6 +80,7 @@ def test_newest_first_and_two_at_once(published: Path, lake: Path, runner: Runne
     assert leftovers(lake) == []
 
 
+@pytest.mark.usefixtures("one_by_one")
 def test_each_is_audited_after_the_one_before_is_published(lake: Path, runner: Runner) -> None:
     """With one worker, so that what an audit compares with does not depend on how long it takes."""
     run(lake, runner)

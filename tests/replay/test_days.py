@@ -24,17 +24,17 @@ RULES = ("steady", "unsteady", "since the change")
 def audited(lake: Lake, number: int, release: str, queries: str, **broken: bool) -> None:
     """An audit of hour `number`, finished an hour later."""
     keys = ("query_set", "interval_start", "interval_end")
-    texts = {"suite": "links", "severity": "warning", "messages": "", "page": "", "kind": "k"}
+    told = {"suite": "links", "severity": "warning", "messages": "", "page": "", "kind": "k"}
     rows: list[dict[str, Any]] = [
-        {**texts, "expectation": rule, "title": rule, "success": rule not in broken, "evaluated": 1, "unexpected": 0,
+        {**told, "expectation": rule, "title": rule, "success": rule not in broken, "evaluated": 1, "unexpected": 0,
          "audited_at": number}
         for rule in RULES
     ]  # fmt: skip
     schema = pa.schema([column for column in QUALITY if column.name not in keys])
     start, end = number * HOUR, (number + 1) * HOUR
-    record_quality(lake, "q", start, end, pa.Table.from_pylist(rows, schema=schema), pa.table({
-        name: pa.array([], pa.string()) for name in ("suite", "expectation", "subject", "row")
-    } | {name: pa.array([], pa.int64()) for name in ("total", "kept_at")}))  # fmt: skip
+    texts = {name: pa.array([], pa.string()) for name in ("suite", "expectation", "subject", "row")}
+    none = pa.table(texts | {name: pa.array([], pa.int64()) for name in ("total", "kept_at")})
+    record_quality(lake, "q", {(start, end): (pa.Table.from_pylist(rows, schema=schema), none)})
     settings = json.dumps({"release": release, "queries": queries})
     record_replays(lake, [ReplayRow("q", "flows", start, end, AUDIT, "done", end, settings=settings)])
 

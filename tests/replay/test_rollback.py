@@ -16,7 +16,7 @@ from lowwater.instants import HOUR, format_instant
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.runs import last_published
 from lowwater.lake.results.pins import pinned
-from lowwater.lake.results.publish import ROLLED_BACK_NOTE, PublishResult, publish
+from lowwater.lake.results.publish import ROLLED_BACK_NOTE, publish
 from lowwater.lake.results.subscription import subscribe
 from tests.replay.deskmaker import AS_IT_IS, CHANGED, FIRST, SECOND, copy_desk, hour, make_lake, set_query, version
 from tests.replay.support import lowwater, replay_range, states
@@ -84,7 +84,7 @@ def test_a_run_that_ended_between_two_tables_is_run_again_and_moves_the_pins(
     """The other table was right already: had the ledger the first row alone, the interval would count as done."""
     DeltaTable(str(lake / "tables/talkers")).delete(f'"_last" < {FIRST[1]}')
 
-    def ends(lake: Lake, query_set: str, query: str, *rest: Any) -> PublishResult:
+    def ends(lake: Lake, query_set: str, query: str, *rest: Any) -> Any:
         if query == "totals":
             raise KeyboardInterrupt
         return publish(lake, query_set, query, *rest)
@@ -123,7 +123,7 @@ def test_it_stands_until_inputs_change_or_it_is_lifted(
     notes = lowwater("rows", "talkers", "--lake", lake, "--to", "2026-01-01T01:00Z", "--limit", 1).err
     assert "is rolled back" in notes
     with monkeypatch.context() as broken, pytest.raises(LakeError, match="slow"):
-        broken.setattr("lowwater.replay.interval._confirm", fails)
+        broken.setattr("lowwater.replay.interval._confirmed", fails)
         replay_range(lake, runner, *FIRST, query_set="talkers")
     (outcome,) = replay_range(lake, runner, *FIRST, query_set="talkers")
     assert (outcome.state, outcome.committed) == ("rolled back", False) and hour(lake, FIRST) == right

@@ -13,11 +13,10 @@ from lowwater.catalog.expr import Type
 from lowwater.catalog.schemas import ROW
 from lowwater.instants import HOUR, SECOND
 from lowwater.lake.layout import open_lake, result_schema
-from lowwater.lake.results.publish import publish
 from lowwater.lake.results.streams import fingerprint, stream_files
 from lowwater.lake.tables import interval_label
 from lowwater.plan.operators import Field
-from tests.lake.support import put_stream
+from tests.lake.support import publish_interval, put_stream
 from tests.review.ledgers import HOSTILE, START, make
 
 FIELDS = (Field("tb", Type.INT), Field("srcIP", Type.IP), Field("name", Type.STRING))
@@ -37,7 +36,7 @@ def ledgers(tmp_path: Path) -> Ledgers:
     stream = pa.Table.from_pylist(rows, schema=result_schema(FIELDS)).drop_columns(["interval"])
     put_stream(lake.stream("flows"), FIELDS, start, start + HOUR, stream, "q")
     audited = fingerprint(stream_files(lake.stream("flows"), start, start + HOUR))
-    publish(lake, "q", "flows", FIELDS, start, start + HOUR, "digest", audited)
+    publish_interval(lake, "q", "flows", FIELDS, start, start + HOUR, "digest", audited)
     return Ledgers(root, queries)
 
 

@@ -197,7 +197,7 @@ class Sim:
             name = f"{self.world.name()}.parquet"
             staged = ROOT / "_work" / "run" / name
             self.tables.put(str(staged.parent), name, rows)
-            write_stream(self.stream, None, start, start + LENGTH, [staged], SET, fence)  # type: ignore[arg-type]
+            write_stream(self.stream, None, {(start, start + LENGTH): [staged]}, SET, fence)  # type: ignore[arg-type]
             with publishing(lake, SET, self.queries) if self.pins else nullcontext() as act:
                 made = []
                 for query in self.queries:
@@ -229,7 +229,7 @@ class Sim:
         """As `publish`: the files of the stream are copied into the table, in one commit; returns its number."""
         end, attempt, path = start + LENGTH, self.world.name()[-12:], self.lake.table(query)
         if act is not None and self._is_published(query, start, audited[0][1], last):
-            return mark(lake, query, start, end, act)
+            return mark(lake, query, [(start, end)], act)[start, end]
         files = stream_files(self.stream, start, end)
         if Counter(row for file in files for row in self.tables.rows[file.key].elements()) != Counter(audited):  # type: ignore[attr-defined]
             raise LawError("the stream has changed since its audit", "run the interval again")
@@ -249,7 +249,7 @@ class Sim:
             hour = str(start // HOUR)
             return [self._written(path, f"_hour={hour}/rest-", {"_hour": hour}, rows)] if rows else []
 
-        notes = None if act is None else Notes(lake, SET, query, (), start, end, act)
+        notes = None if act is None else Notes(lake, SET, query, (), [(start, end)], act)
         note: Any = notes or (lambda _: {"n": "1"})
         swap_files(path, added, lambda newest: meeting_files(newest, start, end), rest, lake.fence, note)
         return notes.number if notes else 0
@@ -466,7 +466,7 @@ class Sim:
             held = list(tabled.rows[f"{path.key}/{row['path']}"].elements())  # type: ignore[attr-defined]
             return [each for each in held if not replaced(each)] if any(map(replaced, held)) else None
 
-        def sealed(source: PurePath, target: PurePath) -> PurePath:
+        def sealed(source: PurePath, target: PurePath, stays: bool = False) -> PurePath:
             paths.take(source, target)
             return target
 

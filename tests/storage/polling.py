@@ -17,10 +17,9 @@ from pathlib import Path
 from lowwater.errors import LakeError
 from lowwater.instants import HOUR
 from lowwater.lake.layout import Lake
-from lowwater.lake.results.publish import publish
 from lowwater.lake.results.streams import fingerprint, stream_files
 from lowwater.storage.object_paths import ObjectPath
-from tests.lake.support import BASE, FIELDS, put_stream, stream
+from tests.lake.support import BASE, FIELDS, publish_interval, put_stream, stream
 from tests.storage.servers import BUCKET, PACKAGES, Proxy, Rule, proxied, s3_server
 
 HOURS = 3
@@ -49,7 +48,7 @@ def put_version(lake: Lake, number: int) -> None:
     rows = [("10.0.0.1", number, 3600.0 * hour + second) for hour in range(HOURS) for second in range(count)]
     put_stream(lake.stream("q"), FIELDS, BASE, end, stream(rows), "set")
     audited = fingerprint(stream_files(lake.stream("q"), BASE, end))
-    publish(lake, "set", "q", FIELDS, BASE, end, f"digest {number}", audited)
+    publish_interval(lake, "set", "q", FIELDS, BASE, end, f"digest {number}", audited)
 
 
 @dataclass

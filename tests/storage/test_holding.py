@@ -89,9 +89,9 @@ def test_a_lost_run_writes_neither_pages_nor_ledgers(root: ObjectPath) -> None:
             with pytest.raises(LakeError, match="no longer the one at work"):
                 record_heartbeats(lost, "set", 0, HOUR, HEARTBEATS.empty_table().drop_columns(["query_set"]))
             keys = ["query_set", "interval_start", "interval_end"]
-            rows, failed = QUALITY.empty_table().drop_columns(keys), QUARANTINE.empty_table().drop_columns(keys[:1])
+            rows, failed = QUALITY.empty_table().drop_columns(keys), QUARANTINE.empty_table().drop_columns(keys)
             with pytest.raises(LakeError, match="no longer the one at work"):
-                record_quality(lost, "set", 0, HOUR, rows, failed)
+                record_quality(lost, "set", {(0, HOUR): (rows, failed)})
             before, real = objects.read(page), objects.read
             objects_read = iter([(b"first", "an older tag")])
             with pytest.MonkeyPatch.context() as patch:

@@ -27,7 +27,6 @@ from lowwater.lake.layout import REPLAYS, Lake, lake_to_read, open_lake
 from lowwater.lake.ledgers.captures import read_captures
 from lowwater.lake.ledgers.runs import ReplayRow, interval_replays, last_published, record_replays
 from lowwater.lake.locks import at_work, run_attempt
-from lowwater.lake.results.publish import publish
 from lowwater.lake.results.streams import fingerprint, stream_files
 from lowwater.lake.tables import append_rows, claim, create, open_table, read_rows
 from lowwater.replay import interval
@@ -37,7 +36,7 @@ from lowwater.replay.progress import Progress
 from lowwater.storage import locks as leases, objects, paths
 from lowwater.storage.object_paths import ObjectPath
 from tests.breadth import each_push
-from tests.lake.support import BASE, FIELDS, put_stream, stream
+from tests.lake.support import BASE, FIELDS, publish_interval, put_stream, stream
 from tests.replay.support import ROOT, lowwater
 from tests.storage.servers import BUCKET, Proxy, Rule
 from tests.storage.test_object_store import SCHEMA, row, values
@@ -151,13 +150,13 @@ def test_a_lease_that_lapses_in_the_middle_of_a_publish_publishes_nothing(
             first.lease._over.set()
             with leases.hold_lease(lock, BASE, BASE + HOUR, length=1.0) as second:
                 claim(lake.table("q"), second)
-                publish(Lake(root, second), "set", "q", FIELDS, BASE, BASE + HOUR, "newer", put(lake, 2))
+                publish_interval(Lake(root, second), "set", "q", FIELDS, BASE, BASE + HOUR, "newer", put(lake, 2))
             first.lease._renewed = time.monotonic()  # it has not noticed
             swapped(*arguments, **names)  # type: ignore[arg-type]
 
         monkeypatch.setattr(tables, "swap_files", stopped)
         with pytest.raises(LakeError, match="no longer the one at work"):
-            publish(Lake(root, first), "set", "q", FIELDS, BASE, BASE + HOUR, "older", audited)
+            publish_interval(Lake(root, first), "set", "q", FIELDS, BASE, BASE + HOUR, "older", audited)
     assert numbers(lake) == [2] * 5
 
 
@@ -241,12 +240,12 @@ def test_a_lake_under_a_policy_that_lets_only_read_is_read(
 def test_a_policy_against_published_tables_leaves_nothing_half_visible(root: ObjectPath, moto: int) -> None:
     lake = Lake(root)
     audited = put(lake, 1)
-    publish(lake, "set", "q", FIELDS, BASE, BASE + HOUR, "first", audited)
+    publish_interval(lake, "set", "q", FIELDS, BASE, BASE + HOUR, "first", audited)
     newer = put(lake, 2)
     with denied(moto, root / "tables"), pytest.raises(LakeError, match="does not allow it"):
-        publish(lake, "set", "q", FIELDS, BASE, BASE + HOUR, "second", newer)
+        publish_interval(lake, "set", "q", FIELDS, BASE, BASE + HOUR, "second", newer)
     assert numbers(lake) == [1] * 5
-    publish(lake, "set", "q", FIELDS, BASE, BASE + HOUR, "second", newer)
+    publish_interval(lake, "set", "q", FIELDS, BASE, BASE + HOUR, "second", newer)
     assert numbers(lake) == [2] * 5
 
 
@@ -258,7 +257,7 @@ def test_the_table_of_another_program_is_left_alone(root: ObjectPath, name: str)
     write_deltalake(str(path), foreign, storage_options=objects.options(path))
     with pytest.raises(LakeError, match="another program made this table") as refused:
         lake = open_lake(root) if name == "packets" else Lake(root)
-        publish(lake, "set", "q", FIELDS, BASE, BASE + HOUR, "digest", put(lake, 1))
+        publish_interval(lake, "set", "q", FIELDS, BASE, BASE + HOUR, "digest", put(lake, 1))
     assert "prefix" in refused.value.hint
     table = DeltaTable(str(path), storage_options=objects.options(path))
     assert table.version() == 0 and table.to_pyarrow_table().equals(foreign)

@@ -7,9 +7,11 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
-from functools import cached_property
+from functools import cached_property, reduce
 from hashlib import sha256
+from operator import or_
 from pathlib import Path, PurePath
+from types import MappingProxyType
 
 import numpy as np
 import pyarrow as pa
@@ -31,6 +33,10 @@ MOST_PARTS = 100
 LOW, HIGH, AUDIT, PUBLISH = "low", "high", "audit", "publish"
 
 
+Range = tuple[int, int]
+"""An interval [start, end), ns."""
+
+
 def record_violations(lake: layout.Lake, link: str, skew: int, start: int, end: int, rows: pa.Table) -> None:
     """Replaces the violations of a link and skew that arrive in [start, end), ns, by these rows: capture, position,
     timestamp, arrival, lateness."""
@@ -41,8 +47,15 @@ def record_violations(lake: layout.Lake, link: str, skew: int, start: int, end: 
     tables.replace_rows(lake.violations, table, of_link & tables.within("arrival", start, end), lake.fence)
 
 
-def read_violations(lake: layout.Lake, link: str, skew: int, start: int, end: int) -> pa.Table:
-    """Reads the violations of a link and skew that arrive in [start, end), ns, in order."""
+def read_violations(
+    lake: layout.Lake, link: str, skew: int, start: int, end: int, near: Range | None = None
+) -> pa.Table:
+    """Reads the violations of a link and skew that arrive in [start, end), ns, in order. `near`: a range that holds it,
+    for who asks about several of its parts: it is read once."""
+    if near is not None:
+        key = "violations", link, skew, *near
+        whole = open_tables.cached_value(lake.violations, key, lambda _: read_violations(lake, link, skew, *near))
+        return whole.filter(tables.within("arrival", start, end))
     of_link = (pc.field("link") == link) & (pc.field("skew") == skew)
     rows = tables.read_rows(lake.violations, layout.VIOLATIONS, of_link & tables.within("arrival", start, end))
     return rows.sort_by([("arrival", "ascending"), ("capture", "ascending"), ("position", "ascending")])
@@ -67,8 +80,12 @@ def record_heartbeats(
     tables.replace_rows(lake.heartbeats, table, replaced, lake.fence)
 
 
-def read_heartbeats(lake: layout.Lake, query_set: str, start: int, end: int) -> pa.Table:
-    """Reads the operator statistics of a query set over [start, end), ns."""
+def read_heartbeats(lake: layout.Lake, query_set: str, start: int, end: int, near: Range | None = None) -> pa.Table:
+    """Reads the operator statistics of a query set over [start, end), ns; `near` as of `read_violations`."""
+    if near is not None:
+        key = "heartbeats", query_set, *near
+        whole = open_tables.cached_value(lake.heartbeats, key, lambda _: read_heartbeats(lake, query_set, *near))
+        return whole.filter(tables.within("start", start, end))
     chosen = (pc.field("query_set") == query_set) & tables.within("start", start, end)
     return _counted(tables.read_rows(lake.heartbeats, layout.HEARTBEATS, chosen))
 
@@ -95,7 +112,7 @@ def _counted(rows: pa.Table) -> pa.Table:
     return rows
 
 
-def with_constants(rows: pa.Table, schema: pa.Schema, constants: dict[str, str | int]) -> pa.Table:
+def with_constants(rows: pa.Table, schema: pa.Schema, constants: Mapping[str, str | int]) -> pa.Table:
     """Converts rows to the schema of a ledger: adds constant columns, and NULL for other missing columns."""
     columns = []
     for column in schema:
@@ -189,12 +206,18 @@ def replayed_sets(lake: layout.Lake) -> set[str]:
 
 def last_published(lake: layout.Lake, query_set: str, query: str, start: int, end: int) -> ReplayRow | None:
     """Returns the publication of the visible rows of [start, end); None if there is none, or several made them."""
-    return _newest(interval_replays(lake, query_set, start, end), query, lambda row: row.interval == (start, end))
+    return last_of(interval_replays(lake, query_set, start, end), query, start, end)
 
 
 def published_until(lake: layout.Lake, query_set: str, query: str, at: int) -> ReplayRow | None:
     """Returns the publication of the visible rows up to an instant; None if there is none, or it goes on behind it."""
     return _newest(interval_replays(lake, query_set, at - 1, at), query, lambda row: row.interval_end == at)
+
+
+def last_of(rows: Iterable[ReplayRow], query: str, start: int, end: int) -> ReplayRow | None:
+    """What `last_published` returns, of rows of the ledger about a range that holds the interval, oldest first."""
+    meeting = (row for row in rows if row.interval_start < end and row.interval_end > start)
+    return _newest(meeting, query, lambda row: row.interval == (start, end))
 
 
 def _newest(rows: Iterable[ReplayRow], query: str, fits: Callable[[ReplayRow], bool]) -> ReplayRow | None:
@@ -204,15 +227,16 @@ def _newest(rows: Iterable[ReplayRow], query: str, fits: Callable[[ReplayRow], b
 
 
 class Publications:
-    """The publications of a query set as they are now, read once, for whoever asks about many intervals."""
+    """The publications of a query set as they are now, read once, for whoever asks about many intervals. `span`: those
+    that meet [start, end), ns, are enough; None for all."""
 
-    def __init__(self, lake: layout.Lake, query_set: str) -> None:
-        self._lake, self._query_set = lake, query_set
+    def __init__(self, lake: layout.Lake, query_set: str, span: tuple[int, int] | None = None) -> None:
+        self._lake, self._query_set, self._span = lake, query_set, span
 
     @cached_property
     def _placed(self) -> tuple[int, dict[int, list[ReplayRow]], list[ReplayRow]]:
         """The shortest length of an interval, the rows of those by the multiples of it that they meet, longer rows."""
-        rows = [row for row in read_replays(self._lake, self._query_set, stage=PUBLISH) if row.state != FAILED]
+        rows = [row for row in read_replays(self._lake, self._query_set, self._span, PUBLISH) if row.state != FAILED]
         length = max(1, min((row.interval_end - row.interval_start for row in rows), default=1))
         placed: dict[int, list[ReplayRow]] = defaultdict(list)
         longer = []
@@ -245,20 +269,28 @@ class Publications:
 
 
 def record_quality(
-    lake: layout.Lake, query_set: str, start: int, end: int, rows: pa.Table, quarantine: pa.Table, again: bool = True
+    lake: layout.Lake, query_set: str, found: Mapping[Range, tuple[pa.Table, pa.Table]], again: bool = True
 ) -> None:
-    """Replaces the audit results of [start, end), ns, of a query set: QUALITY, a row for every expectation, and
-    QUARANTINE, both without the columns of the interval. `again`: False if the interval was never audited."""
-    constants, replaced = _interval(query_set, start, end), _of_interval(query_set, start, end)
-    failed = with_constants(quarantine, layout.QUARANTINE, constants)
-    if failed.num_rows or (again and read_quarantine(lake, query_set, start, end).num_rows):
+    """Replaces the audit results of intervals of a query set: QUALITY, a row for every expectation, and QUARANTINE,
+    both without the columns of the interval. `again`: False if none of the intervals was ever audited."""
+    rows, broken = ({span: tables_[at] for span, tables_ in found.items()} for at in (0, 1))
+    replaced, failed = _of_intervals(query_set, [*found]), _of_all(query_set, broken, layout.QUARANTINE)
+    if failed.num_rows or (again and tables.read_rows(lake.quarantine, layout.QUARANTINE, replaced).num_rows):
         tables.replace_rows(lake.quarantine, failed, replaced, lake.fence)
-    tables.replace_rows(lake.quality, with_constants(rows, layout.QUALITY, constants), replaced, lake.fence)
+    _write(lake.quality, _of_all(query_set, rows, layout.QUALITY), replaced, again, lake.fence)
 
 
-def _interval(query_set: str, start: int, end: int) -> dict[str, str | int]:
-    """The columns of the rows of an interval."""
-    return {"query_set": query_set, "interval_start": start, "interval_end": end}
+def _of_all(
+    query_set: str,
+    rows: Mapping[Range, pa.Table],
+    schema: pa.Schema,
+    constants: Mapping[str, str | int] = MappingProxyType({}),
+) -> pa.Table:
+    """The rows of several intervals with the columns that say of which they are."""
+    whole, counts = pa.concat_tables(rows.values()), [table.num_rows for table in rows.values()]
+    for name, bounds in zip(("interval_start", "interval_end"), zip(*rows, strict=True), strict=True):
+        whole = whole.append_column(name, pa.array(np.repeat(np.array(bounds, np.int64), counts)))
+    return with_constants(whole, schema, {"query_set": query_set, **constants})
 
 
 def read_quality(lake: layout.Lake, query_set: str | None = None, start: int = 0, end: int = 0) -> pa.Table:
@@ -278,8 +310,14 @@ def read_quarantine(lake: layout.Lake, query_set: str, start: int, end: int) -> 
 
 
 def _of_interval(query_set: str, start: int, end: int) -> pc.Expression:
-    bounds = (pc.field("interval_start") == start) & (pc.field("interval_end") == end)
-    return (pc.field("query_set") == query_set) & bounds
+    return _of_intervals(query_set, [(start, end)])
+
+
+def _of_intervals(query_set: str, spans: Sequence[Range]) -> pc.Expression:
+    # The first condition is one that the statistics of a file decide.
+    near = tables.within("interval_start", min(start for start, _ in spans), max(end for _, end in spans))
+    exact = ((pc.field("interval_start") == start) & (pc.field("interval_end") == end) for start, end in spans)
+    return (pc.field("query_set") == query_set) & near & reduce(or_, exact)
 
 
 # Measures and lateness grow with every audit. The newest row of a key counts.
@@ -305,11 +343,11 @@ class LinkLateness:
     measured_at: int
 
 
-def record_metrics(lake: layout.Lake, query_set: str, start: int, end: int, rows: pa.Table, again: bool) -> None:
-    """Replaces the measures of [start, end), ns, of a query set: METRICS without the columns of the interval. `again`:
-    False if the ledger has none of the interval."""
-    table = with_constants(rows, layout.METRICS, _interval(query_set, start, end))
-    _write(lake.metrics, table, _of_interval(query_set, start, end), again, lake.fence)
+def record_metrics(lake: layout.Lake, query_set: str, measured: Mapping[Range, pa.Table], again: bool) -> None:
+    """Replaces the measures of intervals of a query set: METRICS without the columns of the interval. `again`: False if
+    the ledger has none of them."""
+    rows = _of_all(query_set, measured, layout.METRICS)
+    _write(lake.metrics, rows, _of_intervals(query_set, [*measured]), again, lake.fence)
 
 
 def _write(path: PurePath, rows: pa.Table, replaced: pc.Expression, again: bool, fence: Fence | None) -> None:
@@ -320,17 +358,18 @@ def _write(path: PurePath, rows: pa.Table, replaced: pc.Expression, again: bool,
 
 
 def record_measures(
-    lake: layout.Lake, query_set: str, start: int, end: int, measured: Mapping[str, pa.Table], now: int, again: bool
+    lake: layout.Lake, query_set: str, measured: Mapping[Range, Mapping[str, pa.Table]], now: int, again: bool
 ) -> None:
-    """Replaces the measures of [start, end), ns, of a query set, in the tables of `layout.MEASURES`. `again`: False if
-    `metrics`, which an audit writes before them, has none of the interval."""
-    constants, replaced = _interval(query_set, start, end), _of_interval(query_set, start, end)
-    for name, table in measured.items():
-        path, schema = lake.measures(name), layout.measures_schema(table.schema)
-        if table.num_rows or (again and tables.open_table(path) is not None):
+    """Replaces the measures of intervals of a query set, in the tables of `layout.MEASURES`: interval -> name -> rows,
+    of which those of one name have one schema. `again`: False if `metrics`, which an audit writes before them, has none
+    of the intervals."""
+    replaced = _of_intervals(query_set, [*measured])
+    for name in next(iter(measured.values())):
+        mine = {span: of_interval[name] for span, of_interval in measured.items()}
+        path, schema = lake.measures(name), layout.measures_schema(next(iter(mine.values())).schema)
+        if any(table.num_rows for table in mine.values()) or (again and tables.open_table(path) is not None):
             tables.create(path, schema, ["query_set"], about=layout.MEASURES[name])
-            rows = with_constants(table, schema, {**constants, "measured_at": now})
-            _write(path, rows, replaced, again, lake.fence)
+            _write(path, _of_all(query_set, mine, schema, {"measured_at": now}), replaced, again, lake.fence)
 
 
 def read_metrics(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -193,70 +194,99 @@ def check_unchanged(lake: layout.Lake, query: str, start: int, end: int, audited
     return files
 
 
+@dataclass(frozen=True)
+class Audited:
+    """An interval of a query whose stream was audited."""
+
+    digest: str  # digest of the inputs (S1)
+    fingerprint: str  # digest of the stream when it was audited
+
+
 def publish(
     lake: layout.Lake,
     query_set: str,
     query: str,
     fields: tuple[Field, ...],
-    start: int,
-    end: int,
-    digest: str,
-    audited: str,
+    audited: Mapping[published.Range, Audited],
     act: published.Act | None = None,
     words: Mapping[str, str] = MappingProxyType({}),
     checks: Mapping[str, str] = MappingProxyType({}),
-) -> PublishResult:
-    """Publishes the rows of a query whose `_last` is in [start, end), ns, from its stream of the interval.
+) -> dict[published.Range, PublishResult]:
+    """Publishes the rows of a query in intervals that follow one another, each from its stream, in one commit.
 
-    If this interval published rows from inputs with the same digest before, and the table still has them, the commit
-    only says that they belong to this act too. The caller records the publication in `replays`.
+    Of an interval that published rows from inputs with the same digest before, and whose rows the table still has, a
+    commit only says that they belong to this act too; those between which such a one lies have commits of their own.
+    The caller records the publication in `replays`.
     Raises OwnerError if another query set owns the table (S3), LakeError if a column has changed its type, or the table
     cannot be written, and LawError if the stream has changed since its audit, or the table cannot take its files.
 
     Args:
-        digest: digest of the run's inputs (S1).
-        audited: digest of the stream (`fingerprint`).
+        audited: intervals [start, end), ns, in order.
         act: the publication of the whole set; None for one of this table alone.
         checks: name -> SQL of what other writers of the table must keep too.
     """
     path = lake.table(query)
-    last = runs.last_published(lake, query_set, query, start, end)
-    if last is not None and last.digest == digest and not published.damage_of(lake, query_set, query, start, end):
-        number = last.publication if act is None else mark(lake, query, start, end, act)
-        return PublishResult(query, last.rows or 0, False, number)
+    rows = runs.interval_replays(lake, query_set, next(iter(audited))[0], [*audited][-1][1])
+    damages = published.damages(lake, query, rows)
+    standing: dict[published.Range, runs.ReplayRow] = {}
+    spans: list[list[published.Range]] = []
+    for span, of_interval in audited.items():
+        last = runs.last_of(rows, query, *span)
+        if last is not None and last.digest == of_interval.digest and not damages.get(span):
+            standing[span] = last
+        elif spans and spans[-1][-1][1] == span[0]:
+            spans[-1].append(span)
+        else:
+            spans.append([span])
+    numbers = {span: last.publication for span, last in standing.items()}
+    if act is not None and standing:
+        numbers |= mark(lake, query, [*standing], act)
+    results = {span: PublishResult(query, last.rows or 0, False, numbers[span]) for span, last in standing.items()}
+    if not spans:
+        return results
     schema = layout.table_schema(fields)
     about = f"rows of the query {query} of the query set {query_set}, published by Lowwater"
     table = tables.create(path, schema, ["_hour"], query_set, {**WITH_INSTANTS, **words}, about)
     _refuse_changes(path, pa.schema(table.schema().to_arrow()), schema)
     table = tables.with_properties(path, tables.with_columns(path, table, schema), words, lake.fence)
-    files = check_unchanged(lake, query, start, end, audited)
-    attempt = uuid.uuid4().hex[:12]
-    with tables.lake_errors(f"{path}: the rows of the stream cannot be put there"):
-        row_files = enumerate(_row_files(files, result_schema(fields), start, end))
-        added = [copy_file(path, f"{attempt}-{at:05d}.parquet", file, as_stored) for at, (file, as_stored) in row_files]
-
-    notes = Notes(lake, query_set, query, fields, start, end, act or published.Act.begin(1))
-    _replace(path, added, start, end, lambda: pa.schema(table.schema().to_arrow()), lake.fence, notes)
+    for together in spans:
+        added: dict[published.Range, list[tables.DataFile]] = {}
+        attempt, number = uuid.uuid4().hex[:12], itertools.count()
+        for span in together:
+            files = check_unchanged(lake, query, *span, audited[span].fingerprint)
+            with tables.lake_errors(f"{path}: the rows of the stream cannot be put there"):
+                added[span] = [
+                    copy_file(path, f"{attempt}-{next(number):05d}.parquet", file, as_stored)
+                    for file, as_stored in _row_files(files, result_schema(fields), *span)
+                ]
+        bounds = together[0][0], together[-1][1]
+        notes = Notes(lake, query_set, query, fields, together, act or published.Act.begin(1))
+        copies = [file for of_interval in added.values() for file in of_interval]
+        _replace(path, copies, *bounds, lambda: pa.schema(table.schema().to_arrow()), lake.fence, notes)
+        for span, of_span in added.items():
+            count = sum(file.rows for file in of_span)
+            results[span] = PublishResult(query, count, True, notes.number)
     tables.with_constraints(path, table, checks, lake.fence)
-    return PublishResult(query, sum(file.rows for file in added), True, notes.number)
+    return results
 
 
 @dataclass
 class Notes:
-    """What a commit says that publishes an interval, for the version that is changed."""
+    """What a commit says that publishes intervals, of which each begins where the one before ends, for the version that
+    is changed."""
 
     lake: layout.Lake
     query_set: str
     query: str
     fields: Sequence[Field]
-    start: int
-    end: int
+    intervals: Sequence[published.Range]
     act: published.Act
     number: int = 0  # number of the publication, once the commit has succeeded
 
     def __call__(self, newest: DeltaTable) -> dict[str, str | int]:
         state = published.state_at(self.lake.table(self.query), newest)
         self.number = self.act.number(newest.version() + 1)
+        numbers = dict.fromkeys(self.intervals, self.number)
         earlier: Sequence[tuple[int, int]] = ()
         if state.note is None and state.numbers:
             earlier = intervals.merged(state.numbers)
@@ -266,33 +296,36 @@ class Notes:
             state.note,
             earlier,
             self.fields,
-            self.start,
-            self.end,
+            self.intervals[0][0],
+            self.intervals[-1][1],
             state.damage,
-            {**state.recent, (self.start, self.end): self.number},
+            {**state.recent, **numbers},
             state.checkpoint,
         )
         publication = replace(publication, damage=tuple(filter(state.stands, publication.damage)))
-        return {published.NOTE: publication.text(), published.interval_key(self.start, self.end): self.number}
+        keys = {published.interval_key(*span): number for span, number in numbers.items()}
+        return {published.NOTE: publication.text(), **keys}
 
 
-def mark(lake: layout.Lake, query: str, start: int, end: int, act: published.Act) -> int:
-    """Says in the log of a table that the visible rows of an interval belong to an act too; no row changes. The caller
-    knows that they are the published ones."""
+def mark(
+    lake: layout.Lake, query: str, intervals: Sequence[published.Range], act: published.Act
+) -> dict[published.Range, int]:
+    """Says in the log of a table, in one commit, that the visible rows of intervals belong to an act too; no row
+    changes. The caller knows that they are the published ones. Returns their numbers."""
     path = lake.table(query)
     state = published.table_state(path)
-    before = None if state is None else state.number(start, end)
-    if before is not None and published.act_of(before) == act:
-        return before
-    number = 0
+    numbers = {span: number for span in intervals if state is not None and (number := state.number(*span)) is not None}
+    numbers = {span: number for span, number in numbers.items() if published.act_of(number) == act}
+    if not (new := [span for span in intervals if span not in numbers]):
+        return numbers
 
     def note(newest: DeltaTable) -> dict[str, str | int]:
-        nonlocal number
-        number = act.number(newest.version() + 1)
-        return {published.interval_key(start, end): number}
+        nonlocal numbers
+        numbers |= dict.fromkeys(new, act.number(newest.version() + 1))
+        return {published.interval_key(*span): numbers[span] for span in new}
 
     tables.swap_files(path, [], lambda _: [], fence=lake.fence, note=note)
-    return number
+    return numbers
 
 
 def rest_of(start: int, end: int) -> pads.Expression:
@@ -493,7 +526,7 @@ def restore(
         if cut:
             added += parts_of(path, cut, earlier.stored, tables.within("_last", start, end))
         added = [completed(path, file, fields) for file in added]
-    notes = Notes(lake, query_set, query, fields, start, end, act or published.Act.begin(1))
+    notes = Notes(lake, query_set, query, fields, [(start, end)], act or published.Act.begin(1))
 
     def told_notes(newest: DeltaTable) -> dict[str, str | int]:
         return {**notes(newest), ROLLED_BACK_NOTE: json.dumps({"version": version, **told})}

@@ -667,8 +667,12 @@ def _miscount(total: int, rows: int) -> str:
 
 def damage_of(lake: Lake, query_set: str, query: str, start: int, end: int) -> str:
     """Says why the table of a query does not have the published rows of [start, end), ns; empty if it has them."""
-    rows = interval_replays(lake, query_set, start, end)
-    return damages(lake, query, rows).get((start, end), "")
+    return damages_of(lake, query_set, query, start, end).get((start, end), "")
+
+
+def damages_of(lake: Lake, query_set: str, query: str, start: int, end: int) -> dict[Range, str]:
+    """Says the same of every published interval that meets [start, end), ns: interval -> why."""
+    return damages(lake, query, interval_replays(lake, query_set, start, end))
 
 
 def all_damages(lake: Lake, rows: Iterable[ReplayRow]) -> dict[tuple[str, str, int, int], str]:

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from lowwater import documents
 from lowwater.errors import LakeError
-from lowwater.lake import layout, tables
+from lowwater.lake import layout, open_tables, tables
 from lowwater.lake.tables import create, describe
 from lowwater.storage import digests, locks, paths
 from lowwater.storage.object_paths import ObjectPath
@@ -28,58 +28,73 @@ if TYPE_CHECKING:
 # A run writes files into the folder of its attempt. Here they replace the interval's earlier files, in one commit.
 
 
+Range = tuple[int, int]
+"""An interval [start, end), ns."""
+
+
 def write_stream(
     path: PurePath,
     schema: pa.Schema,
-    start: int,
-    end: int,
-    files: Iterable[PurePath | Sequence[PurePath]],
+    files: Mapping[Range, Iterable[PurePath | Sequence[PurePath]]],
     owner: str,
     fence: locks.Fence | None = None,
     key: str = "",
     stays: bool = False,
-) -> int:
-    """Replaces the interval [start, end), ns, of a stream, in one commit, by parquet files in order; those of one part
-    of the stream are a sequence. They lie on the lake's disk or in the lake, and are moved; with `stays` they have
-    their old names as well, by which others read them. Returns the number of their rows, punctuation included. `key`:
-    of what they are made of, by which `stream_key` finds them; empty for none.
+) -> dict[Range, int]:
+    """Replaces intervals of a stream, in one commit, by parquet files in order; those of one part of the stream are a
+    sequence. They lie on the lake's disk or in the lake, and are moved; with `stays` they have their old names as well,
+    by which others read them. Returns the number of their rows in each interval, punctuation included. `key`: of what
+    they are made of, by which `stream_key` finds them; empty for none.
     Raises OwnerError if another query set owns the table, and LakeError if the table cannot be written."""
     create(path, schema, ["interval"], owner)
-    label = tables.interval_label(start, end)
-    folder = path / f"interval={label}"
+    labels = {span: tables.interval_label(*span) for span in files}
+    folders = {span: path / f"interval={label}" for span, label in labels.items()}
     attempt = uuid.uuid4().hex[:12]
-    with tables.lake_errors(f"{path}: rows of {label} cannot be written"):
-        targets: list[PurePath] = []
-        for part, sources in enumerate(
-            [part_files] if isinstance(part_files, PurePath) else part_files for part_files in files
-        ):
-            for index, source in enumerate(sources):
-                name = f"{attempt}-{part:05d}-{index:05d}{key and f'-{key}'}"
-                targets.append(paths.take_sealed(source, folder / f"{name}.parquet", stays))
-        described = [describe(path, target, {"interval": label}) for target in targets]
-        # The run has the lock of its interval: files of another attempt are of one that has ended. They are looked for
+    described: dict[Range, list[tables.DataFile]] = {}
+    with tables.lake_errors(f"{path}: rows of {', '.join([*labels.values()][:1])} cannot be written"):
+        for span, parts in files.items():
+            targets: list[PurePath] = []
+            for part, sources in enumerate([each] if isinstance(each, PurePath) else each for each in parts):
+                for index, source in enumerate(sources):
+                    name = f"{attempt}-{part:05d}-{index:05d}{key and f'-{key}'}"
+                    targets.append(paths.take_sealed(source, folders[span] / f"{name}.parquet", stays))
+            described[span] = [describe(path, target, {"interval": labels[span]}) for target in targets]
+        # The run has the lock of its intervals: files of another attempt are of one that has ended. They are looked for
         # before the commit, which a run that lost its lease cannot make. In a store they are work for `maintain`, since
         # to look for them takes a list for each interval.
         others: list[PurePath] = []
-        if not isinstance(folder, ObjectPath):
-            others = [old for old in paths.children(folder) if old.suffix == ".parquet" and old not in targets]
+        written = {path / file.path for of_interval in described.values() for file in of_interval}
+        for folder in () if isinstance(path, ObjectPath) else folders.values():
+            others += [old for old in paths.children(folder) if old.suffix == ".parquet" and old not in written]
 
     def earlier(table: DeltaTable) -> list[dict[str, Any]]:
-        rows = tables.interval_files(table, label)
-        if isinstance(folder, ObjectPath):
+        live = tables.files_by_interval(table)
+        rows = [row for label in labels.values() for row in live.get(label, ())]
+        if isinstance(path, ObjectPath):
             others[:] = [path / unquote(row["path"]) for row in rows]
         return rows
 
-    tables.swap_files(path, described, earlier, fence=fence)
-    with tables.lake_errors(f"{folder}: cannot be cleaned"):
+    tables.swap_files(path, [file for of_interval in described.values() for file in of_interval], earlier, fence=fence)
+    with tables.lake_errors(f"{path}: cannot be cleaned"):
         paths.remove(*others)
-    return sum(file.rows for file in described)
+    return {span: sum(file.rows for file in of_interval) for span, of_interval in described.items()}
 
 
 def stream_files(path: PurePath, start: int, end: int) -> list[PurePath]:
     """Lists the files of the interval [start, end), ns, of a stream, in order; none if it was not written."""
-    rows = tables.interval_files(tables.open_table(path), tables.interval_label(start, end))
-    return sorted(path / row["path"] for row in rows)
+    return sorted(path / name for name, _ in _files_of(path, start, end))
+
+
+def _files_of(path: PurePath, start: int, end: int) -> Sequence[tuple[str, int]]:
+    """Path and size of the files of an interval; what the log says is divided once for all intervals of a version."""
+
+    def by_interval(table: DeltaTable | None) -> Mapping[str, Sequence[tuple[str, int]]]:
+        live = [] if table is None else tables.live_files(table)
+        return tables.grouped((row["partition.interval"], (row["path"], row["size_bytes"])) for row in live)
+
+    with tables.lake_errors(f"{path}: the table cannot be read"):
+        files = open_tables.cached_value(path, "files by interval", by_interval)
+    return files.get(tables.interval_label(start, end), ())
 
 
 def stream_key(path: PurePath, start: int, end: int) -> str:
@@ -91,8 +106,7 @@ def stream_key(path: PurePath, start: int, end: int) -> str:
 
 def stream_bytes(path: PurePath, start: int, end: int) -> int:
     """Returns the size of the files of the interval [start, end), ns, of a stream."""
-    rows = tables.interval_files(tables.open_table(path), tables.interval_label(start, end))
-    return sum(row["size_bytes"] for row in rows)
+    return sum(size for _, size in _files_of(path, start, end))
 
 
 def stream_parts(path: PurePath, start: int, end: int) -> list[list[PurePath]]:

@@ -528,4 +528,8 @@ def newest_begin(lake: str | PurePath, stream: str) -> int | None:
     path = Lake(paths.lake_path(lake)).table(stream)
     table = open_table(path)
     note = None if table is None else last_note(path, table.version())
-    return None if note is None else note.ranges[-1][1] - (note.end - note.start)
+    if note is None:
+        return None
+    # A commit may publish several; older versions of Lowwater wrote no numbers.
+    inside = [end - start for start, end in note.recent if note.start <= start and end <= note.end]
+    return note.ranges[-1][1] - min(inside, default=note.end - note.start)

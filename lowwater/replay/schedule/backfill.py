@@ -16,14 +16,15 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from threading import Semaphore
 
-from lowwater import errors, processes
+from lowwater import errors, limits, processes
 from lowwater.high.runner import Runner
 from lowwater.lake import words
 from lowwater.lake.words import WAITING
-from lowwater.replay.interval import run_interval
+from lowwater.replay.interval import Result, run_batch
 from lowwater.replay.job import Job
 from lowwater.replay.progress import Progress
 from lowwater.replay.schedule.due import Due
+from lowwater.replay.stages.batches import LONGEST, divides
 from lowwater.replay.stages.runners import runner_of
 
 PATIENCE, PAUSE = 600.0, 1.0
@@ -47,7 +48,8 @@ class IntervalResult:
     state: str  # state of the publication, failed, waiting, held, or running, by another process
     reason: str = ""  # why the interval is not done, or the whole error message
     rows: dict[str, int] = field(default_factory=dict)  # query -> number of rows published
-    seconds: float = 0.0  # duration, s
+    seconds: float = 0.0  # duration, s; of an interval of a batch its part
+    more: int = 0  # intervals of its batch that have ended too, and are told next
 
     @property
     def published(self) -> bool:
@@ -105,20 +107,52 @@ def backfill(
     return tried
 
 
-def _ordered(jobs: dict[str, Job], work: Iterable[Due], order: Order) -> list[tuple[Due, ...]]:
-    """Divides the work into units that may run in parallel: single intervals, or all intervals of a chained set."""
-    chains: dict[str, list[Due]] = {}
-    units: list[tuple[Due, ...]] = []
-    for interval in sorted(work, key=lambda due: (due.start, due.query_set)):
-        if jobs[interval.query_set].chained:
-            chains.setdefault(interval.query_set, []).append(interval)
+Batch = tuple[Due, ...]
+"""Intervals of a query set, each of which begins where the one before ends, that run together; often one."""
+
+
+def batches(job: Job, work: Iterable[Due]) -> list[Batch]:
+    """Divides the due intervals of a query set, oldest first, into batches: what follows one another, and has few
+    packets. What hands a state on, a stretch, and what cannot start is a batch of its own."""
+    found: list[list[Due]] = []
+    for due in work:
+        if not (found and _joins(job, found[-1], due)):
+            found.append([])
+        found[-1].append(due)
+    return [tuple(batch) for batch in found]
+
+
+def _joins(job: Job, batch: Sequence[Due], due: Due) -> bool:
+    alone = any(each.intervals > 1 or each.blocked or each.running for each in (batch[-1], due))
+    return (
+        not alone
+        and not job.chained
+        and divides(job.length)
+        and batch[-1].end == due.start
+        and due.end - batch[0].start <= LONGEST
+        and len(batch) < limits.BATCH_INTERVALS
+        and sum(each.packets for each in batch) + due.packets <= limits.BATCH_PACKETS
+    )
+
+
+def _ordered(jobs: dict[str, Job], work: Iterable[Due], order: Order) -> list[tuple[Batch, ...]]:
+    """Divides the work into units that may run in parallel: single batches, or all batches of a chained set."""
+    by_set: dict[str, list[Due]] = {}
+    for interval in sorted(work, key=lambda due: due.start):
+        by_set.setdefault(interval.query_set, []).append(interval)
+    chains, units = list[tuple[Batch, ...]](), list[Batch]()
+    for name, mine in sorted(by_set.items()):
+        of_set = batches(jobs[name], mine)
+        if jobs[name].chained:
+            chains.append(tuple(of_set))
         else:
-            units.append((interval,))
+            units += of_set
+    units.sort(key=lambda batch: (batch[0].start, batch[0].query_set))
     if order is Order.NEWEST:
         units.reverse()
     elif order is Order.RANDOM:
         random.shuffle(units)
-    return [*map(tuple, chains.values()), *units]
+    return [*chains, *((unit,) for unit in units)]
 
 
 @dataclass
@@ -134,9 +168,9 @@ class _Backfill:
     publishing: Semaphore  # turns to be audited and published
     over: bool = False
     tried: list[IntervalResult] = field(default_factory=list)
-    busy: list[tuple[tuple[Due, ...], str]] = field(default_factory=list)  # units that others began, and who
+    busy: list[tuple[tuple[Batch, ...], str]] = field(default_factory=list)  # units that others began, and who
 
-    def all(self, units: Sequence[tuple[Due, ...]]) -> list[IntervalResult]:
+    def all(self, units: Sequence[tuple[Batch, ...]]) -> list[IntervalResult]:
         """Runs every unit; after an interruption only units that have started. Those of others come last."""
         self._round(units)
         ended, since, told = len(self.tried), time.monotonic(), ""
@@ -144,11 +178,11 @@ class _Backfill:
             waiting, self.busy = self.busy, []
             if waiting[0][1] != told:
                 told = waiting[0][1]
-                self.watch.waits([due for unit, _ in waiting for due in unit], told)
+                self.watch.waits([due for unit, _ in waiting for batch in unit for due in batch], told)
             processes.pause(PAUSE, self.stopped)
             if time.monotonic() - since > PATIENCE:
                 for unit, reason in waiting:
-                    for due in unit:
+                    for due in (due for batch in unit for due in batch):
                         self._ended(IntervalResult(due, words.RUNNING, reason))
                 break
             self._round([unit for unit, _ in waiting])
@@ -156,7 +190,7 @@ class _Backfill:
                 ended, since = len(self.tried), time.monotonic()
         return self.tried
 
-    def _round(self, units: Sequence[tuple[Due, ...]]) -> None:
+    def _round(self, units: Sequence[tuple[Batch, ...]]) -> None:
         # No `with`: it would wait for the threads after an interruption too, which says not to wait for them.
         pool = ThreadPoolExecutor(self.most, thread_name_prefix="lowwater-backfill")
         waiting: set[Future[None]] = set()
@@ -178,25 +212,28 @@ class _Backfill:
         finally:
             pool.shutdown(wait=False)
 
-    def _unit(self, unit: tuple[Due, ...]) -> None:
+    def _unit(self, unit: tuple[Batch, ...]) -> None:
         broken = ""
-        for number, interval in enumerate(unit):
+        for number, batch in enumerate(unit):
             with self._turn() as evaluated:
                 if self.over or self.stopped():
                     return
-                if reason := broken or interval.blocked:
-                    tried = IntervalResult(interval, WAITING, reason)
+                if reason := broken or batch[0].blocked:
+                    tried = [IntervalResult(due, WAITING, reason) for due in batch]
                 else:
-                    self.watch.begins(interval)
+                    for due in batch:
+                        self.watch.begins(due)
                     try:
-                        tried = self._one(interval, evaluated)
+                        tried = self._run(batch, evaluated)
                     except errors.BusyError as error:  # the rest of a chain follows it
-                        self.watch.leaves(interval)
+                        for due in batch:
+                            self.watch.leaves(due)
                         self.busy.append((unit[number:], error.message))
                         return
-            if not tried.published:
+            if not all(each.published for each in tried):
                 broken = broken or "an earlier interval of its chain was not published"
-            self._ended(tried)
+            for each in tried:
+                self._ended(each)
 
     @contextmanager
     def _turn(self) -> Iterator[Callable[[], None]]:
@@ -215,15 +252,23 @@ class _Backfill:
         self.tried.append(tried)
         self.watch.ends(tried)
 
-    def _one(self, due: Due, evaluated: Callable[[], None]) -> IntervalResult:
-        begin = time.monotonic()
+    def _run(self, batch: Batch, evaluated: Callable[[], None]) -> list[IntervalResult]:
+        """Runs a batch; each interval of it is said to have taken its part of the time."""
+        begin, job = time.monotonic(), self.jobs[batch[0].query_set]
+        spans = [(due.start, due.end) for due in batch]
+        results: Sequence[Result]
         try:
-            job, progress = self.jobs[due.query_set], Progress(quiet=True)
-            outcome = run_interval(job, due.start, due.end, progress, self.runner, ask=True, evaluated=evaluated)
+            results = run_batch(job, spans, Progress(quiet=True), self.runner, ask=True, evaluated=evaluated)
         except errors.BusyError:
             raise
         except errors.LowwaterError as error:
-            if self.runner.broken(error):
-                raise
-            return IntervalResult(due, words.FAILED, str(error), seconds=time.monotonic() - begin)
-        return IntervalResult(due, outcome.state, outcome.reason, outcome.rows, time.monotonic() - begin)
+            results = [error] * len(batch)
+        seconds, tried = (time.monotonic() - begin) / len(batch), list[IntervalResult]()
+        for more, (due, result) in zip(range(len(batch))[::-1], zip(batch, results, strict=True), strict=True):
+            if not isinstance(result, errors.LowwaterError):
+                tried.append(IntervalResult(due, result.state, result.reason, result.rows, seconds, more))
+            elif self.runner.broken(result):
+                raise result
+            else:
+                tried.append(IntervalResult(due, words.FAILED, str(result), seconds=seconds, more=more))
+        return tried

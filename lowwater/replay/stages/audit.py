@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -26,7 +26,7 @@ from lowwater.lake.layout import QUALITY, QUARANTINE, VIOLATIONS, row_schema
 from lowwater.lake.ledgers import coverage, runs
 from lowwater.lake.ledgers.captures import Captures
 from lowwater.lake.packets import LinkRead
-from lowwater.lake.results.published import damage_of
+from lowwater.lake.results.published import damages_of
 from lowwater.lake.results.streams import fingerprint, stream_files
 from lowwater.plan.operators import Field
 from lowwater.quality import history, judge, reports, streams
@@ -43,27 +43,32 @@ if TYPE_CHECKING:
 
 # Records of links, counted beside the high level.
 
-ToScan = tuple[LinkRead, Skews]
-
 
 class LinkScans:
-    """The scans of the links of an interval (A1). As a context manager it waits for those that run."""
+    """The scans of the links of intervals (A1). As a context manager it waits for those that run."""
 
     def __init__(self, tasks: TaskMap) -> None:
         self.tasks = tasks
-        self._scans: dict[str, tuple[Future[list[LinkScan]], int]] = {}
+        self._scans: dict[tuple[int, str], tuple[Future[list[LinkScan]], int]] = {}
         self._pool = ThreadPoolExecutor(thread_name_prefix="lowwater-scan")
 
-    def begin(self, to_scan: Callable[[str], ToScan], links: Sequence[str]) -> None:
-        """Begins the scans that were not begun before; `to_scan` describes that of a link, and depends on no stage."""
-        if new := [link for link in links if link not in self._scans]:
-            scans = self._pool.submit(lambda: [*self.tasks(_scanned, [to_scan(link) for link in new])])
-            self._scans |= {link: (scans, at) for at, link in enumerate(new)}
+    def begin(self, intervals: Iterable[IntervalInputs]) -> None:
+        """Begins the scans that were not begun before. They depend on no stage."""
+        wanted = {(inputs.start, link): inputs for inputs in intervals for link in inputs.plan.links}
+        if new := {key: inputs for key, inputs in wanted.items() if key not in self._scans}:
+            scans = self._pool.submit(
+                lambda: [*self.tasks(_scanned, [inputs.to_scan(link) for (_, link), inputs in new.items()])]
+            )
+            self._scans |= {key: (scans, at) for at, key in enumerate(new)}
 
-    def results(self, links: Sequence[str]) -> list[LinkScan]:
-        """Waits for the scans of links, and returns them in this order.
+    def forget(self) -> None:
+        """Forgets the scans: one that failed has failed for all that were begun with it."""
+        self._scans.clear()
+
+    def results(self, start: int, links: Sequence[str]) -> list[LinkScan]:
+        """Waits for the scans of links over the interval with a begin, ns, and returns them in this order.
         Raises LowwaterError if the packets of a link cannot be read, or what runs the scans fails."""
-        return [scans.result()[at] for scans, at in map(self._scans.__getitem__, links)]
+        return [scans.result()[at] for scans, at in (self._scans[start, link] for link in links)]
 
     def __enter__(self) -> LinkScans:
         return self
@@ -74,7 +79,7 @@ class LinkScans:
         self._pool.shutdown(cancel_futures=True)
 
 
-def _scanned(to_scan: ToScan) -> LinkScan:
+def _scanned(to_scan: tuple[LinkRead, Skews]) -> LinkScan:
     return scan_link(*to_scan)
 
 
@@ -82,36 +87,64 @@ def _scanned(to_scan: ToScan) -> LinkScan:
 # the intervals audited by then.
 
 
-def compare(scope: AuditScope, scans: Sequence[LinkScan], measured: Mapping[str, Sequence[history.Row]]) -> bool:
-    """Compares links and queries with earlier intervals, stores the measures of the interval in the ledgers, and adds
-    the columns of the comparison to those of links and queries. `scans` are in the order of the measures of links.
-    Returns whether the interval may have been audited before, which no other ledger then has to be asked.
+@dataclass(frozen=True)
+class _Measured:
+    """What was measured of an interval."""
+
+    scope: AuditScope
+    counts: Counts
+    queries: Sequence[streams.QueryMeasures]
+    rules: Mapping[str, Sequence[streams.RuleResult]]
+    scans: Sequence[LinkScan]
+    rows: dict[str, list[history.Row]]  # table of measures -> its rows
+
+    @property
+    def span(self) -> runs.Range:
+        return self.scope.start, self.scope.end
+
+
+def compare(intervals: Sequence[_Measured]) -> bool:
+    """Compares links and queries of intervals, in order, with earlier intervals, stores the measures in the ledgers,
+    and adds the columns of the comparison to those of links and queries.
+    Returns whether one of the intervals may have been audited before, which no other ledger then has to be asked.
     Raises LakeError if a ledger cannot be read or written."""
-    settings, bounds = scope.config.history, (scope.start, scope.end)
-    length = scope.end - scope.start
+    scope, spans = intervals[0].scope, {each.span for each in intervals}
+    settings, length = scope.config.history, scope.end - scope.start
     since = history.history_start(settings, scope.start, length)
-    metrics = runs.read_metrics(scope.lake, scope.query_set, since, scope.start + 1)
-    again = pc.any(pc.equal(metrics.column("interval_start"), scope.start)).as_py() or False
+    metrics = runs.read_metrics(scope.lake, scope.query_set, since, intervals[-1].scope.start + 1)
+    bounds = zip(metrics.column("interval_start").to_pylist(), metrics.column("interval_end").to_pylist(), strict=True)
+    again = not spans.isdisjoint(bounds)
     past, now = history.interval_history(settings, metrics, length), time.time_ns()
-    kept: list[tuple[str, str, history.Items]] = []
-    covered, late = {}, []
-    for row, scan in zip(measured["links"], scans, strict=True):
+    late = list[runs.LinkLateness]()
+    kept = {each.span: history.metric_table(_compared(each, past, late, now), now) for each in intervals}
+    runs.record_metrics(scope.lake, scope.query_set, kept, again)
+    runs.record_lateness(scope.lake, late)
+    return again
+
+
+def _compared(
+    measured: _Measured, past: history.IntervalHistory, late: list[runs.LinkLateness], now: int
+) -> Iterator[tuple[str, str, history.Items]]:
+    """Yields what the ledger keeps of an interval: kind, subject, measures; `late` gets the lateness of its links."""
+    scope, bounds, covered = measured.scope, measured.span, dict[str, float]()
+    settings, start = scope.config.history, scope.start
+    since = history.history_start(settings, start, scope.end - start)
+    for row, scan in zip(measured.rows["links"], measured.scans, strict=True):
         link, watch, about = scan.link, scan.profile.watch, scope.config.link(scan.link)
         covered[link] = coverage.covered_share(link, scope.captures.get(link, ()), about, *bounds)
         if covered[link] or watch.lags.records:
             ends = watch.refused, watch.lags.largest, watch.busiest
             late.append(runs.LinkLateness(link, *bounds, about.skew, *ends, *watch.lags.counted(), now))
         items = history.link_items(row, scan.profile, _types(scope, link), covered[link])
-        kept.append((history.LINK, link, items))
-        row |= history.link_row(items, past.before(history.LINK, link, scope.start), settings, about.skew)
-    for row in measured["queries"]:
+        row |= history.link_row(items, past.before(history.LINK, link, start, since), settings, about.skew)
+        past.keep(history.LINK, link, start, items)
+        yield history.LINK, link, items
+    for row in measured.rows["queries"]:
         shares = {link: covered[link] for link in row["links"].split(", ") if link in covered}
         items = history.query_items(row["rows"], history.covered_by(shares, scope.config, *bounds))
-        kept.append((history.QUERY, row["query"], items))
-        row |= history.query_row(items, past.before(history.QUERY, row["query"], scope.start), settings)
-    runs.record_metrics(scope.lake, scope.query_set, *bounds, history.metric_table(kept, now), again)
-    runs.record_lateness(scope.lake, late)
-    return again
+        row |= history.query_row(items, past.before(history.QUERY, row["query"], start, since), settings)
+        past.keep(history.QUERY, row["query"], start, items)
+        yield history.QUERY, row["query"], items
 
 
 def _types(scope: AuditScope, link: str) -> dict[str, int]:
@@ -150,59 +183,97 @@ class Verdict:
 
 def audit(
     job: Job,
-    inputs: IntervalInputs,
-    written: Mapping[str, streams.WrittenStream],
+    intervals: Sequence[IntervalInputs],
+    written: Sequence[Mapping[str, streams.WrittenStream]],
     scans: LinkScans,
     scratch: Path,
-) -> Verdict:
-    """Audits an interval and stores the findings: `quality`, `quarantine`, pages of the report without the index.
-    `written`: query -> record of the high stage about its stream.
-    Raises AuditError if a critical expectation failed, and LakeError if an input cannot be read, or the findings cannot
-    be stored."""
-    from lowwater_expectations.audits import validate, verdict
+) -> list[Verdict | errors.AuditError]:
+    """Audits intervals of one length, in order, and stores the findings: `quality`, `quarantine`, pages of the report
+    without the index. Returns the verdict of each, or the error of one that a critical expectation holds back.
+    `written`: for each interval query -> record of the high stage about its stream.
+    Raises LakeError if an input cannot be read, or the findings cannot be stored."""
+    from lowwater_expectations.audits import validate
 
-    scope = _scope(job, inputs)
+    scans.begin(intervals)  # while this thread looks at the streams
+    damages = {
+        query.name: damages_of(job.lake, job.query_set, query.name, intervals[0].start, intervals[-1].end)
+        for query in job.plan.queries
+    }
+    together = intervals[0].start, intervals[-1].end
+    measured = [
+        _measured(job, inputs, together, of_interval, damages, scans, scratch)
+        for inputs, of_interval in zip(intervals, written, strict=True)
+    ]
+    again = compare(measured)
+    frames = _tables(measured)
+    names = [f"{job.query_set} {instants.format_instant(inputs.start)}" for inputs in intervals]
+    validations = validate(frames, names, judge.ask)
+    _keep(measured, validations, frames, scratch, again)
+    return [_verdict(*each) for each in zip(intervals, measured, validations, strict=True)]
+
+
+def _measured(
+    job: Job,
+    inputs: IntervalInputs,
+    together: runs.Range,
+    written: Mapping[str, streams.WrittenStream],
+    damages: Mapping[str, Mapping[runs.Range, str]],
+    scans: LinkScans,
+    scratch: Path,
+) -> _Measured:
+    scope = _scope(job, inputs, together)
     counts = lfta_counts(scope)
-    scans.begin(inputs.to_scan, scope.links)  # while this thread looks at the streams
-    queries = _queries(job, inputs, written, scans.tasks, scratch)
+    queries = _queries(job, inputs, written, damages, scans.tasks, scratch)
     rules = {query.query: _judged(job, inputs, query) for query in queries}
     if late := job.suites.get(LATE):
         rules[LATE] = _judged_late(job, scope, late, scratch)
-    scanned = scans.results(scope.links)
-    measured = frames(scope, scanned, counts, queries, rules)
-    again = compare(scope, scanned, measured)
-    tables = {name: pa.Table.from_pylist(rows) for name, rows in measured.items()}
-    run = f"{job.query_set} {instants.format_instant(inputs.start)}"
-    validations = validate(tables, run, judge.ask)
+    scanned = scans.results(inputs.start, scope.links)
+    return _Measured(scope, counts, queries, rules, scanned, frames(scope, scanned, counts, queries, rules))
+
+
+def _tables(measured: Sequence[_Measured]) -> list[dict[str, pa.Table]]:
+    """The rows of each interval as tables: of one schema by name, although a column may have no value in one."""
+    found: list[dict[str, pa.Table]] = [{} for _ in measured]
+    for name in measured[0].rows:
+        whole, begin = pa.Table.from_pylist([row for each in measured for row in each.rows[name]]), 0
+        for mine, each in zip(found, measured, strict=True):
+            mine[name] = whole.slice(begin, len(each.rows[name]))
+            begin += len(each.rows[name])
+    return found
+
+
+def _verdict(
+    inputs: IntervalInputs, measured: _Measured, validations: Sequence[Validation]
+) -> Verdict | errors.AuditError:
+    from lowwater_expectations.audits import verdict
+
+    scope = measured.scope
     findings = [finding for validation in validations for finding in validation.findings]
-    _keep(scope, validations, tables, _evidence(queries, rules), scratch, again)
     failures = reports.graver_first(findings)
-    page = reports.page_of(
-        job.query_set, inputs.start, inputs.end, failures[0].suite if failures else validations[0].suite
-    )
-    report = str(job.lake.reports / page)
-    accounting = _accounting(measured["links"], counts)
+    page = reports.page_of(scope.query_set, *measured.span, failures[0].suite if failures else validations[0].suite)
+    report = str(scope.lake.reports / page)
+    accounting = _accounting(measured.rows["links"], measured.counts)
     if verdict(findings) == words.FAILED:
-        error = _error(scope, failures, report, _acceptable(inputs, measured["skew"]))
+        error = _error(scope, failures, report, _acceptable(inputs, measured.rows["skew"]))
         error.accounting = accounting
-        raise error
+        return error
     return Verdict(
         verdict(findings),
         report,
-        {query.query: query.stream.rows for query in queries},
-        {query.query: query.fingerprint for query in queries},
+        {query.query: query.stream.rows for query in measured.queries},
+        {query.query: query.fingerprint for query in measured.queries},
         accounting,
     )
 
 
-def _scope(job: Job, inputs: IntervalInputs) -> AuditScope:
+def _scope(job: Job, inputs: IntervalInputs, together: runs.Range) -> AuditScope:
     instances = sorted((lfta.name, link) for lfta in job.plan.lftas for link in lfta.links)
     passing, failing = list[coverage.Gap](), list[coverage.Gap]()
     for gap in inputs.gaps():
         (passing if inputs.passes(gap) else failing).append(gap)
     about = job.lake, job.config, job.query_set, inputs.start, inputs.end
     accepted = {defect for found in inputs.all_missing() if inputs.known.accepted(found) for defect in found.defects}
-    return AuditScope(*about, inputs.captures, instances, failing, passing, inputs.missing(), accepted)
+    return AuditScope(*about, inputs.captures, instances, failing, passing, inputs.missing(), accepted, together)
 
 
 @dataclass(frozen=True)
@@ -231,7 +302,12 @@ def _distinct(stream: _Stream) -> bool:
 
 
 def _queries(
-    job: Job, inputs: IntervalInputs, written: Mapping[str, streams.WrittenStream], tasks: TaskMap, scratch: Path
+    job: Job,
+    inputs: IntervalInputs,
+    written: Mapping[str, streams.WrittenStream],
+    damages: Mapping[str, Mapping[runs.Range, str]],
+    tasks: TaskMap,
+    scratch: Path,
 ) -> list[streams.QueryMeasures]:
     stored = [
         _Stream(
@@ -252,7 +328,7 @@ def _queries(
         if key and stream.files and not check.columns and not distinct:
             files = as_they_are(stream.files)
             keys, broken = streams.shared_keys(files, stream.fields, key, limits.EXAMPLE_ROWS, scratch / "keys")
-        damage = damage_of(job.lake, job.query_set, name, inputs.start, inputs.end)
+        damage = damages[name].get((inputs.start, inputs.end), "")
         about = name, query.links, key, written[name]
         measures.append(streams.QueryMeasures(*about, print_, check, broken, keys, damage))
     return measures
@@ -288,31 +364,35 @@ def _evidence(
 
 
 def _keep(
-    scope: AuditScope,
-    validations: Sequence[Validation],
-    tables: Mapping[str, pa.Table],
-    evidence: Mapping[tuple[str, tuple[str, ...]], streams.BrokenRows],
+    measured: Sequence[_Measured],
+    validations: Sequence[Sequence[Validation]],
+    tables: Sequence[Mapping[str, pa.Table]],
     scratch: Path,
     again: bool,
 ) -> None:
     """Stores the findings: tables first, so that an unwritable page loses nothing."""
-    now = time.time_ns()
-    addresses = {
-        each.suite: reports.page_of(scope.query_set, scope.start, scope.end, each.suite) for each in validations
-    }
-    rows, evidence_rows = [], []
-    for validation in validations:
-        for finding in validation.findings:
-            rows.append(_row(finding, addresses[validation.suite], now))
-            evidence_rows += [
-                {**_named(finding), "subject": subject, "total": total, "row": row, "kept_at": now}
-                for subject, total, row in _rows(finding, validation.rows, evidence)
-            ]
-    about = scope.lake, scope.query_set, scope.start, scope.end
-    runs.record_quality(*about, _table(rows, QUALITY), _table(evidence_rows, QUARANTINE), again)
-    asked = pc.not_equal(tables["rows"].column("rule"), streams.NOTHING)
-    runs.record_measures(*about, {**tables, "rows": tables["rows"].filter(asked)}, now, again)
-    reports.write_pages(scope.lake, {addresses[each.suite]: each for each in validations}, scratch)
+    scope, now = measured[0].scope, time.time_ns()
+    found: dict[runs.Range, tuple[pa.Table, pa.Table]] = {}
+    asked: dict[runs.Range, dict[str, pa.Table]] = {}
+    pages: dict[str, Validation] = {}
+    for each, of_interval, frames_ in zip(measured, validations, tables, strict=True):
+        evidence = _evidence(each.queries, each.rules)
+        rows, evidence_rows = [], []
+        for validation in of_interval:
+            page = reports.page_of(scope.query_set, *each.span, validation.suite)
+            pages[page] = validation
+            for finding in validation.findings:
+                rows.append(_row(finding, page, now))
+                evidence_rows += [
+                    {**_named(finding), "subject": subject, "total": total, "row": row, "kept_at": now}
+                    for subject, total, row in _rows(finding, validation.rows, evidence)
+                ]
+        found[each.span] = _table(rows, QUALITY), _table(evidence_rows, QUARANTINE)
+        some = pc.not_equal(frames_["rows"].column("rule"), streams.NOTHING)
+        asked[each.span] = {**frames_, "rows": frames_["rows"].filter(some)}
+    runs.record_quality(scope.lake, scope.query_set, found, again)
+    runs.record_measures(scope.lake, scope.query_set, asked, now, again)
+    reports.write_pages(scope.lake, pages, scratch)
 
 
 FINDING_COLUMNS = ("kind", "severity", "success", "evaluated", "unexpected", "title")

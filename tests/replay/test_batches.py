@@ -1,0 +1,319 @@
+"""The law's batches: what intervals leave that run together is what they leave one by one, also after kills."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from lowwater import limits
+from lowwater.high.process import InProcess
+from lowwater.instants import SECOND, format_instant
+from lowwater.lake import tables
+from lowwater.lake.layout import open_lake
+from lowwater.lake.ledgers.runs import ReplayRow, read_replays
+from lowwater.lake.results.pins import pinned
+from lowwater.lake.results.streams import stream_files
+from lowwater.replay.job import Job
+from lowwater.replay.schedule.backfill import IntervalResult, backfill
+from lowwater.replay.schedule.due import DueSelection, due, statuses
+from lowwater.replay.stages.batches import divides
+from tests.capturemaker import pcap_bytes, udp
+from tests.replay.support import QUERIES, START, lowwater, table_rows
+
+pytestmark = pytest.mark.slow
+
+INTERVALS = 7
+LINKS = ("a", "b")
+LENGTHS = {"5min": 300, "20min": 1200, "1h": 3600}
+POLICIES = ("fail", "wait", "publish")
+NAMES = ("flows", "minutes", "pairs")
+TEXT = """DEFINE { query_name 'flows'; }
+SELECT tb, srcIP, count(*) AS cnt, sum(len) AS bytes FROM [both].DataProtocol GROUP BY time/60 AS tb, srcIP;
+DEFINE { query_name 'minutes'; }
+SELECT tb, count(*) AS cnt FROM a.DataProtocol GROUP BY time/90 AS tb;
+DEFINE { query_name 'pairs'; }
+SELECT A.time, A.srcIP, B.len FROM a.DataProtocol A INNER JOIN b.DataProtocol B
+WHERE A.time = B.time AND A.srcIP = B.srcIP
+"""
+
+
+@dataclass(frozen=True)
+class World:
+    """What lies in the captures of a lake of INTERVALS intervals, and how it is run."""
+
+    length: str
+    policy: str  # of link b, which lacks a capture
+    bad: int  # interval in which so many records are late that its audit fails
+    warned: int  # interval of which a person must approve the warnings
+    approval: bool
+    seed: int
+
+    @property
+    def seconds(self) -> int:
+        return LENGTHS[self.length]
+
+    def records(self, link: str, number: int) -> list[tuple[int, bytes]]:
+        """The packets of a capture: one an interval."""
+        random, begin = Random(f"{self.seed} {link} {number}"), START + number * self.seconds * SECOND
+        stamps = sorted(begin + random.randrange(self.seconds * SECOND) for _ in range(random.randrange(12, 40)))
+        share = 0.5 if number == self.bad else 0.06 if number == self.warned else 0.0
+        late = [at for at in stamps[3:] if random.random() < share]
+        moved = {at: max(begin, at - self.seconds * SECOND // 4) for at in late}
+        return [
+            (moved.get(at, at), udp(f"10.0.0.{random.randrange(4)}", "10.0.1.1", 4000, 53, bytes(random.randrange(60))))
+            for at in stamps
+        ]
+
+    def make(self, folder: Path) -> Path:
+        """The lake with all captures, of which nothing has run."""
+        lake, lacks = folder / "lake", Random(self.seed).randrange(1, INTERVALS)
+        lake.mkdir(parents=True)
+        (lake / "q.gsql").write_text(TEXT)
+        lines = [f'[interval]\nlength = "{self.length}"\n[sets]\nboth = ["a", "b"]\n[replay]\npatience = "0s"']
+        lines.append(f'[query_sets.q]\nfiles = ["q.gsql"]\napproval = {str(self.approval).lower()}')
+        for link in LINKS:
+            policy = self.policy if link == "b" else "fail"
+            lines.append(f'[links.{link}]\nskew = "1s"\nsince = "{format_instant(START)}"\npolicy = "{policy}"')
+        (lake / "lowwater.toml").write_text("\n".join(lines) + "\n")
+        for link in LINKS:
+            for number in range(INTERVALS):
+                if (link, number) != ("b", lacks):
+                    at = START + number * self.seconds * SECOND
+                    file = folder / f"{link}{number}.pcap"
+                    file.write_bytes(pcap_bytes(self.records(link, number)))
+                    covers = f"{format_instant(at)}/{format_instant(at + self.seconds * SECOND)}"
+                    said = lowwater("ingest", "--lake", lake, "--link", link, "--covers", covers, file)
+                    assert said.code == 0, said
+        return lake
+
+    @property
+    def spans(self) -> list[tuple[int, int]]:
+        length = self.seconds * SECOND
+        return [(START + number * length, START + (number + 1) * length) for number in range(INTERVALS)]
+
+
+def drawn(seed: int) -> World:
+    random = Random(seed)
+    bad, warned = random.sample(range(INTERVALS), 2)
+    length, policy = sorted(LENGTHS)[seed % 3], POLICIES[seed % 3]
+    return World(length, policy, bad, warned, random.random() < 0.5, seed)
+
+
+@cache
+def made(folder: Path, world: World) -> Path:
+    return world.make(folder / str(world.seed))
+
+
+def run(lake: Path, most: int) -> list[IntervalResult]:
+    """A backfill with at most so many intervals in a batch."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(limits, "BATCH_INTERVALS", most)
+        job = Job.open(lake, "q", QUERIES)
+        return backfill([job], due(job, DueSelection()), runner=InProcess())
+
+
+def counted(lake: Path, name: str, without: set[str]) -> Counter[tuple[Any, ...]]:
+    """The rows of a table without some columns."""
+    path = lake / name
+    table = tables.open_table(path)
+    rows = [] if table is None else tables.table_dataset(path, table).to_table().to_pylist()
+    return Counter(
+        tuple((key, shown(value)) for key, value in sorted(row.items()) if key not in without)
+        for row in rows
+        if row.get("sane") != 0 or row.get("read")  # a minute that is read and charged to nobody
+    )
+
+
+def shown(value: Any) -> Any:
+    """A value as it is compared: sums of floats in another order are equal up to rounding, and lists have a hash."""
+    return f"{value:.9g}" if isinstance(value, float) else repr(value) if isinstance(value, list) else value
+
+
+CLOCKS = {"finished_at", "measured_at", "audited_at", "kept_at"}
+WORK = {
+    "records",
+    "met",
+    "rows_out",
+    "punctuations",
+    "ejections",
+    "collisions",
+    "groups",
+    "nanoseconds",
+    "beat_nanoseconds",
+    "slots",
+}
+"""What an LFTA did, which depends on how its rows were divided."""
+LEDGERS = ("heartbeats", "skew_violations", "metrics", "lateness", "quality", "measures/links", "measures/skew")
+LEDGERS += ("measures/lftas", "measures/queries", "measures/rows")
+
+
+def told(row: ReplayRow) -> tuple[Any, ...]:
+    """What the ledger says of a stage of an interval, without times, numbers of commits and files."""
+    account = json.loads(row.accounting)
+    judged = {name: account.get(name) for name in ("verdict", "links", "lftas", "inputs", "suites")}
+    rows = None if row.stage == "low" else row.rows
+    return row.state, row.reason, row.digest, rows, json.dumps(judged, sort_keys=True)
+
+
+def left(lake: Path) -> dict[str, Any]:
+    """All that runs have left: rows, states, ledgers and pages."""
+    opened = open_lake(lake)
+    newest = {(row.interval, row.query, row.stage): told(row) for row in read_replays(opened, "q")}
+    found: dict[str, Any] = {name: counted(lake, name, CLOCKS | WORK) for name in LEDGERS}
+    for query in NAMES:
+        found[query] = table_rows(lake, query, 0, 1 << 62) if (lake / "tables" / query).exists() else []
+    found["states"] = [(row.start, row.query, row.state, row.why, row.rows) for row in statuses(lake, QUERIES)]
+    found["pages"] = sorted(path.relative_to(lake).as_posix() for path in lake.glob("reports/q/*/*.html"))
+    return found | {"replays": newest}
+
+
+def same(ours: dict[str, Any], theirs: dict[str, Any], root: Path, other: Path) -> None:
+    """Holds two lakes against each other; messages name the folder of their lake."""
+    for name in theirs:
+        text = repr(ours[name]).replace(str(root), str(other))
+        if text != repr(theirs[name]):
+            assert ours[name] == theirs[name], name
+
+
+def one_by_one(lake: Path, folder: Path) -> Path:
+    """The same lake, of which each interval has run by itself."""
+    alone = folder / "alone"
+    if not alone.exists():
+        shutil.copytree(lake, alone)
+        run(alone, 1)
+    return alone
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_batch_leaves_what_its_intervals_leave_one_by_one(seed: int, tmp_path: Path) -> None:
+    """A failed audit, a gap under each policy, late records and approval are in each of them."""
+    world = drawn(seed)
+    lake = made(tmp_path, world)
+    alone = one_by_one(lake, tmp_path)
+    tried = run(lake, INTERVALS)
+    lows = [json.loads(row.accounting) for row in read_replays(open_lake(lake), "q") if row.stage == "low"]
+    assert any("range" in each for each in lows), "some ran together"
+    same(left(lake), left(alone), lake, alone)
+    failed = {(each.due.start - START) // (world.seconds * SECOND) for each in tried if each.state == "failed"}
+    assert world.bad in failed and len(failed) < 4
+    # An interval of a batch is one like any other: an edit evaluates one query, and reads the rows of LFTAs again.
+    for each in (lake, alone):
+        (each / "q.gsql").write_text(TEXT.replace("time/90", "time/30"))
+        run(each, INTERVALS)
+    same(left(lake), left(alone), lake, alone)
+    # So is one that runs by itself.
+    (start, end), span = next(each for at, each in enumerate(world.spans) if at not in (world.bad, world.warned)), []
+    span += ["--from", format_instant(start), "--to", format_instant(end), "--stage"]
+    for stage in ("high", "audit"):
+        assert lowwater("replay", "q", "--lake", lake, *span, stage).code in (0, 1)
+    for query in NAMES:
+        assert table_rows(lake, query, 0, 1 << 62) == table_rows(alone, query, 0, 1 << 62)
+
+
+class Killed(BaseException):
+    """The process ends here."""
+
+
+@contextmanager
+def dies(at: int, before: bool) -> Iterator[list[int]]:
+    """Kills the process at its commit of a number, before or behind it; yields the number of commits so far."""
+    commits, real = [0], tables.commit
+
+    def commit(*arguments: Any, **more: Any) -> None:
+        mine, commits[0] = commits[0], commits[0] + 1
+        if mine == at and before:
+            raise Killed
+        real(*arguments, **more)
+        if mine == at:
+            raise Killed
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tables, "commit", commit)
+        yield commits
+
+
+def killed(lake: Path, *kill: Any) -> int:
+    """A backfill in one batch that is killed; returns the number of commits, 0 if it lived."""
+    with dies(*kill) as commits:
+        try:
+            run(lake, INTERVALS)
+        except Killed:
+            return commits[0]
+    return 0
+
+
+def test_a_killed_batch_leaves_the_old_or_the_new_and_the_next_run_goes_on(tmp_path: Path) -> None:
+    world = World("20min", "fail", 2, 4, False, 11)
+    lake = made(tmp_path, world)
+    alone = one_by_one(lake, tmp_path)
+    right, chance = left(alone), Random(7)
+    at = 0
+    while killed(lake, at, chance.random() < 0.5):
+        for query in NAMES:
+            for start, end in world.spans:
+                if (lake / "tables" / query).exists():
+                    assert table_rows(lake, query, start, end) in ([], table_rows(alone, query, start, end))
+        pins = pinned(open_lake(lake), "q")
+        assert pins is None or pins.tables or pins.unfinished
+        at += chance.randrange(2, 9)
+    assert at > 20, "the last runs were killed where they publish"
+    ours = left(lake)
+    assert {name: ours[name] for name in (*NAMES, "states", "metrics", "quality")} == {
+        name: right[name] for name in (*NAMES, "states", "metrics", "quality")
+    }
+
+
+def test_where_one_cannot_be_read_the_others_are_published(tmp_path: Path) -> None:
+    """Which interval is at fault is known once each runs by itself."""
+    world = World("1h", "publish", -1, -1, False, 5)
+    lake = made(tmp_path, world)
+    hour = START // (3600 * SECOND) + 3
+    (victim,) = (lake / "packets" / "link=a").glob(f"hour={hour}/*.parquet")
+    whole = victim.read_bytes()
+    victim.write_bytes(b"PAR1" + bytes(len(whole) - 8) + b"PAR1")
+    states = [each.state for each in sorted(run(lake, INTERVALS), key=lambda each: each.due.start)]
+    assert states.count("failed") in (1, 2) and states[3] == "failed" and len(states) == INTERVALS
+    victim.write_bytes(whole)
+    assert {each.state for each in run(lake, INTERVALS)} <= {"done", "incomplete", "provisional"}
+    alone = one_by_one(world.make(tmp_path / "again"), tmp_path)
+    for query in NAMES:
+        assert table_rows(lake, query, 0, 1 << 62) == table_rows(alone, query, 0, 1 << 62)
+
+
+def test_a_commit_publishes_a_batch_and_names_each_of_its_intervals(tmp_path: Path) -> None:
+    world = World("5min", "publish", -1, -1, False, 8)
+    lake = made(tmp_path, world)
+    with dies(-1, True) as commits:
+        run(lake, INTERVALS)
+    assert commits[0] < 40
+    table = tables.open_table(lake / "tables" / "flows")
+    assert table is not None
+    published = [entry for entry in table.history() if "lowwater.published" in entry]
+    assert len(published) == 1
+    said = lowwater("history", "flows", "--lake", lake)
+    assert said.code == 0 and said.out.count("first publication") == INTERVALS
+    streams = [stream_files(open_lake(lake).stream("flows"), *span) for span in world.spans]
+    assert all(len(each) == 2 for each in streams)
+    first = world.spans[2]
+    stored = {path.parent.name for path in lake.glob("lfta/q/*/interval=*/*.parquet")}
+    assert stored == {f"interval={tables.interval_label(world.spans[0][0], world.spans[-1][1])}"}
+    before, settings = table_rows(lake, "flows", 0, 1 << 62), (lake / "lowwater.toml").read_text()
+    (lake / "lowwater.toml").write_text(settings.replace('skew = "1s"', 'skew = "2s"'))
+    said = lowwater("replay", "q", "--lake", lake, "--from", format_instant(first[0]), "--to", format_instant(first[1]))
+    assert said.code == 0 and table_rows(lake, "flows", 0, 1 << 62) == before  # no record is late
+
+
+def test_which_lengths_are_divided() -> None:
+    """The accounts of LFTAs are by minute."""
+    assert divides(60 * SECOND) and divides(3600 * SECOND)
+    assert not divides(90 * SECOND + 1) and not divides(30 * SECOND)
