@@ -43,7 +43,7 @@ with DAG(
     default_args=RETRYING,
     tags=["lowwater"],
 ) as dag:
-    MaintainLake(task_id="maintain", lake=settings.lake, queries=settings.queries)
+    MaintainLake(task_id="maintain", lake=settings.lake)
 
 with DAG(
     "lowwater_verify",
@@ -69,4 +69,4 @@ with DAG(
     default_args=RETRYING,
     tags=["lowwater"],
 ) as digest:
-    TellDigest(task_id="tell", lake=settings.lake, queries=settings.queries)
+    TellDigest(task_id="tell", lake=settings.lake)

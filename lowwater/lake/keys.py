@@ -66,10 +66,6 @@ POLICIES = {"publish": "exclude"}
 NO_GAP = "fail"
 """What counts as the policy of a link where no gap asks for one."""
 
-OLDER = (1, 2)
-"""Older forms of a link's inputs, by how far they are back: with the life as it is set, also with the policy where no
-gap asks for it. What was published under them stays valid."""
-
 SEMANTICS_VERSION = 2
 """That of the rules which have no version of their own. A rule that is mended is a revision of its operator, and not
 a raise of this, by which everything would be stale."""
@@ -81,11 +77,10 @@ def link_key(
     settings: Link,
     read_from: int,
     end: int,
-    older: int = 0,
     start: int | None = None,
 ) -> Key:
-    """Collects what a run of [start, end) that reads [read_from, end), ns, depends on of one link, in the form of now
-    or an OLDER one; without `start` it is the begin of what is read.
+    """Collects what a run of [start, end) that reads [read_from, end), ns, depends on of one link; without `start`
+    it is the begin of what is read.
 
     A capture counts if its records meet the read range, or count in the interval: its file, decoder and records, and
     the clock at its first record. So a capture added before it counts only if it moves that clock. Coverage counts by
@@ -106,8 +101,8 @@ def link_key(
         "gaps": [[gap.since, gap.until] for gap in missing],
         "skew": settings.skew,
         READS: reads,
-        "life": list(life if older else _within(life, reads)),
-        "policy": POLICIES.get(settings.policy, settings.policy) if missing or older > 1 else NO_GAP,
+        "life": list(_within(life, reads)),
+        "policy": POLICIES.get(settings.policy, settings.policy) if missing else NO_GAP,
         **({} if dropped is None else {"duplicates": dropped}),
         **({} if settings.shed is None else {"shed": settings.shed}),
         **({} if settings.group_skew is None else {"group_skew": settings.group_skew.model_dump()}),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import shlex
+import uuid
 from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -486,18 +488,54 @@ FORMAT = "_format=2"
 """File in the folder of a lake whose name says by which layout the facts of its files are kept. It is empty."""
 
 
+def is_format_1(names: Collection[str]) -> bool:
+    """Whether a folder in which are these names is a lake of format 1."""
+    return FORMAT not in names and {"captures", "packets"} <= set(names)
+
+
 def _require_format(root: PurePath, names: Collection[str]) -> None:
     """Raises LakeError if a lake, in whose folder are these names, has another format than this version reads."""
     other = next((name for name in names if name.startswith(_FORMAT) and name != FORMAT), None)
     if other is not None:
         text = f"{root}: is a lake of format {other.removeprefix(_FORMAT)}, and this version of Lowwater reads format 2"
         raise errors.LakeError(text, "install the version that made it, or a later one")
-    if FORMAT not in names and {"captures", "packets"} <= set(names):
+    if is_format_1(names):
         text = f"{root}: is a lake of format 1, and this version of Lowwater reads format 2"
         raise errors.LakeError(text, f"lowwater upgrade --lake {shlex.quote(str(root))} makes one of format 2 of it")
 
 
 _FORMAT = "_format="
+
+OF_FORMAT_1 = ("captures", "files")
+"""Ledgers that only lakes of format 1 have, by their folders."""
+
+_CLOSED = "a lake of format 2, for Lowwater 0.3 or later"
+
+
+def closing_entry(version: int) -> bytes:
+    """Returns an entry of the log of `captures` of format 1 behind which no program reads or writes that ledger: it
+    asks for a feature that none has, whose name is what older versions say."""
+    features = {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": [_CLOSED], "writerFeatures": [_CLOSED]}
+    actions: list[dict[str, object]] = [{"protocol": features}]
+    if not version:
+        table = {"format": {"provider": "parquet", "options": {}}, "partitionColumns": [], "configuration": {}}
+        column = {"name": "capture", "type": "string", "nullable": True, "metadata": {}}
+        schema = json.dumps({"type": "struct", "fields": [column]})
+        actions.append({"metaData": {"id": str(uuid.uuid4()), **table, "schemaString": schema, "createdTime": 0}})
+    return "".join(json.dumps(action) + "\n" for action in actions).encode()
+
+
+def is_closing(entry: bytes) -> bool:
+    """Whether an entry of the log is one of `closing_entry`."""
+    return _CLOSED.encode() in entry.partition(b"\n")[0]
+
+
+def close_format_1(root: PurePath) -> None:
+    """Has programs that know format 1 only say in one line that they cannot read a lake of format 2.
+    Raises OSError if that cannot be written."""
+    entry = open_tables.commit_file(root / OF_FORMAT_1[0], 0)
+    paths.make_folders(entry.parent)
+    paths.add(entry, closing_entry(0))
 
 
 def lake_to_read(root: str | PurePath) -> Lake:
@@ -540,10 +578,17 @@ def make_ledgers(lake: Lake) -> None:
     if lake.shared is None and FORMAT not in names:
         with lake_errors(f"{root / FORMAT}: cannot be written"):
             paths.write(root / FORMAT, b"")
+            close_format_1(root)
     if isinstance(root, ObjectPath) and _noted(lake) != _layout(lake):
         with suppress(OSError):  # who may only read a lake looks at each ledger
             paths.write(root / _LAYOUT, _layout(lake))
             objects.look_again(root)
+
+
+def make_facts(lake: Lake) -> None:
+    """Makes the tables of facts of files, empty. Raises LakeError if they cannot be made."""
+    create(lake.contents, CONTENTS, ["link"])
+    create(lake.sightings, SIGHTINGS)
 
 
 def open_lake(root: PurePath, make: bool = True, shared: PurePath | None = None) -> Lake:

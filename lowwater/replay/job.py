@@ -427,21 +427,11 @@ class IntervalInputs(LowInputs):
 
     def digest(self, query: queryset.QueryPlan) -> str:
         """The digest of a query's inputs (S1)."""
-        now = self._digest(query)
-        if self.past is None and all(self._digest(query, older) == now for older in keys.OLDER):
-            return now
-        # What an older version published from the same inputs is not stale.
-        last = self.publication(query)
-        if last is None or last.digest == now:
-            return now
-        return last.digest if any(self._digest(query, older) == last.digest for older in keys.OLDER) else now
+        return self.key(query).digest
 
-    def _digest(self, query: queryset.QueryPlan, older: int = 0) -> str:
-        return self.key(query, older).digest
-
-    def key(self, query: queryset.QueryPlan, older: int = 0) -> keys.HighKey:
-        """The key of the rows of a query, in the form of now or an older one (`keys.OLDER`)."""
-        links, named = self._links(query, older), self._named(query)
+    def key(self, query: queryset.QueryPlan) -> keys.HighKey:
+        """The key of the rows of a query."""
+        links, named = self._links(query), self._named(query)
         loud = {entry["link"] for entry in links if entry["captures"]}
         sources = {f"links of {lfta.name}": " ".join(_with_records(lfta.links, loud)) for lfta in query.lftas}
         return keys.HighKey(query.text, {**sources, **named}, links, (*query.parts, *named.items()))
@@ -475,7 +465,7 @@ class IntervalInputs(LowInputs):
                 found[lfta.name] = ""
                 continue
             read = (
-                keys.link_key(link, self.captures.get(link, ()), self.config.link(link), start, self.end, 0, self.start)
+                keys.link_key(link, self.captures.get(link, ()), self.config.link(link), start, self.end, self.start)
                 for link in sorted(lfta.links)
             )
             text = json.dumps(about, sort_keys=True)
@@ -506,13 +496,11 @@ class IntervalInputs(LowInputs):
         folder = state_folder(self.lake, self.query_set, query.name, self.start, self.end, self.digest(query))
         return "" if paths.has_folder(folder) else "the state that it left is not in the lake"
 
-    def _links(self, query: queryset.QueryPlan, older: int = 0) -> list[dict[str, Any]]:
+    def _links(self, query: queryset.QueryPlan) -> list[dict[str, Any]]:
         """The inputs of the links of a query. An interface without records in the read range adds nothing, so that one
         that some capture declares later leaves the intervals before as they are."""
         inputs = [
-            keys.link_key(
-                link, self.captures.get(link, ()), self.config.link(link), read_from, self.end, older, self.start
-            )
+            keys.link_key(link, self.captures.get(link, ()), self.config.link(link), read_from, self.end, self.start)
             for link, read_from in self.link_starts([query]).items()
         ]
         told = [entry for entry in inputs if entry["captures"]]

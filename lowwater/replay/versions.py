@@ -12,9 +12,9 @@ from itertools import islice
 from pathlib import Path, PurePath
 
 from lowwater.documents import json_value, stored_object
-from lowwater.errors import LakeError, LowwaterError
+from lowwater.errors import LakeError
 from lowwater.instants import format_instant, parse_instant
-from lowwater.lake import keys, layout, locks, maintain, tables, words
+from lowwater.lake import keys, layout, locks, tables, words
 from lowwater.lake.ledgers import runs, statements
 from lowwater.lake.ledgers.captures import Captures, read_captures
 from lowwater.lake.results import pins, publish
@@ -329,28 +329,3 @@ def _after(lake: layout.Lake, query_set: str, target: RollbackTarget) -> int:
     """The time of a new row of the ledger, ns: later than all rows of the interval."""
     rows = runs.read_replays(lake, query_set, (target.start, target.end))
     return max(time.time_ns(), max((each.finished_at for each in rows), default=0) + 1)
-
-
-# What an older version of Lowwater published; maintenance and Airflow ask for it.
-
-
-def take_over(
-    root: PurePath, queries: Path, dry_run: bool = False, tell: Callable[[str, LowwaterError], None] | None = None
-) -> list[maintain.UpkeepStep]:
-    """Gives published tables of older versions the columns of instants that new tables have. `tell`: called with each
-    query set that cannot be planned and the error; its tables stay as they are. A table that cannot be read or written
-    is left alone, as a step says.
-    Raises AwayError if the disk has no room, or the store does not answer."""
-    steps, left = list[maintain.UpkeepStep](), dict[PurePath, maintain.UpkeepStep]()
-    for job in jobs(root, queries, tell):
-        apart = maintain.Apart(job.lake)
-        for query in job.plan.queries:
-            with apart.of(path := job.lake.table(query.name)):
-                tables.check_owner(path, job.query_set)
-                files, size = publish.fill_instants(job.lake, query.name, query.high.fields, dry_run)
-                if files:
-                    steps.append(
-                        maintain.UpkeepStep("filled instants", path.relative_to(job.lake.root).as_posix(), files, size)
-                    )
-        left |= apart.left
-    return [*steps, *left.values()]

@@ -408,6 +408,23 @@ def write(
     os.replace(waiting, target)
 
 
+def add(path: PurePath, data: bytes) -> bool:
+    """Writes a small file, unless there is one of this name; returns whether it did.
+    Raises OSError if it cannot be written."""
+    if isinstance(path, ObjectPath):
+        with suppress(objects.ChangedError):
+            objects.swap(path, data, None)
+            return True
+        return False
+    try:
+        with open(draft(path), "xb") as file:
+            file.write(data)
+    except FileExistsError:
+        return False
+    flush(path, path.parent)
+    return True
+
+
 def revise(path: PurePath, change: Callable[[bytes | None], bytes | None], fence: locks.Fence | None = None) -> None:
     """Replaces a small file, on which the caller has a lock if it is on a disk, by what a change makes of its content
     (None without a file), if that is another one. The change may run often: it is for exactly this content, so what

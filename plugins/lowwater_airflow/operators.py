@@ -316,9 +316,9 @@ class PublishInterval(ReplayStages):
 class MaintainLake(Patient):
     """Maintains the lake, like `lowwater maintain`."""
 
-    def __init__(self, *, lake: PurePath, queries: Path, **kwargs: Any) -> None:
+    def __init__(self, *, lake: PurePath, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.lake, self.queries = str(lake), str(queries)
+        self.lake = str(lake)
 
     @private()
     def execute(self, context: Context) -> dict[str, int]:
@@ -329,13 +329,11 @@ class MaintainLake(Patient):
     def _maintain(self) -> dict[str, int]:
         from lowwater.lake.layout import open_lake
         from lowwater.lake.maintain import maintain, require_sound
-        from lowwater.replay.versions import take_over
 
         lake = lake_path(self.lake)
         totals: dict[str, int] = {}
         opened, retention = open_lake(lake, make=False), load_config(lake).retention
-        steps = take_over(lake, Path(self.queries), tell=lambda name, error: self.log.warning("%s: %s", name, error))
-        steps += maintain(opened, retention)
+        steps = maintain(opened, retention)
         for removal in steps:
             self.log.info("%s: %s, %s files, %s bytes", removal.what, removal.where, removal.files, removal.bytes)
             totals[removal.what] = totals.get(removal.what, 0) + removal.bytes

@@ -86,6 +86,8 @@ def test_captures(capture: Path, tmp_path: Path) -> None:
     clean("skew", "--lake", made, "--link", HOSTILE, "--set", "2s", code=1)
     clean("skew", "--lake", made, "--link", "main1", "--set", HOSTILE, code=2)
     clean("maintain", "--lake", made)
+    clean("upgrade", "--lake", made)
+    clean("upgrade", "--lake", tmp_path / f"no{NAME}", code=1)
     clean("gx", "--lake", made, code=1)
     clean("maintain", "--lake", tmp_path / f"no{NAME}", code=1)
 

@@ -192,6 +192,7 @@ def every_command(folder: Path, tmp_path: Path) -> list[Sequence[object]]:
         ["sql", "SELECT count(*) FROM main1", *of_lake],
         ["ask", "protocols", *of_lake],
         ["verify", "--data", *of_lake],
+        ["upgrade", *of_lake],
         ["backup", "--to", tmp_path / "backups", *of_lake],
         ["restore", "--from", tmp_path / "backups", "--lake", tmp_path / "restored"],
         ["replay", "n", *hour, *of_lake],

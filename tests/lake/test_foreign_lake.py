@@ -193,6 +193,7 @@ def commands(lake: Path) -> list[list[object]]:
         ["maintain", "--lake", lake],
         ["verify", "--lake", lake, "--data"],
         ["retire", "query", "flows", "--lake", lake, "--drop", "--dry-run", *queries],
+        ["upgrade", "--lake", lake, *queries],
         ["backup", "--lake", lake, "--to", lake.parent / "backups"],
         ["restore", "--from", lake.parent / "backups", "--lake", lake],
         ["doctor", "--lake", lake],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 import time
 from collections.abc import Callable
@@ -62,16 +63,15 @@ def doctor(prepare: bool, lake: PurePath | None) -> None:
 @click.option("--dry-run", is_flag=True, help="Only say what would be done.")
 @click.option("--mend", is_flag=True, help="Take out rows that another program has doubled, and lost files of ledgers.")
 @click.option("--verify", is_flag=True, help="Only compare all files with the logs, as verify --data does.")
-@options.QUERIES
-def maintain(lake: PurePath, dry_run: bool, mend: bool, verify: bool, queries: Path) -> None:
+@click.option("--queries", hidden=True, expose_value=False)
+def maintain(lake: PurePath, dry_run: bool, mend: bool, verify: bool) -> None:
     """Joins small files and removes unused ones. Safe at any time, also while intervals run.
 
     \b
     The files of published hours that no longer change are joined. Files that tables no longer refer to are removed
     after [retention] versions, rows between the stages after [retention] streams, staging of dead runs at once. Rows of
-    published tables, packets, and intervals that were audited but not yet published stay. Tables that an older version
-    made get the columns of instants, for which their queries must be there. A table whose files another program joined
-    beside others has rows twice: it is left alone, until --mend takes them out as its log says.
+    published tables, packets, and intervals that were audited but not yet published stay. A table whose files another
+    program joined beside others has rows twice: it is left alone, until --mend takes them out as its log says.
 
     --mend also takes out of the logs what is lost: files of ledgers, without which no command works, and a newest
     commit that a power cut tore. Rows in them are lost; `ingest` and `backfill` make again what they can.
@@ -85,7 +85,6 @@ def maintain(lake: PurePath, dry_run: bool, mend: bool, verify: bool, queries: P
     from lowwater.lake.clocks import clock_words
     from lowwater.lake.maintain import LEFT, maintain as maintain_lake, mend_lake, require_sound
     from lowwater.lake.verification import Asked
-    from lowwater.replay.versions import take_over
 
     if verify:
         _verify(layout.lake_to_read(lake), Asked(data=True))
@@ -93,11 +92,7 @@ def maintain(lake: PurePath, dry_run: bool, mend: bool, verify: bool, queries: P
     mended = mend_lake(layout.lake_to_read(lake)) if mend and not dry_run else []
     retention = load_config(lake).retention
     opened = layout.lake_to_read(lake) if dry_run else layout.open_lake(lake, make=False)
-    actions = [
-        *mended,
-        *take_over(lake, queries, dry_run, lambda name, error: say(f"query set {name}: {error}", err=True)),
-    ]
-    actions += maintain_lake(opened, retention, dry_run, mend=mend)
+    actions = [*mended, *maintain_lake(opened, retention, dry_run, mend=mend)]
     if words := clock_words(opened):
         say(words, err=True)
     table = Table("what", "where", "files", "bytes", "why", box=None)
@@ -106,6 +101,61 @@ def maintain(lake: PurePath, dry_run: bool, mend: bool, verify: bool, queries: P
         table.add_row(action.what, action.where, f"{action.files:,}", f"{action.bytes:,}", action.why)
     open_console().print(table if done else "nothing to do")
     require_sound(actions)
+
+
+@click.command()
+@options.OF_LAKE
+@click.option("--dry-run", is_flag=True, help="Only say what would be converted.")
+@click.option("--undo", is_flag=True, help="Make it a lake of format 1 again, before it is confirmed.")
+@click.option("--confirm", is_flag=True, help="Remove what is left of format 1: then there is no way back.")
+@options.QUERIES
+def upgrade(lake: PurePath, dry_run: bool, undo: bool, confirm: bool, queries: Path) -> None:
+    """Makes a lake of an older format one of the format of this version.
+
+    \b
+    End all runs and tasks first. No capture is read again and no published row changes; an interval whose rows are
+    those of today's inputs stays what it is. Killed, it goes on when it is called again. Older versions say in one line
+    that they cannot read the lake. Until --confirm, what they need stays in it, and --undo gives it back, as long as
+    nothing was ingested or published since.
+    Example:
+      lowwater upgrade --lake var/lake --dry-run
+      lowwater upgrade --lake var/lake
+      lowwater status --lake var/lake
+      lowwater upgrade --lake var/lake --confirm
+    """
+    from lowwater.replay import upgrade as upgrades
+
+    if dry_run + undo + confirm > 1:
+        raise click.UsageError("--dry-run, --undo and --confirm exclude each other")
+    name = shlex.quote(str(lake))
+    if undo:
+        upgrades.undo(lake)
+        say("it is a lake of format 1 again")
+        return
+    if confirm:
+        say(f"what was left of format 1 is removed: {size_text(upgrades.confirm(lake))}")
+        return
+    if upgrades.is_current(lake):
+        say(
+            "nothing to do; --confirm removes what is left of format 1, --undo goes back"
+            if upgrades.is_pending(lake)
+            else "nothing to do"
+        )
+        return
+    if dry_run:
+        found = upgrades.proposed(lake)
+        say(f"would convert {found.captures:,} captures, and what was seen of {found.files:,} files")
+        return
+    done = upgrades.upgrade(lake, queries, lambda query_set, error: say(f"query set {query_set}: {error}", err=True))
+    for line in done.otherwise:
+        say(line, err=True)
+    say(f"converted {done.captures:,} captures, and what was seen of {done.files:,} files")
+    if done.kept:
+        say(f"{done.kept:,} publications have their digest of now")
+    if done.instants:
+        say(f"{done.instants:,} files of published tables got their columns of instants")
+    say(f"look at it: lowwater status --lake {name}")
+    say(f"then remove what is left of format 1: lowwater upgrade --lake {name} --confirm; or go back: --undo")
 
 
 class _Share(click.ParamType[Fraction]):

@@ -1,0 +1,281 @@
+"""The ledgers of a lake of format 1, and the facts that format 2 keeps in their place (docs/adr/0185).
+
+Format 1 had two ledgers of files whose rows changed: `captures`, with what decoding knew, where files lay, what their
+names and people said; and `files`, with what a look saw. Only the converter knows them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lowwater import documents
+from lowwater.config import Config
+from lowwater.lake import layout, open_tables, tables
+from lowwater.lake.ledgers import states
+from lowwater.lake.ledgers.claims import named_coverage
+from lowwater.lake.ledgers.places import Whereabouts, is_there, key_of, location
+from lowwater.lake.ledgers.statements import COVERS, Statement
+from lowwater.link_names import family_of, source_of
+from lowwater.storage.captures import is_address
+
+_OVERLAPS = "overlaps"
+"""State of a file that format 1 refused since another one was of its time; its records were not stored."""
+
+_TEXT, _INT, _BOOL = pa.string(), pa.int64(), pa.bool_()
+
+_FACTS = [name for name in layout.CONTENTS.names if name not in ("content", "decoded_at", "begins_with", "begins")]
+"""Columns that both formats have; of `source`, `sha256` and the times of the file, format 1 may lack the values."""
+
+_OF_CAPTURES = pa.schema(
+    [
+        *(layout.CONTENTS.field(name).with_nullable(True) for name in _FACTS),
+        *(pa.field(name, _TEXT) for name in ("capture", "path", "place", "name", "copies")),
+        *(pa.field(name, _INT) for name in ("ingested_at", "declared_from", "declared_to", "covers_from", "covers_to")),
+        *(pa.field(name, _BOOL) for name in ("growing", "by_hand", "rotated", "aside")),
+    ]
+)
+"""The columns of `captures` of format 1 that are converted; older releases lack some."""
+
+_OF_FILES = pa.schema(
+    [
+        *(
+            layout.SIGHTINGS.field(name).with_nullable(True)
+            for name in layout.SIGHTINGS.names
+            if name not in ("rotated", "named", "name", "attempts", "sha256")
+        ),
+        pa.field("capture", _TEXT),
+    ]
+)
+"""The columns of `files` of format 1."""
+
+
+@dataclass(frozen=True)
+class Ledgers:
+    """The ledgers of files of a lake of format 1: a row for each capture and link, the newest row of each path."""
+
+    captures: pa.Table
+    files: Mapping[str, Mapping[str, Any]]
+
+    @staticmethod
+    def read(lake: layout.Lake, version: int | None = None) -> Ledgers:
+        """Reads both, `captures` at a version, None for the newest; a lake that no ingest looked into has no `files`.
+        Raises LakeError if one cannot be read."""
+        captures, files = folders(lake.root)
+        with tables.lake_errors(f"{captures}: the table cannot be read"):
+            table = open_tables.existing(captures) if version is None else open_tables.at_version(captures, version)
+            dataset = tables.with_fields(tables.table_dataset(captures, table), _OF_CAPTURES)
+            rows = tables.chosen_rows(tables.fetch_rows(captures, dataset), _OF_CAPTURES.names)
+        seen = tables.read_rows(files, _OF_FILES).sort_by("seen_at")
+        return Ledgers(rows.combine_chunks(), {row["path"]: row for row in seen.to_pylist()})
+
+
+def folders(root: PurePath) -> tuple[PurePath, PurePath]:
+    """Returns where `captures` and `files` of format 1 lie."""
+    captures, files = layout.OF_FORMAT_1
+    return root / captures, root / files
+
+
+def contents(captures: pa.Table) -> pa.Table:
+    """Returns the rows of `contents` for those of `captures`."""
+    count = pc.value_counts(captures.column("attempt"))
+    several = {each["values"] for each in count.to_pylist() if each["counts"] > 1}
+    links, attempts = (captures.column(name).to_pylist() for name in ("link", "attempt"))
+    sources = [source_of(link, attempt in several) for link, attempt in zip(links, attempts, strict=True)]
+    times = captures.group_by("attempt").aggregate([("first", "min"), ("largest", "max")])
+    spans = {row["attempt"]: (row["first_min"], row["largest_max"]) for row in times.to_pylist()}
+    columns = {name: captures.column(name) for name in _FACTS}
+    columns |= {"content": captures.column("capture"), "decoded_at": captures.column("ingested_at")}
+    columns["source"] = pc.coalesce(captures.column("source"), pa.array(sources, _TEXT))
+    columns["sha256"] = pc.coalesce(captures.column("sha256"), captures.column("capture"))
+    for at, name in enumerate(("file_first", "file_largest")):
+        columns[name] = pc.coalesce(captures.column(name), pa.array([spans[each][at] for each in attempts], _INT))
+    none = pa.nulls(captures.num_rows, _TEXT)
+    return pa.table([columns.get(field.name, none) for field in layout.CONTENTS], names=layout.CONTENTS.names).cast(
+        layout.CONTENTS
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    """A file of `captures`: an attempt at it, and what all of its rows say."""
+
+    attempt: str
+    capture: str
+    sha256: str
+    path: str  # by which the ledgers know it
+    link: str
+    size: int
+    ingested_at: int
+    growing: bool
+    aside: bool
+    by_hand: bool
+    declared: tuple[int | None, int | None]
+    rotated: bool | None
+    name: str | None
+    copies: Mapping[str, tuple[str, int, int]]
+
+
+def _files(lake: layout.Lake, config: Config, captures: pa.Table) -> list[_File]:
+    """Returns the files of the rows, in the order of their ingest."""
+    found, wheres = dict[str, _File](), dict[str, Whereabouts]()
+    for row in captures.sort_by([("ingested_at", "ascending"), ("attempt", "ascending")]).to_pylist():
+        if row["attempt"] in found:
+            continue
+        source = row["source"] or family_of(row["link"])
+        settings = config.link(source)
+        place = _place(lake, wheres.setdefault(source, Whereabouts(lake, settings)), row)
+        by_hand = row["by_hand"]
+        if by_hand is None:  # 0.1 did not tell; what it was told holds unless the name of the file says something
+            by_hand = named_coverage(settings, location(lake, place))[0] is None
+        copies = {path: tuple(facts) for path, facts in documents.stored_object(row["copies"] or "{}").items()}
+        found[row["attempt"]] = _File(
+            row["attempt"],
+            row["capture"],
+            row["sha256"] or row["capture"],
+            place,
+            source,
+            row["bytes"],
+            row["ingested_at"],
+            bool(row["growing"]),
+            bool(row["aside"]),
+            by_hand and row["declared_from"] is not None,
+            (row["declared_from"], row["declared_to"]),
+            row["rotated"],
+            row["name"],
+            copies,
+        )
+    return list(found.values())
+
+
+def _place(lake: layout.Lake, where: Whereabouts, row: Mapping[str, Any]) -> str:
+    """Returns the path by which format 2 knows a file: from the folder of the lake, with which it may have been moved.
+    Before there was a `place`, a file was known by its name at ingest; then its link says where it lies now."""
+    path, place = row["path"], row["place"]
+    if place is None:
+        place = key_of(lake, path)
+        moved = where(place, row["name"])
+        return key_of(lake, moved) if is_there(moved) else place
+    alone = not is_address(path) and os.path.isabs(path) and is_there(path)  # the lake was moved without it
+    return key_of(lake, path) if alone and not is_there(location(lake, place)) else place
+
+
+@dataclass(slots=True)
+class _Sighting:
+    """A row of `sightings`; columns as there."""
+
+    path: str
+    state: str
+    reason: str
+    unread: bool
+    links: list[str]
+    size: int
+    written: int
+    attempts: list[str]
+    seen_at: int
+    first: int | None = None
+    last: int | None = None
+    packets: int | None = None
+    declared_from: int | None = None
+    declared_to: int | None = None
+    rotated: bool | None = None
+    named: str | None = None
+    name: str | None = None
+    sha256: str | None = None
+    judged: str | None = None
+    person: str | None = None
+    digests: str | None = None
+    silences: list[int] | None = None
+    drops: str | None = None
+
+
+def sightings(
+    lake: layout.Lake, config: Config, ledgers: Ledgers, said: Sequence[Statement]
+) -> tuple[list[_Sighting], list[Statement]]:
+    """Returns the rows of `sightings`, in order, and the statements by which coverage stays in force that people
+    declared before there were any. `said`: the statements of the lake, oldest first."""
+    files = _files(lake, config, ledgers.captures)
+    declared: dict[str, list[int]] = defaultdict(list)
+    for statement in said:
+        if statement.act == COVERS and statement.file:
+            declared[statement.file].append(statement.at)
+    rows, more = list[_Sighting](), list[Statement]()
+    for file in files:
+        at, told = file.ingested_at, declared[file.path]
+        if file.by_hand:
+            if not told:
+                what = file.declared[0] or 0, file.declared[1] or 0
+                more.append(Statement(at - 1, "", COVERS, "", file.link, "", file.capture, *what, 0, file.path))
+            at = max(at, *(each + 1 for each in told)) if told else at
+        elif told:  # it was said of what lay there later, or holds no more
+            at = min(at, told[0] - 1)
+        rows.append(_of_file(file, ledgers.files.get(file.path), at))
+        rows += _copies(file, ledgers.files, at)
+    rows += _others(files, ledgers.files, {each.path for each in rows})
+    return _in_order(rows), more
+
+
+def _of_file(file: _File, seen: Mapping[str, Any] | None, at: int) -> _Sighting:
+    state = states.GROWING if file.growing else states.READ
+    row = _Sighting(file.path, state, "", False, [file.link], file.size, _written(seen, file.size), [file.attempt], at)
+    if not file.by_hand:
+        row.declared_from, row.declared_to = file.declared
+        row.rotated = file.rotated if row.declared_from is not None else None
+    row.name, row.sha256 = file.name, file.sha256
+    if file.aside:
+        row.state, row.reason = states.ASIDE, seen["reason"] if seen else ""
+        row.person = seen["person"] if seen else None
+    return row
+
+
+def _copies(file: _File, seen: Mapping[str, Mapping[str, Any]], at: int) -> Iterator[_Sighting]:
+    for path, (sha256, size, _) in file.copies.items():
+        written = _written(seen.get(path), size)
+        row = _Sighting(path, states.READ, "", False, [file.link], size, written, [file.attempt], at)
+        row.sha256 = sha256
+        yield row
+
+
+def _written(seen: Mapping[str, Any] | None, size: int) -> int:
+    """The last write of a file, ns; 0 where no look saw it with this size: the next one compares its bytes."""
+    return int(seen["written"]) if seen is not None and seen["size"] == size else 0
+
+
+def _others(files: Sequence[_File], seen: Mapping[str, Mapping[str, Any]], known: Iterable[str]) -> Iterator[_Sighting]:
+    """Yields the sightings of what a look saw, and no capture tells."""
+    by_content: dict[str, list[str]] = defaultdict(list)
+    for file in files:
+        by_content[file.capture].append(file.attempt)
+    known = set(known)
+    for path, row in seen.items():
+        if row["state"] in (states.READ, states.GROWING, states.ASIDE) and path in known:
+            continue
+        values = {name: row[name] for name in _OF_FILES.names if name != "capture"}
+        values["links"] = list(row["links"] or ())
+        values["attempts"] = by_content.get(row["capture"] or "", []) if row["state"] == states.READ else []
+        if row["state"] == _OVERLAPS or (row["state"] == states.READ and not values["attempts"]):
+            values |= {"state": states.NEW, "unread": True}  # the next ingest reads it
+        yield _Sighting(**values)
+
+
+def _in_order(rows: Iterable[_Sighting]) -> list[_Sighting]:
+    """Returns the rows in the order in which they were seen, each at an instant of its own; what a look saw of a path
+    comes behind what was read there."""
+    newest: dict[str, int] = {}
+    ordered = list[_Sighting]()
+    for row in rows:
+        row.seen_at = max(row.seen_at, newest.get(row.path, row.seen_at - 1) + 1)
+        newest[row.path] = row.seen_at
+        ordered.append(row)
+    ordered.sort(key=lambda row: row.seen_at)
+    before = 0
+    for row in ordered:
+        before = row.seen_at = max(row.seen_at, before + 1)
+    return ordered

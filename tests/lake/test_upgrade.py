@@ -1,0 +1,189 @@
+"""Lakes of format 1 (of 0.1, 0.2, and of the last version that wrote them) become lakes of format 2, and back."""
+
+from __future__ import annotations
+
+import re
+import tarfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
+
+from lowwater.errors import LowwaterError
+from lowwater.lake import tables
+from lowwater.lake.layout import FORMAT, Lake, lake_to_read, open_lake
+from lowwater.replay import upgrade
+from lowwater.storage import paths
+from tests.replay.support import Rows, lowwater, table_rows
+
+QUERIES = ("talkers", "loud", "both")
+VERSIONS = ("0.1", "0.2", "0.3-dev")
+
+# What made the archives: `lowwater` of each version over captures of `lowwater generate`. That of 0.2 has a file that
+# was cut and is whole, a copy, damage, a gap, coverage by hand, an edited query; that of 0.3-dev also a compressed
+# copy, a part of a file, files set aside, a damage that is accepted, and an interval that is rolled back.
+
+
+def unpacked(version: str, folder: Path) -> Path:
+    with tarfile.open(Path(__file__).with_name(f"lake-{version}.tar.xz")) as archive:
+        archive.extractall(folder, filter="data")
+    return folder / "lake"
+
+
+@pytest.fixture(params=VERSIONS)
+def old(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return unpacked(request.param, tmp_path)
+
+
+def published(lake: Path) -> dict[str, Rows]:
+    return {query: table_rows(lake, query) for query in QUERIES if (lake / "tables" / query).is_dir()}
+
+
+def stored(lake: Path, name: str) -> list[dict[str, Any]]:
+    """The rows of a ledger without NULL: columns that an older one lacks are added."""
+    rows = DeltaTable(str(lake / name)).to_pyarrow_table().to_pylist()
+    return sorted(({key: value for key, value in row.items() if value is not None} for row in rows), key=repr)
+
+
+def converted(lake: Path) -> upgrade.Upgrade:
+    told = list[str]()
+    done = upgrade.upgrade(lake, Path("queries"), lambda name, error: told.append(f"{name}: {error}"))
+    assert not told
+    return done
+
+
+def states(lake: Path) -> dict[str, str]:
+    return states_in(lowwater("status", "--lake", lake, "--queries", "queries").out)
+
+
+def states_in(text: str) -> dict[str, str]:
+    """Interval and query -> state, as `status` prints them."""
+    found = re.findall(r"^ (\S+Z(?: to \S+Z)?)(?: \(\d+ intervals\))? +(\w+) +(\w+) +(\w+(?: \w+)*)", text, re.M)
+    return {f"{interval} {query}": state for interval, _, query, state in found}
+
+
+@pytest.mark.slow
+def test_rows_and_ledgers_stay(old: Path) -> None:
+    rows, replays = published(old), stored(old, "replays")
+    done = converted(old)
+    assert done.captures == len(stored(old, "contents")) and not done.otherwise
+    assert published(old) == rows
+    assert len(stored(old, "replays")) == len(replays)
+    assert lowwater("upgrade", "--lake", old, "--queries", "queries").out.startswith("nothing to do")
+
+
+@pytest.mark.slow
+def test_nothing_is_stale_that_was_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last version that wrote format 1 printed its states into the archive."""
+    monkeypatch.chdir(tmp_path)
+    lake = unpacked("0.3-dev", tmp_path)
+    converted(lake)
+    before = states_in((tmp_path / "status.txt").read_text())
+    assert {"done", "provisional", "incomplete", "rolled back", "cannot start"} <= {*before.values()}
+    assert states(lake) == before
+
+
+@pytest.mark.slow
+def test_a_lake_of_0_2_gives_its_rows_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    lake = unpacked("0.2", tmp_path)
+    rows = published(lake)
+    converted(lake)
+    lowwater("ingest", "--lake", lake)  # an older decoder read the captures
+    assert {"done", "provisional"} & {*states(lake).values()} == set()
+    lowwater("backfill", "--lake", lake, "--queries", "queries", "--spark", "none")
+    assert published(lake) == rows and "done" in states(lake).values()
+
+
+@pytest.mark.slow
+def test_there_is_a_way_back_until_it_is_confirmed(old: Path) -> None:
+    before = {name: stored(old, name) for name in ("captures", "replays")}
+    converted(old)
+    with pytest.raises(DeltaError, match="a lake of format 2"):  # what each older version says, in one line
+        DeltaTable(str(old / "captures"))
+    assert lowwater("upgrade", "--lake", old, "--undo").code == 0
+    assert {name: stored(old, name) for name in before} == before
+    assert not (old / "contents").exists() and not (old / FORMAT).exists()
+    with pytest.raises(LowwaterError, match="format 1"):
+        lake_to_read(old)
+    converted(old)
+    said = lowwater("upgrade", "--lake", old, "--confirm")
+    assert said.code == 0 and not (old / "files").exists() and states(old)
+    with pytest.raises(DeltaError, match="a lake of format 2"):
+        DeltaTable(str(old / "captures"))
+    said = lowwater("upgrade", "--lake", old, "--undo")
+    assert said.code == 1 and "no upgrade of it waits" in said.err
+
+
+@pytest.mark.slow
+def test_what_came_since_is_not_undone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    lake = unpacked("0.2", tmp_path)
+    converted(lake)
+    lowwater("ingest", "--lake", lake)
+    said = lowwater("upgrade", "--lake", lake, "--undo")
+    assert said.code == 1 and "contents" in said.err and "--confirm" in said.err and (lake / FORMAT).exists()
+
+
+WRITES: list[tuple[Any, str]] = [
+    (paths, "write"), (paths, "add"), (tables, "append_rows"), (tables, "replace_rows"), (tables, "create"),
+]  # fmt: skip
+
+
+class Killed(BaseException):
+    """Nothing catches it, as nothing catches a kill."""
+
+
+@pytest.fixture
+def writes(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
+    """Counts writes of a conversion: [those that were made, that before which it is killed]."""
+    count = [0, -1]
+
+    def counted(act: Callable[..., Any]) -> Callable[..., Any]:
+        def write(*arguments: Any, **options: Any) -> Any:
+            count[0] += 1
+            if count[0] == count[1]:
+                raise Killed
+            return act(*arguments, **options)
+
+        return write
+
+    for module, name in WRITES:
+        monkeypatch.setattr(module, name, counted(getattr(module, name)))
+    yield count
+    monkeypatch.undo()
+
+
+@pytest.mark.slow
+def test_a_conversion_may_be_killed_at_any_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writes: list[int]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    whole = unpacked("0.3-dev", tmp_path)
+    converted(whole)
+    expected, rows, number = stored(whole, "sightings"), published(whole), writes[0]
+    assert number >= 6
+    for at in range(1, number + 1):
+        folder = tmp_path / f"killed-{at}"
+        folder.mkdir()
+        monkeypatch.chdir(folder)
+        lake = unpacked("0.3-dev", folder)
+        writes[:] = [0, at]
+        with pytest.raises(Killed):
+            converted(lake)
+        writes[1] = -1
+        converted(lake)
+        assert stored(lake, "sightings") == expected and published(lake) == rows, at
+        assert len(stored(lake, "contents")) == len(stored(whole, "contents")), at
+        upgrade.undo(lake)
+        assert not (lake / FORMAT).exists(), at
+
+
+def test_older_versions_cannot_open_a_new_lake(tmp_path: Path) -> None:
+    lake: Lake = open_lake(tmp_path / "lake")
+    with pytest.raises(DeltaError, match="a lake of format 2, for Lowwater 0"):
+        DeltaTable(str(lake.root / "captures"))
