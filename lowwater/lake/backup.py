@@ -560,7 +560,7 @@ class _Restore:
 def _not_whole(place: PurePath, backup: Backup, wrong: Collection[str]) -> LakeError:
     return LakeError(
         f"{place}: the backup {backup.name} is not whole: {', '.join(wrong)}",
-        "restore an older backup of `lowwater restore --list`; the next `lowwater backup` copies again what is gone",
+        "restore an older one (`lowwater restore` with --list); the next `lowwater backup` copies again what is gone",
     )
 
 

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lowwater import documents
+from lowwater.config import section_of
 from lowwater.errors import LakeError, nearest
 from lowwater.lake import layout, locks, open_tables, tables
 from lowwater.lake.ledgers import runs, statements
@@ -114,7 +115,8 @@ def _of_set(
     if name in known:
         raise LakeError(
             f"query set {name} is there still, so that the next run makes it again",
-            f"take [query_sets.{name}] out of {documents.FILE_NAME}, or its file out of the folder of queries, first; "
+            f"take {section_of(name, of='query_sets')} out of {documents.FILE_NAME}, or its file out of the folder of "
+            "queries, first; "
             "where the settings name no query set, the folder counts that --queries names",
         )
     return Retirement(lake, name, tuple(owned[name]), True, drop)

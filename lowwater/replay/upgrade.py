@@ -112,7 +112,7 @@ def undo(root: PurePath) -> None:
         ):
             raise errors.LakeError(
                 f"{root}: {', '.join(changed)} changed since the upgrade, and format 1 would not know it",
-                "stay with format 2: `lowwater upgrade --confirm` removes what is left of format 1",
+                "stay with format 2: `lowwater upgrade` with --confirm removes what is left of format 1",
             )
         if open_tables.has_table(lake.replays) and (before := note.get("replays")) is not None:
             was = tables.table_dataset(lake.replays, open_tables.at_version(lake.replays, before))

@@ -16,7 +16,7 @@ from lowwater.catalog.schemas import CONTROL, ROW
 from lowwater.config import Config, Link, load_config
 from lowwater.high.closing import least_promise, never_closed
 from lowwater.high.process import InProcess
-from lowwater.high.query_runs import _files
+from lowwater.high.query_runs import HighLevel
 from lowwater.high.streams import StoredStream
 from lowwater.high.timeline import Promise
 from lowwater.instants import HOUR, SECOND
@@ -146,9 +146,9 @@ def _keyed(setup: Setup, good: bool) -> None:
 
 
 def _streams(setup: Setup, link: str) -> None:
-    files = _low(setup)
-    ((name, _), *_) = files
-    assert _files(files, name, link)
+    files = {source: of_source for source, of_source in _low(setup).items() if source[1] == link}
+    queries = {query.name: query.high for query in _job(setup).plan.queries}
+    assert HighLevel(queries, files, HOUR, 2 * HOUR, setup.folder)._files()
 
 
 def _jars(setup: Setup, *given: str, check: bool = False) -> None:

@@ -197,7 +197,7 @@ def test_an_older_backup_is_chosen_by_its_time(folder: Path, tmp_path: Path) -> 
     lake, place = folder / "lake", tmp_path / "backups"
     clean("backup", "--lake", lake, "--to", place)
     said = clean("restore", "--from", place, "--lake", folder / "other", "--at", "2020-01-01T00:00Z", code=1)
-    assert "there is no backup up to 2020-01-01T00:00:00Z" in said.err and "restore --list" in said.err
+    assert "there is no backup up to 2020-01-01T00:00:00Z" in said.err and "restore` with --list" in said.err
     clean("restore", "--from", place, "--lake", folder / "other", "--at", "2100-01-01T00:00Z")
 
 

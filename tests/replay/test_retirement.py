@@ -114,7 +114,7 @@ def test_a_column_of_another_type_is_refused_before_anything_runs(folder: Path) 
         ("try", "wide", "--lake", lake, "--query-set", "flows", "--with", query),
     ):
         said = clean(*command, code=1)
-        assert changed in said.err and "retire query flows --drop" in said.err, command
+        assert changed in said.err and "query flows with --drop" in said.err, command
     assert changed in clean("plan", "--lake", lake).err, "the other sets are planned"
     said = clean("retire", "query", "flows", "--lake", lake, "--drop", "--why", "cnt is a float")
     assert "made anew by the next `lowwater backfill`" in said.out

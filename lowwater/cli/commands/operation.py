@@ -338,7 +338,7 @@ def restore(place: PurePath, lake: PurePath | None, at: int | None, listing: boo
         until = "" if at is None else f" up to {format_instant(at)}"
         raise errors.LakeError(
             f"{place}: there is no backup{until}",
-            "`lowwater restore --list` lists the backups of a place; `lowwater backup` takes one",
+            "`lowwater restore` with --list lists the backups of a place; `lowwater backup` takes one",
         )
     made = restore_lake(place, chosen[-1], lake, _progress("compared" if dry_run else "restored"))
     of = made.backup

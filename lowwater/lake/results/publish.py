@@ -475,8 +475,8 @@ def _refuse_changes(path: PurePath, old: pa.Schema, new: pa.Schema) -> None:
             before = old.field(index).type
             raise errors.LakeError(
                 f"table {path.name!r}: column {column.name!r} was {before}, the query now gives {column.type}",
-                f"name the column otherwise; or `lowwater retire query {path.name} --drop`, then `lowwater backfill`, "
-                "which makes every interval again",
+                f"name the column otherwise; or `lowwater retire` query {path.name} with --drop, then "
+                "`lowwater backfill`, which makes every interval again",
             )
 
 

@@ -210,7 +210,8 @@ def _gone(said: Statement) -> LakeError:
     """The error of who waits for rows of a query that is made no more."""
     hint = f"subscribe to {said.what}" if said.what else "end the subscription"
     return LakeError(
-        f"stream {retired_words(said)}", f"{hint}; if it is made again: `lowwater retire query {said.query} --undo`"
+        f"stream {retired_words(said)}",
+        f"{hint}; if it is made again: `lowwater retire` query {said.query} with --undo",
     )
 
 
