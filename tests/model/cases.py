@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from lowwater.instants import SECOND, parse_duration
-from lowwater.lake.model import facts as fa, files, records as rec
-from lowwater.lake.model.claims import GAP, OPEN, UNCOVERED, Defect
-from lowwater.lake.model.facts import Commit, Content, Damage, Facts, Link, Look, Place, Query, Settings, Sighting, Span
-from lowwater.lake.model.keys import Row, published
-from lowwater.lake.model.states import States
 from tests.model.laws import broken_laws
+from tests.model.rules import facts as fa, files, records as rec
+from tests.model.rules.claims import GAP, OPEN, UNCOVERED, Defect
+from tests.model.rules.facts import Commit, Content, Damage, Facts, Link, Look, Place, Query, Settings, Sighting, Span
+from tests.model.rules.keys import Row, published
+from tests.model.rules.states import States
 
 OWN = Path(__file__).with_name("cases.txt")
 HOUR, MINUTE = 3600 * SECOND, 60 * SECOND

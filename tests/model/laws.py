@@ -8,9 +8,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from lowwater.instants import HOUR
-from lowwater.lake.model import files, records as rec
-from lowwater.lake.model.facts import Aside, Facts, Look, Place, Settings, Sighting
-from lowwater.lake.model.states import DONE, PROVISIONAL, States
+from tests.model.rules import files, records as rec
+from tests.model.rules.facts import Aside, Facts, Look, Place, Settings, Sighting
+from tests.model.rules.states import DONE, PROVISIONAL, States
 
 if TYPE_CHECKING:
     from tests.model.cases import History

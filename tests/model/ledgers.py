@@ -13,9 +13,9 @@ from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.captures import Capture, ingested_links
 from lowwater.lake.ledgers.files import GONE, read_seen
 from lowwater.lake.ledgers.missing import attempt_paths
-from lowwater.lake.model.facts import Content, Covers, Facts, Link, Look, Place, Query, Settings, Sighting, Span
 from lowwater.lake.packets import PacketFiles
 from tests.lake.support import known_captures
+from tests.model.rules.facts import Content, Covers, Facts, Link, Look, Place, Query, Settings, Sighting, Span
 
 
 def model_of(lake: Lake, config: Config, moment: int) -> tuple[Facts, Settings]:

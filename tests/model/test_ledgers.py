@@ -17,9 +17,6 @@ from lowwater.errors import OverlapError
 from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.captures import read_captures
-from lowwater.lake.model import records as rec
-from lowwater.lake.model.facts import Commit, Damage, Query
-from lowwater.lake.model.states import States
 from lowwater.lake.words import BLOCKED, WAITING
 from lowwater.replay.schedule.due import statuses
 from tests.breadth import examples
@@ -28,6 +25,9 @@ from tests.lake.test_edges import config as edges_config, taken, written
 from tests.lake.test_edges_model import World, drawn_files, worlds
 from tests.lake.test_restarts import HOUR, every, named, put, restarted, states, world
 from tests.model.ledgers import model_of
+from tests.model.rules import records as rec
+from tests.model.rules.facts import Commit, Damage, Query
+from tests.model.rules.states import States
 from tests.replay.support import lowwater
 from tests.replay.test_unread_hours import _lake as hours_lake
 

@@ -9,9 +9,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from lowwater.lake.model.claims import GAP, OF_INTERVAL, OPEN, Claims, Defect, LinkView, claims
-from lowwater.lake.model.facts import Approve, Facts, Key, Lift, RollBack, Settings, Span
-from lowwater.lake.model.keys import Have, Row, Wanted, differences, digest, have
 from lowwater.lake.words import (
     BLOCKED,
     DAMAGED,
@@ -26,6 +23,9 @@ from lowwater.lake.words import (
     STALE,
     WAITING,
 )
+from tests.model.rules.claims import GAP, OF_INTERVAL, OPEN, Claims, Defect, LinkView, claims
+from tests.model.rules.facts import Approve, Facts, Key, Lift, RollBack, Settings, Span
+from tests.model.rules.keys import Have, Row, Wanted, differences, digest, have
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import cached_property
 
-from lowwater.lake.model.facts import Aside, Content, Covers, Facts, Link, Look, Place, Settings, Span
-from lowwater.lake.model.records import Capture, bounds, sane_positions
+from tests.model.rules.facts import Aside, Content, Covers, Facts, Link, Look, Place, Settings, Span
+from tests.model.rules.records import Capture, bounds, sane_positions
 
 READ, COPY, PART, REPLACED, OVERLAP = "read", "copy", "part", "replaced", "overlap"
 UNCLAIMED, UNREADABLE, SET_ASIDE, EMPTY, LOST = "unclaimed", "unreadable", "set aside", "empty", "lost"

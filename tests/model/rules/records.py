@@ -13,7 +13,7 @@ import numpy as np
 
 from lowwater.catalog.time import is_late
 from lowwater.instants import HOUR
-from lowwater.lake.model.facts import FOREVER, Content, Link, Place, Span
+from tests.model.rules.facts import FOREVER, Content, Link, Place, Span
 
 SIDE, USUAL = 16, 4  # as in `capture.records.sanity`, which loads a compiler
 UNSURE = 24 * HOUR

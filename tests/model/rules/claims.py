@@ -11,10 +11,10 @@ from math import lgamma, log
 
 from lowwater.catalog.time import LONG_SILENCE, is_late, uncovered
 from lowwater.instants import HOUR, SECOND
-from lowwater.lake.model import files, records as rec
-from lowwater.lake.model.facts import FOREVER, Accept, Facts, Link, Place, Settings, Span
-from lowwater.lake.model.files import LinkFiles
-from lowwater.lake.model.records import Capture
+from tests.model.rules import files, records as rec
+from tests.model.rules.facts import FOREVER, Accept, Facts, Link, Place, Settings, Span
+from tests.model.rules.files import LinkFiles
+from tests.model.rules.records import Capture
 
 GAP, OPEN, UNREAD, OVERLAP, OUTSIDE = "gap", "open", "unread", "overlap", "outside"
 LATE, DAMAGE, DROPS, COLUMN = "late", "damage", "drops", "column"

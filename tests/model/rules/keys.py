@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
 
-from lowwater.lake.model import records as rec
-from lowwater.lake.model.claims import Claims, LinkView
-from lowwater.lake.model.facts import Commit, Damage, Facts, Key, LinkKey, Query, Settings, Span
+from tests.model.rules import records as rec
+from tests.model.rules.claims import Claims, LinkView
+from tests.model.rules.facts import Commit, Damage, Facts, Key, LinkKey, Query, Settings, Span
 
 Row = tuple[str, str, int]
 """A record that is in the rows of an interval: link, content, position."""
