@@ -68,6 +68,15 @@ REVISIONS: tuple[Revision, ...] = (
         "0.3",
         concerns=lambda join: bool(join.untied()),
     ),
+    Revision(
+        # The text of a query without ON has its old form only where it also asks for the rows without a match.
+        ("selection", "aggregation", "running aggregation", "sampling"),
+        "WHERE without ON of an outer join",
+        "it is asked of the joined rows",
+        "0.3",
+        dialect="lowwater",
+        concerns=lambda asking: asking.finds_and_drops,
+    ),
 )
 """The rules that have changed, the oldest first. A new one goes to the end."""
 

@@ -162,6 +162,11 @@ class Reported:
         """Whether [begin, end) meets the life."""
         return self.life[0] < self.life[1] and begin < self.life[1] and end > self.life[0]
 
+    @property
+    def begins(self) -> int:
+        """The first instant of the life that no gap holds, ns: a life without `since` begins in 1970."""
+        return self.gaps[0][1] if self.gaps and self.gaps[0][0] <= self.life[0] else self.life[0]
+
     def whole(self, begin: int, end: int) -> bool:
         """Whether no gap meets [begin, end)."""
         return not any(begin < until and end > since for since, until in self.gaps)

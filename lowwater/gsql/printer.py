@@ -193,7 +193,7 @@ def _asks_rows(select: syntax.Select) -> bool:
         return False
     names = {source.alias or source.name for source in kept[select.join]}
     read = map(syntax.qualifiers, syntax.conjuncts(select.where))
-    return any(len(qualifiers) == 1 and not qualifiers & names for qualifiers in read)
+    return any(qualifiers and not qualifiers & names for qualifiers in read)
 
 
 def _between(select: syntax.Select) -> str:

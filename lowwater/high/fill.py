@@ -61,10 +61,10 @@ def _listed(node: ops.Fill) -> list[str]:
 
 def _epochs(time: temporal.Temporal, slice_: tuple[int, int], known: Sequence[Reported]) -> Iterator[Numbers]:
     """Yields the epochs of a slice that meet the life of a link, in blocks."""
-    lives = [each.life for each in known if each.life[0] < each.life[1]]
+    lives = [each for each in known if each.life[0] < each.life[1]]
     if not lives:
         return
-    start, end = max(slice_[0], min(life[0] for life in lives)), max(life[1] for life in lives)
+    start, end = max(slice_[0], min(each.begins for each in lives)), max(each.life[1] for each in lives)
     if start >= min(slice_[1], end):
         return
     block: list[int] = []

@@ -329,7 +329,9 @@ class _Query:
         if whole and least_promise(feeds.values(), end) < temporal.END_OF_TIME:
             raise never_closed(self.name, feeds)
         start = self.carry.start if handed and (self.carry.start or not rows) else None
-        start = self.level.start if filled and start is None else start
+        if filled and not start:
+            # The steps of a timeline from 1970 on would be long.
+            start = max(self.level.start, min((each.begins for each in self.level.reported.values()), default=0))
         timeline = timeline_of(feeds.values(), end, self.settings.tick, start)
         if not whole:
             until = int(timeline.promises[:-1].max(initial=-ALL_TIME))

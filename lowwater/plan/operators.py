@@ -21,6 +21,7 @@ from lowwater.catalog.expr import (
     Type,
     Unary,
     columns_of,
+    conjuncts,
     rewrite,
     walk as walk_expr,
     with_children,
@@ -316,6 +317,15 @@ class OneInput(Node, abstract=True):
     def over(self, *inputs: Node) -> Self:
         (below,) = inputs
         return replace(self, input=below)
+
+    @property
+    def finds_and_drops(self) -> bool:
+        """Whether it asks the rows of an outer join for NULL, and for something else."""
+        asked: Expr | None = getattr(self, "predicate", None)
+        if asked is None or not isinstance(self.input, Join) or not self.input.optional:
+            return False
+        nulls = any(isinstance(part, Unary) and part.op == "IS NULL" for part in walk_expr(asked))
+        return nulls and len(conjuncts(asked)) > 1
 
 
 @dataclass(frozen=True)

@@ -407,15 +407,27 @@ def _quantities_of(node: ops.Node, below: list[dict[str, Quantity]]) -> dict[str
         shown = {item.expr.name: item.name for item in items if isinstance(item.expr, ex.Column)}
         return {item.name: _weighed(_quantity(item.expr, names), shown) for item in items}
     if isinstance(node, ops.Union):
-        return dict(zip((field.name for field in node.fields), below[0].values(), strict=True))
+        alike = map(_alike, zip(*(each.values() for each in below), strict=True))
+        return dict(zip((field.name for field in node.fields), alike, strict=True))
+    if isinstance(node, ops.Over):
+        names |= {each.name: Quantity(Measure.COMPUTED, Combine.ALONE) for each in node.functions}
     return {field.name: names.get(field.name, Quantity()) for field in node.fields}
 
 
+def _alike(branches: Sequence[Quantity]) -> Quantity:
+    """What a column of merged rows is: it stands alone where the branches do not combine it in one way."""
+    first, ways = branches[0], {(each.combine, each.weight) for each in branches}
+    return first if len(ways) == 1 else replace(first, combine=Combine.ALONE, weight="")
+
+
 def _aggregated(node: ops.Aggregation, aggregate: ops.Aggregate) -> Quantity:
-    """What an aggregate is, by the aggregate that merges parts of it; epochs that overlap share their rows."""
+    """What an aggregate is, by the aggregate that merges parts of it; epochs that overlap share their rows, and so do
+    the grouping sets of CUBE."""
     native = aggregate.native
     measure = Measure.COUNT if aggregate.function in ("count", "sum") else Measure.AGGREGATE
     if native is None or any(isinstance(each, ops.Bucket) and each.range > each.slide for each in ops.walk(node.input)):
+        return Quantity(measure, Combine.ALONE)
+    if isinstance(node.input, ops.Expand) and aggregate.function in ("avg", "count", "sum"):
         return Quantity(measure, Combine.ALONE)
     if aggregate.function == "avg":
         return Quantity(measure, Combine.MEAN, _counted_with(node, aggregate))
@@ -428,7 +440,8 @@ def _counted_with(node: ops.Aggregation, mean: ops.Aggregate) -> str:
     has a value. Empty if there is none."""
     records = isinstance(node.input, ops.Source) and node.input.kind == "pcap"
     sure = {field.name for field in schemas.RECORD if not field.nullable} | {"time"}
-    each_has = records and mean.argument is not None and set(ex.columns_of(mean.argument)) <= sure
+    # An expression over such columns may fail, and is NULL then (SEMANTICS V2).
+    each_has = records and isinstance(mean.argument, ex.Column) and mean.argument.name in sure
     counts = [each for each in node.aggregates if each.function == "count"]
     found = [each.name for each in counts if each.argument == mean.argument or (each.argument is None and each_has)]
     return found[0] if found else ""

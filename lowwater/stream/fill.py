@@ -26,9 +26,9 @@ class FillOperator(operators.StreamOperator):
         self._epoch = [key.name for key in node.keys].index(node.epoch.name)
         self._empty = empty_values(node)
         self._there: dict[Value, set[Values]] = {}
-        lives = [each.life for each in self._links.values() if each.life[0] < each.life[1]]
-        self._end = max((life[1] for life in lives), default=0)
-        self._next = self._time.promise(min((life[0] for life in lives), default=0))
+        lives = [each for each in self._links.values() if each.life[0] < each.life[1]]
+        self._end = max((each.life[1] for each in lives), default=0)
+        self._next = self._time.promise(min((each.begins for each in lives), default=0))
 
     def row(self, port: int, row: operators.Row) -> None:
         key = tuple([row.values[at] for at in self._keys])

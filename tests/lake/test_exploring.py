@@ -295,3 +295,21 @@ def test_how_rows_are_combined_is_what_the_plan_says() -> None:
         Links(("main1",)),
     ).queries
     assert quantities(windows.logical)["n"].combine is Combine.ALONE, "windows that overlap share their packets"
+
+
+@pytest.mark.parametrize(
+    ("text", "column"),
+    [
+        ("SELECT tb, sum(count(*)) OVER (ORDER BY tb) AS n FROM main1.TCP GROUP BY time/60 AS tb", "running sums"),
+        ("SELECT time, row_number() OVER (ORDER BY timestamp) AS n FROM main1.TCP", "numbers of rows"),
+        ("SELECT time, session(timestamp, 5 s) OVER () AS n FROM main1.TCP", "begins of sessions"),
+        ("SELECT tb, srcIP, count(*) AS n FROM main1.TCP GROUP BY time/60 AS tb, CUBE(srcIP, ttl)", "a packet twice"),
+        ("SELECT tb, count(*) AS c, avg(100/(len-60)) AS n FROM main1.TCP GROUP BY time/60 AS tb", "failed values"),
+        ("MERGE low.tb : high.tb FROM low, high", "counts and the longest"),
+    ],
+)
+def test_what_is_no_sum_stands_alone(text: str, column: str) -> None:
+    low = "SELECT tb, count(*) AS n FROM main1.TCP GROUP BY time/60 AS tb"
+    high = "SELECT tb, max(len) AS n FROM main1.TCP GROUP BY time/60 AS tb"
+    *_, query = plan_texts([("low", low), ("high", high), ("query", text)], Links(("main1",))).queries
+    assert quantities(query.logical)["n"].combine is Combine.ALONE, column

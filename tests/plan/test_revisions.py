@@ -20,6 +20,8 @@ from lowwater.capture.headers.links import NAMES
 from lowwater.capture.tables.options import READER_VERSION
 from lowwater.catalog.builtin import CATALOG
 from lowwater.plan import operators as ops
+from lowwater.plan.context import Links
+from lowwater.plan.queryset import plan_texts
 from tests.capture.linkframes import LINKS
 
 ROOT = Path(__file__).resolve().parents[2] / "lowwater"
@@ -118,6 +120,36 @@ def test_revisions_name_what_there_is() -> None:
     for revision in revisions.REVISIONS:
         assert revision.of and {*revision.of} <= names, revision
         assert "; " not in revision.words, "reasons are joined by it"
+
+
+@pytest.mark.parametrize(
+    ("where", "revised"),
+    [
+        ("B.srcPort IS NULL AND B.ttl > 5", True),
+        ("B.srcPort IS NULL", False),
+        ("B.ttl > 5 AND B.len > 60", False),
+    ],
+)
+@pytest.mark.parametrize("items", ["A.time AS t", "A.time AS t, count(*) AS n"])
+def test_hours_are_stale_whose_where_found_and_filtered(where: str, revised: bool, items: str) -> None:
+    """WHERE without ON: the text of the first is what it was, and what it means is not."""
+    group = " GROUP BY A.time" * ("count" in items)
+    text = f"SELECT {items} FROM main1.TCP A LEFT JOIN main2.TCP B WHERE A.time = B.time AND {where}{group}"
+    (query,) = plan_texts([("q", text)], Links(("main1", "main2"))).queries
+    assert ("WHERE without ON of an outer join" in dict(query.parts)) is revised
+
+
+@pytest.mark.parametrize("condition", ["B.n > 5", "B.n > m", "m > 5"])
+def test_the_text_of_a_where_on_a_missing_side_says_which_join_it_is(condition: str) -> None:
+    """The papers' keyword filters that side; so the two texts, which are inputs, differ."""
+    low = "SELECT tb, count(*) AS n, max(len) AS m FROM main2.TCP GROUP BY time AS tb"
+    where = f"WHERE A.time = B.tb AND {condition}"
+    sql = f"SELECT A.time AS t FROM main1.TCP A LEFT JOIN low B {where}"
+    papers = f"SELECT A.time AS t LEFT_OUTER_JOIN FROM main1.TCP A, low B {where}"
+    ours, theirs = (
+        plan_texts([("low", low), ("q", text)], Links(("main1", "main2"))).queries[-1] for text in (sql, papers)
+    )
+    assert dict(ours.parts)["query q"] != dict(theirs.parts)["query q"]
 
 
 def test_changes_of_decoding_name_what_there_is() -> None:

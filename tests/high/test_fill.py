@@ -1,0 +1,51 @@
+"""FILL over the column engine and row by row (SEMANTICS O10): a life that begins in 1970 costs nothing."""
+
+from __future__ import annotations
+
+import pytest
+
+from lowwater.catalog.time import Reported
+from lowwater.high.fill import fill
+from lowwater.instants import SECOND
+from lowwater.plan import operators as ops, temporal
+from lowwater.plan.context import Links
+from lowwater.plan.queryset import plan_texts
+from lowwater.stream.fill import FillOperator
+from lowwater.stream.operators import Life, Promise, Row
+
+FIRST = 1_767_225_600
+"""Second of the first capture."""
+
+
+class Taken(FillOperator):
+    """Keeps what it gives."""
+
+    def __init__(self, node: ops.Fill, life: Life) -> None:
+        super().__init__(node, life)
+        self.rows: list[Row] = []
+
+    def emit(self, message: object) -> None:
+        if isinstance(message, Row):
+            self.rows.append(message)
+
+
+@pytest.mark.timeout(60)
+def test_a_link_without_since_is_filled_from_its_first_capture_on() -> None:
+    """1,767,225,600 epochs are before it."""
+    text = "SELECT tb, count(*) AS n FROM [main1, main2].TCP GROUP BY time AS tb FILL"
+    (query,) = plan_texts([("q", text)], Links(("main1", "main2"))).queries
+    (node,) = (each for each in ops.walk(query.logical) if isinstance(each, ops.Fill))
+    end = (FIRST + 9) * SECOND
+    # The second link has a gap of its own within the life of the first one.
+    known = {
+        "main1": Reported((0, end), ((0, FIRST * SECOND),)),
+        "main2": Reported((0, end), ((0, (FIRST + 2) * SECOND), ((FIRST + 5) * SECOND, (FIRST + 6) * SECOND))),
+    }
+    expected = [(FIRST + at, 0) for at in (2, 3, 4, 6, 7, 8)]
+    columns = [frame.columns for frame in fill(node, [], (-temporal.END_OF_TIME, temporal.END_OF_TIME), known)]
+    names = [each.name for each in node.fields]
+    ours = [row for each in columns for row in zip(*(each[name].to_pylist() for name in names), strict=True)]
+    assert ours == expected
+    operator = Taken(node, Life(reported=known))
+    operator.release(0, Promise(temporal.END_OF_TIME))
+    assert [row.values for row in operator.rows] == expected
