@@ -159,8 +159,8 @@ def run_batch(
     runner = runner.about(f"{job.query_set} {format_instant(intervals[0][0])}")
     results: dict[runs.Range, Result] = {}
     try:
-        with _attempt(job, intervals, progress, runner, stages[0], results) as attempt:
-            turns = _planned(attempt, stages, ask)
+        with _attempt(job, intervals, progress, runner, stages, ask, results) as attempt:
+            turns = _planned(attempt)
             told = iter([evaluated])  # once: the other batches follow in the same turn
             for batch in _together(turns, job.length):
                 _run(attempt, batch, lambda: next(told, lambda: None)())
@@ -249,6 +249,8 @@ class _Attempt:
     """One attempt at intervals that follow one another, while their range is locked."""
 
     job: Job  # commits to its lake are refused once the lock is lost
+    stages: tuple[str, ...]  # that somebody asks for, with `ask` as of `replay`
+    ask: bool
     journals: Mapping[runs.Range, _Journal]
     results: dict[runs.Range, Result]  # what became of the intervals that are done with
     progress: Progress
@@ -320,13 +322,14 @@ def _attempt(
     intervals: Sequence[runs.Range],
     progress: Progress,
     runner: Runner,
-    stage: str,
+    stages: tuple[str, ...],
+    ask: bool,
     results: dict[runs.Range, Result],
 ) -> Iterator[_Attempt]:
-    """Locks the range of intervals for an attempt that begins with a stage. A failure is written for those without a
-    result, or kept until it can be."""
+    """Locks the range of intervals for an attempt. A failure is written for those without a result, or kept until it
+    can be."""
     lake, bounds = job.lake, (intervals[0][0], intervals[-1][1])
-    journals = {span: _Journal(job, *span, stage, bounds) for span in intervals}
+    journals = {span: _Journal(job, *span, stages[0], bounds) for span in intervals}
     try:
         with (
             failures.outages(),
@@ -338,7 +341,8 @@ def _attempt(
             job = replace(job, lake=replace(lake, fence=fence))
             for journal in journals.values():
                 journal.job = job
-            attempt = _Attempt(job, journals, results, progress, runner, folder, shared, scans, level)
+            about = job, stages, ask, journals, results
+            attempt = _Attempt(*about, progress, runner, folder, shared, scans, level)
             try:
                 with failures.outages():
                     yield attempt
@@ -437,7 +441,7 @@ class _Batch:
             turn.journal.seconds[turn.journal.stage] = seconds
 
 
-def _planned(attempt: _Attempt, stages: tuple[str, ...], ask: bool) -> list[_Turn]:
+def _planned(attempt: _Attempt) -> list[_Turn]:
     """Plans the intervals of an attempt, and returns those that have something to run. A published one is confirmed,
     and the failure of one that cannot start is written."""
     job = attempt.job
@@ -450,7 +454,7 @@ def _planned(attempt: _Attempt, stages: tuple[str, ...], ask: bool) -> list[_Tur
     confirmed, made = dict[runs.Range, Outcome](), list[runs.ReplayRow]()
     for span, journal in attempt.journals.items():
         try:
-            plan = _plan(attempt, journal, damages, stages, ask)
+            plan = _plan(attempt, journal, damages)
         except ABOUT_ALL:
             raise
         except errors.LowwaterError as error:
@@ -472,11 +476,9 @@ def _plan(
     attempt: _Attempt,
     journal: _Journal,
     damages: Mapping[str, Mapping[runs.Range, str]],
-    stages: tuple[str, ...],
-    ask: bool,
 ) -> _Plan:
     """Reads the ledgers, and chooses the stages that the inputs of an interval ask for."""
-    job = attempt.job
+    job, stages, ask = attempt.job, attempt.stages, attempt.ask
     inputs = attempt.inputs(journal.start, journal.end)
     digests = {query.name: inputs.digest(query) for query in job.plan.queries}
     journal.tried = inputs.tried(digests)
@@ -652,6 +654,8 @@ def _run(attempt: _Attempt, turns: list[_Turn], evaluated: Callable[[], None]) -
         raise
     except errors.LowwaterError as error:
         left = [turn.span for turn in turns if turn.span not in attempt.results]
+        if attempt.runner.broken(error):
+            raise
         if len(turns) == 1:
             attempt.failed(dict.fromkeys(left, error))
             return
@@ -661,7 +665,7 @@ def _run(attempt: _Attempt, turns: list[_Turn], evaluated: Callable[[], None]) -
             attempt.high.ended.set()  # nobody waits for it any more
         for span in left:
             alone = replace(attempt, journals={span: attempt.journals[span]})
-            for turn in _planned(alone, STAGES, turns[0].plan.ask):
+            for turn in _planned(alone):
                 _run(alone, [turn], evaluated)
 
 

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -16,10 +16,13 @@ from typing import Any
 import pytest
 
 from lowwater import limits
+from lowwater.errors import LowwaterError
 from lowwater.high.process import InProcess
+from lowwater.high.runner import Running
 from lowwater.instants import SECOND, format_instant
 from lowwater.lake import tables
 from lowwater.lake.layout import open_lake
+from lowwater.lake.ledgers.intervals import approve
 from lowwater.lake.ledgers.runs import ReplayRow, read_replays
 from lowwater.lake.results.pins import pinned
 from lowwater.lake.results.streams import stream_files
@@ -311,6 +314,46 @@ def test_a_commit_publishes_a_batch_and_names_each_of_its_intervals(tmp_path: Pa
     (lake / "lowwater.toml").write_text(settings.replace('skew = "1s"', 'skew = "2s"'))
     said = lowwater("replay", "q", "--lake", lake, "--from", format_instant(first[0]), "--to", format_instant(first[1]))
     assert said.code == 0 and table_rows(lake, "flows", 0, 1 << 62) == before  # no record is late
+
+
+def test_consent_to_one_audit_of_a_batch_is_none_to_another(tmp_path: Path) -> None:
+    """A stream that was changed since a person approved its audit is not published, and not audited anew in silence."""
+    world = World("5min", "publish", -1, -1, True, 2)
+    lake, job = world.make(tmp_path), partial(Job.open, tmp_path / "lake", "q", QUERIES)
+    looks_back = "SELECT tb, count(*) AS cnt FROM b.DataProtocol GROUP BY time/3600 AS tb"  # into the gap, which warns
+    (lake / "q.gsql").write_text(f"{TEXT};\nDEFINE {{ query_name 'hours'; }}\n{looks_back};\n")
+    held = [(each.due.start, each.due.end) for each in run(lake, INTERVALS) if each.state == "held"]
+    assert len(held) > 2
+    for start, end in held:
+        approve(job().lake, "q", start, end, "ann")
+    first, *others = sorted(held)
+    stream_files(job().lake.stream("flows"), *first)[0].write_bytes(b"PAR1")
+    states = {each.due.start: each for each in run(lake, INTERVALS)}
+    assert states[first[0]].state == "failed" and "changed since its audit" in states[first[0]].reason
+    assert {states[start].state for start, _ in others} <= {"done", "incomplete", "provisional"}
+
+
+class Gone(InProcess):
+    """A runner that cannot be started."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tries = 0
+
+    def follow(self, running: Running) -> Any:
+        self.tries += 1
+        raise LowwaterError("there is no such runner")
+
+    def broken(self, error: LowwaterError) -> bool:
+        return "no such runner" in error.message
+
+
+def test_a_batch_does_not_wait_for_a_broken_runner_once_for_each_interval(tmp_path: Path) -> None:
+    lake, runner = World("5min", "publish", -1, -1, False, 8).make(tmp_path), Gone()
+    job = Job.open(lake, "q", QUERIES)
+    with pytest.raises(LowwaterError, match="no such runner"):
+        backfill([job], due(job, DueSelection()), runner=runner)
+    assert runner.tries <= 2, "of both levels of the batch"
 
 
 def test_which_lengths_are_divided() -> None:
