@@ -111,7 +111,7 @@ def main() -> None:
                 seen = folder / f"seen-{cores}-{coming}"
                 files = {name: [str(seen / Path(file).relative_to(low.folder)) for file in each]
                          for name, each in low.files.items()}  # fmt: skip
-                about = vars(settings), {}, (), True, coming
+                about = vars(settings), {}, (), True, frozenset(files if coming else ())
                 found.append(seconds(low, chunks, high_level(inputs, files, seen / "work", *about), seen, cores))
             (after, parts), (along, more) = found
             print(f"{cores} cores: after it {after:.2f} s ({parts} parts), with it {along:.2f} s ({more} parts)")

@@ -4,7 +4,7 @@ So punctuation alone closes a part, whoever reads it."""
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from lowwater.errors import LowwaterError
 from lowwater.high.streams import StoredStream
@@ -18,10 +18,10 @@ Feeds = Mapping[Source, StoredStream]
 
 
 class Arriving:
-    """The stored streams of LFTAs, as far as their files are there; `coming`: whether the low level is still at work,
-    which leaves the files of a stream in any order. `news`: whether any have come at the last look."""
+    """The stored streams of LFTAs, as far as their files are there; `coming`: those that the low level makes, which
+    is at work and leaves the files of a stream in any order. `news`: whether any have come at the last look."""
 
-    def __init__(self, files: Mapping[Source, Sequence[str]], coming: bool) -> None:
+    def __init__(self, files: Mapping[Source, Sequence[str]], coming: Collection[Source]) -> None:
         self.streams = {source: StoredStream() for source in files}
         self.news = False
         self._awaited = {source: deque(each) for source, each in files.items()}
@@ -32,7 +32,7 @@ class Arriving:
         Raises LowwaterError if one cannot be read."""
         self.news = False
         for source, files in self._awaited.items():
-            while files and (not self._coming or paths.has_file(paths.lake_path(files[0]))):
+            while files and (source not in self._coming or paths.has_file(paths.lake_path(files[0]))):
                 self.streams[source].add(files.popleft())
                 self.news = True
 

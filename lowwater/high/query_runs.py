@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from itertools import groupby, repeat
@@ -125,7 +125,7 @@ class HighLevel:
             run on other machines; the caller removes it.
         carries: query -> its place in a chain, for queries with a state.
         published: whether rows are written in published types instead of stream types.
-        coming: whether the low level that makes the inputs is at work; then parts close as its files come.
+        coming: the inputs that a low level at work makes: parts close as their files come. The others are there.
         lists: (file, columns) of a watch list -> its rows, or why they cannot be read, which is an error of its query;
             they lie on the machine of the command.
     """
@@ -138,7 +138,7 @@ class HighLevel:
     settings: HighSettings = field(default_factory=HighSettings)
     carries: Mapping[str, operators.StateHandover] = field(default_factory=dict)
     published: bool = False
-    coming: bool = False
+    coming: Collection[Source] = frozenset()
     reported: Mapping[str, Reported] = field(default_factory=dict)
     lists: dict[tuple[str, tuple[Field, ...]], pa.Table | LowwaterError] = field(default_factory=dict, init=False)
 

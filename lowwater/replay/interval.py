@@ -733,7 +733,7 @@ def _low(attempt: _Attempt, batch: _Batch, begun: float) -> None:
     level = low_level(*about, batch.anew - taken.files.keys())
     low = attempt.begin_level(level) if level.tasks else None
     if runs.HIGH in batch.turns[0].plan.stages:
-        attempt.high = _begun(attempt, batch, level.files, taken.files, coming=True)
+        attempt.high = _begun(attempt, batch, level.files, taken.files)
     result = low.result(attempt.tell) if low else LowResult((), {})
     accounts = Accounts()
     for link, late in taken.violations.items():
@@ -780,9 +780,8 @@ def _begun(
     batch: _Batch,
     made: Mapping[tuple[str, str], list[str]] = MappingProxyType({}),
     taken: Mapping[str, Sequence[Sequence[PurePath]]] = MappingProxyType({}),
-    coming: bool = False,
 ) -> Running:
-    """Begins the high level over the files of the low one, by (LFTA, link), which may be coming; over those that are
+    """Begins the high level over the files of the low one, by (LFTA, link), which is at work; over those that are
     taken, by LFTA; and of other LFTAs over those that are there."""
     job, evaluated, files = attempt.job, batch.evaluated, dict(made)
     for lfta in (lfta for lfta in evaluated.plan.lftas if lfta.name not in {name for name, _ in made}):
@@ -794,7 +793,7 @@ def _begun(
     settings = {"tick": job.config.replay.tick, "most": attempt.runner.most}
     states = {query: StoredState(streams.kept_state(path), str(path)) for query, path in evaluated.held().items()}
     about = files, batch.folder(attempt.shared or attempt.folder, "high"), settings, states
-    return attempt.begin_level(high_level(evaluated, *about, published=True, coming=coming))
+    return attempt.begin_level(high_level(evaluated, *about, published=True, coming=frozenset(made)))
 
 
 def _high(attempt: _Attempt, batch: _Batch, begun: float) -> None:

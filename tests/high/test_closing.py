@@ -13,6 +13,7 @@ from hypothesis import event, given, settings, strategies as st
 
 from lowwater.errors import LowwaterError
 from lowwater.high.closing import Arriving, least_promise
+from lowwater.high.process import InProcess
 from lowwater.high.query_runs import HighLevel, HighSettings
 from lowwater.high.runner import Task
 from lowwater.plan.operators import Node
@@ -56,7 +57,7 @@ def test_the_least_promise_of_the_links_closes(tmp_path: Path) -> None:
     files = {
         ("s", link): [str(tmp_path / f"{link}-{number}.parquet") for number in range(2)] for link in ("main1", "main2")
     }
-    arriving, sources = Arriving(files, coming=True), [*files]
+    arriving, sources = Arriving(files, coming={*files}), [*files]
 
     def come(link: str, number: int, promise: int) -> tuple[bool, int, bool]:
         write_emitted(Path(files["s", link][number]), FLOWS, [(1, (0, 1, None, 1), 0)], [promise])
@@ -102,7 +103,7 @@ def test_a_link_that_is_held_back_holds_its_queries_only(each_runner: Runner, tm
     queries, streams = {"both": grouped(), "one": one}, {link: flows(90, 60, seed=at) for at, link in enumerate(LINKS)}
     files = {(name, link): [str(tmp_path / f"{name}-{link}-{at}.parquet") for at in range(CHUNKS)]
              for name, link in (("s", "main1"), ("s", "main2"), ("t", "main1"))}  # fmt: skip
-    level = HighLevel(queries, files, 0, END, tmp_path / "work", SETTINGS, coming=True)
+    level = HighLevel(queries, files, 0, END, tmp_path / "work", SETTINGS, coming={*files})
 
     def come(name: str, link: str, number: int) -> None:
         chunk(Path(files[name, link][number]), streams[link], number, number == CHUNKS - 1)
@@ -132,10 +133,20 @@ def test_a_link_that_is_held_back_holds_its_queries_only(each_runner: Runner, tm
         assert results[name].rows == whole[name].rows > 0
 
 
+def test_a_stored_file_that_is_lost_is_not_waited_for(tmp_path: Path) -> None:
+    """Also while the low level makes other files."""
+    files = inputs(tmp_path)
+    (lost,) = files["s", LINKS[1]]
+    Path(lost).unlink()
+    level = HighLevel({"q": grouped()}, files, 0, END, tmp_path / "work", SETTINGS, coming={("s", LINKS[0])})
+    with pytest.raises(LowwaterError, match=f"cannot read the stored stream {lost}"):
+        InProcess().run(level)
+
+
 def test_a_level_that_is_ended_begins_again_at_once(each_runner: Runner, tmp_path: Path) -> None:
     files = {("s", link): [str(tmp_path / "never.parquet")] for link in LINKS}
     for number in range(3):
-        level = HighLevel({"q": grouped()}, files, 0, END, tmp_path / f"ended-{number}", SETTINGS, coming=True)
+        level = HighLevel({"q": grouped()}, files, 0, END, tmp_path / f"ended-{number}", SETTINGS, coming={*files})
         with each_runner.levels() as begin:
             ended = begin(level)
         with pytest.raises(LowwaterError, match="high level of q: was interrupted"):
@@ -185,7 +196,9 @@ def test_rows_and_promises_do_not_depend_on_when_files_come(
         chance.shuffle(waiting)
         where.mkdir()
         inputs = {(each, "main1"): of for each, of in files.items()}
-        level = HighLevel({"q": node}, inputs, 0, SPAN * SECOND, where / "work", chosen, coming=come)
+        level = HighLevel(
+            {"q": node}, inputs, 0, SPAN * SECOND, where / "work", chosen, coming={*inputs} if come else ()
+        )
         steps, at_work, outcomes = level.steps(), list[Task](), None
         try:
             while True:

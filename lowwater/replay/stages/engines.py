@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 from types import MappingProxyType
@@ -266,7 +266,7 @@ def high_level(
     states: Mapping[str, StoredState] = MappingProxyType({}),
     failures: Container[str] = (),
     published: bool = False,
-    coming: bool = False,
+    coming: Collection[StreamName] = frozenset(),
 ) -> HighLevel:
     """Describes the high level over the streams of the low one, by (LFTA, link): every output query but those of
     `failures`. `settings`: fields of `HighSettings`; `folder`, `published` and `coming` as of `HighLevel`."""
