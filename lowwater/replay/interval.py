@@ -588,15 +588,16 @@ def _is_published(journal: _Journal, digests: dict[str, str], damages: Mapping[s
 
 def _outrun(journal: _Journal, stage: str, digests: dict[str, str]) -> str:
     """The first stage before one that ran on other inputs: settings, queries or captures have changed since, or the
-    rows of its LFTAs are those of a batch; empty if none did."""
+    rows of its LFTAs are those of a batch, or were removed; empty if none did."""
     newest = {(row.stage, row.query): row for row in journal.rows() if row.state != words.FAILED}
     for earlier in STAGES[: STAGES.index(stage)]:
         present = {"": _joined(digests)} if earlier == runs.LOW else digests
         ran = [newest.get((earlier, query)) for query in present]
         if any(row is not None and row.digest != present[row.query] for row in ran):
             return earlier
-        own = journal.start, journal.end
-        if stage == runs.HIGH and any(row is not None and reuse.low_range(row) != own for row in ran):
+        own, low = (journal.start, journal.end), ran[0]
+        there = low is None or (reuse.low_range(low) == own and reuse.has_lows(journal.job, *own))
+        if stage == runs.HIGH and not there:
             return earlier
     return ""
 

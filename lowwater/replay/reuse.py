@@ -54,6 +54,12 @@ def lows_there(job: Job, start: int, end: int) -> dict[str, str]:
     return found
 
 
+def has_lows(job: Job, start: int, end: int) -> bool:
+    """Whether the lake has rows of every LFTA under [start, end), ns, as the logs of their tables say."""
+    tables_ = (job.lake.lfta(job.query_set, lfta_folder(lfta)) for lfta in job.plan.lftas)
+    return all(streams.stream_files(table, start, end) for table in tables_)
+
+
 def home(job: Job, inputs: IntervalInputs) -> tuple[int, int] | None:
     """The range [start, end), ns, under which rows of LFTAs are stored that a run of an interval may use: its own, or
     that of the batch in which it ran; None where no row is of these inputs. A trial looks in its lake as well."""

@@ -125,6 +125,8 @@ def test_streams_go_once_they_were_published_long_enough(halves: Path, runner: R
     assert stream_rows(halves) == dict.fromkeys(rows, 0)
     assert all_tables(halves) == before and states(halves) == held
     assert due(Job.open(halves, "demo", QUERIES), DueSelection(START, START + HOUR)) == []
+    (outcome,) = replay_range(halves, runner, START, START + HOUR // 2, "high")
+    assert outcome.rows["flows"], "a stage makes again what it reads"
     write_settings(halves, skews={"control": "2s"}, length="30min")
     (outcome,) = replay_range(halves, runner, START, START + HOUR // 2)
     assert outcome.committed, "what was removed is made again where it is needed"
