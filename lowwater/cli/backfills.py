@@ -5,8 +5,8 @@ or again and again, or on trial.
 from __future__ import annotations
 
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -23,7 +23,7 @@ from lowwater.lake import layout, words
 from lowwater.lake.ingestion.arrivals import Watch
 from lowwater.lake.ingestion.folders import look
 from lowwater.lake.ledgers.files import unread_lines
-from lowwater.lake.ledgers.intervals import range_words
+from lowwater.lake.ledgers.intervals import merged, range_words
 from lowwater.lake.results.pins import pin
 from lowwater.lake.words import RUNNING
 from lowwater.replay.job import Job, TrialChanges
@@ -187,11 +187,11 @@ def _watched(work: Sequence[Due], workers: int) -> Iterator[BackfillListener]:
     columns = TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
     with Progress(*columns, TextColumn("{task.fields[left]}", markup=False), console=console) as bar:
         task = bar.add_task("", total=len(work), left="")
-        at_work: dict[tuple[str, int], str] = {}
+        at_work: dict[tuple[str, int], Due] = {}
 
         def begins(interval: Due) -> None:
-            at_work[interval.query_set, interval.start] = interval_name(interval)
-            bar.update(task, description=", ".join(list(at_work.values())))
+            at_work[interval.query_set, interval.start] = interval
+            bar.update(task, description=names_of([*at_work.values()]))
 
         def leaves(interval: Due) -> None:
             at_work.pop((interval.query_set, interval.start), None)
@@ -201,7 +201,7 @@ def _watched(work: Sequence[Due], workers: int) -> Iterator[BackfillListener]:
             line = clock.line(result)
             if not result.published and result.state != words.WAITING:
                 bar.console.print(line)
-            bar.update(task, advance=1, description=", ".join(list(at_work.values())), left=clock.left)
+            bar.update(task, advance=1, description=names_of([*at_work.values()]), left=clock.left)
 
         def waits(due: Sequence[Due], why: str) -> None:
             bar.console.print(_waits(due, why))
@@ -243,6 +243,19 @@ class _Clock:
 def interval_name(interval: Due) -> str:
     """Names an interval, or a stretch of them, with its query set."""
     return f"{interval.query_set} {range_words(interval.start, interval.end, interval.intervals)}"
+
+
+def names_of(work: Iterable[Due]) -> str:
+    """Names intervals; those that follow one another, as in a batch, together."""
+    of_set: dict[str, list[Due]] = defaultdict(list)
+    for each in work:
+        of_set[each.query_set].append(each)
+    names = list[str]()
+    for name, mine in of_set.items():
+        for start, end in merged((each.start, each.end) for each in mine):
+            count = plans.number_of([each for each in mine if start <= each.start < end])
+            names.append(f"{name} {range_words(start, end, count)}")
+    return ", ".join(names)
 
 
 # Looks, one after another.

@@ -654,6 +654,8 @@ def _run(attempt: _Attempt, turns: list[_Turn], evaluated: Callable[[], None]) -
     except ABOUT_ALL:
         raise
     except errors.LowwaterError as error:
+        if attempt.high is not None:
+            attempt.high.ended.set()  # it may wait for files of a low level that has failed
         left = [turn.span for turn in turns if turn.span not in attempt.results]
         if attempt.runner.broken(error):
             raise
@@ -662,8 +664,6 @@ def _run(attempt: _Attempt, turns: list[_Turn], evaluated: Callable[[], None]) -
             return
         attempt.progress.say(f"  {len(left)} intervals run one by one: {error.message}")
         attempt.scans.forget()
-        if attempt.high is not None:
-            attempt.high.ended.set()  # nobody waits for it any more
         for span in left:
             alone = replace(attempt, journals={span: attempt.journals[span]})
             for turn in _planned(alone):

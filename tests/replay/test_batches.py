@@ -7,7 +7,7 @@ import shutil
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
 from random import Random
@@ -16,10 +16,11 @@ from typing import Any
 import pytest
 
 from lowwater import limits
+from lowwater.cli.backfills import names_of
 from lowwater.errors import LowwaterError
 from lowwater.high.process import InProcess
 from lowwater.high.runner import Running
-from lowwater.instants import SECOND, format_instant
+from lowwater.instants import HOUR, SECOND, format_instant
 from lowwater.lake import tables
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.intervals import approve
@@ -28,8 +29,9 @@ from lowwater.lake.results.pins import pinned
 from lowwater.lake.results.streams import stream_files
 from lowwater.replay.job import Job
 from lowwater.replay.schedule.backfill import IntervalResult, backfill
-from lowwater.replay.schedule.due import DueSelection, due, statuses
+from lowwater.replay.schedule.due import Due, DueSelection, due, statuses
 from lowwater.replay.stages.batches import divides
+from lowwater.replay.stages.engines import LowLevel
 from tests.capturemaker import pcap_bytes, udp
 from tests.replay.support import QUERIES, START, lowwater, table_rows
 
@@ -357,6 +359,38 @@ def test_a_batch_does_not_wait_for_a_broken_runner_once_for_each_interval(tmp_pa
     with pytest.raises(LowwaterError, match="no such runner"):
         backfill([job], due(job, DueSelection()), runner=runner)
     assert runner.tries <= 2, "of both levels of the batch"
+
+
+class Watched(InProcess):
+    """Notes which levels are at work, that nobody waits for, where the low level of an interval begins."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.begun, self.left = list[Running](), list[str]()
+
+    def follow(self, running: Running) -> Any:
+        if isinstance(running.level, LowLevel):
+            self.left += [each.level.what for each in self.begun if not (each.ended.is_set() or each.future.done())]
+        self.begun.append(running)
+        return super().follow(running)
+
+
+def test_where_the_low_level_fails_the_high_one_does_not_wait_for_it(tmp_path: Path) -> None:
+    """Counterexample: each interval of a batch left a level that waited, and the seventh had no thread."""
+    lake, runner = World("5min", "publish", -1, -1, False, 8).make(tmp_path), Watched()
+    for file in (lake / "packets" / "link=a").glob("hour=*/*.parquet"):
+        file.write_bytes(b"PAR1" + bytes(file.stat().st_size - 8) + b"PAR1")
+    job = Job.open(lake, "q", QUERIES)
+    tried = backfill([job], due(job, DueSelection())[:3], runner=runner)
+    assert [each.state for each in tried] == ["failed"] * 3
+    assert len(runner.begun) == 8 and runner.left == []
+
+
+def test_a_bar_names_intervals_that_run_together_in_one() -> None:
+    hours = [Due("q", at * HOUR, (at + 1) * HOUR, "missing", (), (), 1, None) for at in (4, 0, 1, 2)]
+    assert names_of([*hours, replace(hours[0], query_set="r")]) == (
+        "q 1970-01-01T00:00:00Z to 1970-01-01T03:00:00Z (3 intervals), q 1970-01-01T04:00:00Z, r 1970-01-01T04:00:00Z"
+    )
 
 
 def test_which_lengths_are_divided() -> None:
