@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lowwater.plan.context import Links
-from lowwater.plan.properties import Measure, measures
+from lowwater.plan.properties import Measure, quantities
 from lowwater.plan.queryset import plan_texts
 
 DNS = (
@@ -34,4 +34,5 @@ JOINED = (
 )
 def test_what_the_columns_are(text: str, expected: dict[str, int]) -> None:
     query = plan_texts([("q.gsql", text)], Links(("a",))).queries[-1]
-    assert measures(query.logical) == {name: Measure(value) for name, value in expected.items()}
+    found = {name: each.measure for name, each in quantities(query.logical).items()}
+    assert found == {name: Measure(value) for name, value in expected.items()}
