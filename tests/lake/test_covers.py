@@ -11,11 +11,14 @@ from typing import Any
 import pytest
 
 from lowwater.config import load_config
+from lowwater.errors import LowwaterError
 from lowwater.instants import format_instant
 from lowwater.lake.ingestion.arrivals import arrivals
 from lowwater.lake.ingestion.batch import IngestResult
+from lowwater.lake.ingestion.folders import look
 from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import open_lake
+from lowwater.lake.ledgers import statements
 from lowwater.lake.ledgers.captures import Capture, read_captures
 from tests.lake.support import at, capture
 from tests.lake.test_outside import settings
@@ -84,6 +87,57 @@ def test_what_covers_declared_by_hand_stands(tmp_path: Path) -> None:
     assert ended.state == "replaced" and rows(root)[0].growing
     ingest(lake, "a", [path], config)
     assert (rows(root)[0].declared, rows(root)[0].by_hand) == ((at(0), at(7200)), True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ahead", ["of what was seen", "of what was said"])
+def test_covers_is_of_the_file_that_it_names_though_the_clock_was_put_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ahead: str
+) -> None:
+    root, now = tmp_path / "lake", time.time_ns
+    settings(root, {"captures": f"{tmp_path}/*.pcap"})
+    path = settled(tmp_path / "trace.pcap", [100, 900])
+    with monkeypatch.context() as context:
+        context.setattr(time, "time_ns", lambda: now() + 24 * HOUR * 10**9)
+        if ahead == "of what was seen":
+            ingest_new(root)
+        else:
+            statements.state(open_lake(root), [statements.Statement(0, "me", statements.ACCEPT, "", "b")])
+            ingest_new(root)
+            path = settled(tmp_path / "other.pcap", [900])
+    settled(path, [7300, 7400])
+    ingest(open_lake(root), "a", [path], load_config(root), (at(7200), at(10800)))
+    covers = [(row.covers_from, row.covers_to) for row in rows(root)]
+    assert covers == [(at(100), at(900)), (at(7200), at(10800))]
+
+
+@pytest.mark.slow
+def test_a_link_that_comes_makes_nothing_whole_that_was_still_written(tmp_path: Path) -> None:
+    root, link = tmp_path / "lake", {"captures": f"{tmp_path}/a_%Y%m%d%H.pcap", "rotation": "1h"}
+    settings(root, link)
+    path = settled(tmp_path / "a_2027011508.pcap", range(0, 1000, 10))
+    ingest(open_lake(root), "a", [path], load_config(root), growing=True)
+    with (root / "lowwater.toml").open("a") as file:
+        file.write(f"[links.b]\ncaptures = {link['captures']!r}\nrotation = '1h'\n")
+    settled(path, range(0, 3600, 10))
+    look(open_lake(root), load_config(root))
+    assert rows(root)[0].covers_to == at(990)
+    ingest_new(root)
+    assert rows(root)[0].covers_to == at(3600)
+
+
+@pytest.mark.slow
+def test_what_another_link_refuses_is_not_whole_while_it_is_written(tmp_path: Path) -> None:
+    root, link = tmp_path / "lake", {"captures": f"{tmp_path}/a_%Y%m%d%H.pcap", "rotation": "1h"}
+    settings(root, link)
+    with (root / "lowwater.toml").open("a") as file:
+        file.write(f"[links.b]\ncaptures = {link['captures']!r}\nkind = 'zeek'\nprotocol = 'ZEEK_CONN'\n")
+    path = settled(tmp_path / "a_2027011508.pcap", range(0, 1000, 10))
+    refused: dict[Path, LowwaterError] = {}
+    ingest(open_lake(root), "b", [path], load_config(root), refusals=refused)
+    assert [*refused] == [path]
+    ingest(open_lake(root), "a", [path], load_config(root), growing=True)
+    assert rows(root)[0].covers_to == at(990)
 
 
 @pytest.mark.slow

@@ -178,6 +178,28 @@ def test_a_copy_of_a_file_that_is_set_aside_is_read_for_it(tmp_path: Path, packe
     assert not [row for row in read_seen(lake).values() if row.unread]
 
 
+@pytest.mark.slow
+def test_a_part_of_several_files_stays_known(tmp_path: Path) -> None:
+    lake, folder = world(tmp_path / "lake"), tmp_path / "in"
+    for name, end in (("a_1", 1200), ("a_2", 1800), ("a_3", 3600)):
+        capture(folder / f"{name}.pcap", every(0, end))
+    take(lake)
+    assert view(lake) == ([("a_3.pcap", at(0), at(3590))], []) and take(lake) == {}
+    assert {row.state for row in read_seen(lake).values()} == {READ}
+
+
+@pytest.mark.slow
+def test_what_is_set_aside_is_not_read_again_because_its_name_is_used_again(tmp_path: Path) -> None:
+    lake, path = world(tmp_path / "lake"), tmp_path / "in" / "trace.pcap"
+    for begin, end in ((0, 600), (7200, 7900)):
+        capture(path, every(begin, end))
+        assert take(lake) == {path.name: "added"}
+        if not begin:
+            set_aside(lake, load_config(lake.root), [path.name], "a test", "me")
+            assert view(lake) == ([], [])
+    assert view(lake) == ([(path.name, at(7200), at(7890))], [])
+
+
 def _packed(path: Path) -> Path:
     target = path.with_name(f"{path.name}.gz")
     with gzip.open(target, "wb") as file:

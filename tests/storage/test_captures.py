@@ -21,12 +21,13 @@ from lowwater.lake.ingestion.folders import look, set_aside
 from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.files import read_seen, told_files, unread_lines
+from lowwater.lake.packets import PacketFiles
 from lowwater.limits import READ_AHEAD_BYTES as LARGEST_READ
 from lowwater.storage import objects, paths
 from lowwater.storage.captures import ObjectFile, StoredCapture, capture_path
 from lowwater.storage.object_paths import ObjectPath
 from lowwater.storage.objects import file_cache
-from tests.lake.support import capture as captured
+from tests.lake.support import capture as captured, known_captures
 from tests.lake.test_interfaces import pcapng
 from tests.lake.test_places import hourly, rows, settings, take
 from tests.replay.support import lowwater
@@ -218,3 +219,12 @@ def test_captures_that_moved_within_a_store_are_known(root: ObjectPath, tmp_path
     assert [row.packets for row in rows(lake)] == [3, 2]
     (missing,) = arrivals(lake, settings(root / "typo"))["a"].missing
     assert missing.why == "has no object"
+
+
+@pytest.mark.slow
+def test_what_is_replaced_leaves_a_lake_in_a_store(root: ObjectPath, tmp_path: Path) -> None:
+    lake, config = open_lake(root), Config(links={"a": Link()})
+    for last in (50, 60):
+        ingest(lake, "a", [captured(tmp_path / "a.pcap", [0, 1, last])], config)
+        (kept,) = known_captures(lake, "a", config)
+        assert {*PacketFiles.of(lake).attempts} == {kept.attempt}

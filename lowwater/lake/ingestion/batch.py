@@ -171,7 +171,7 @@ class Batch:
 
     @property
     def leaves_files(self) -> bool:
-        """Whether files may have been written, or replaced, that the ledger does not name."""
+        """Whether files may have been written that the ledger does not name."""
         return self._began_anew or bool(self.errors) or any(result.state != "added" for result in self.results.values())
 
     @property
@@ -360,7 +360,8 @@ class Batch:
                 continue
             others = tuple(each for each in old.attempts if each not in own) if old.sha256 == row.sha256 else ()
             links = {*row.links, *(old.links if others else ())}
-            refused = {*old.links} - {*row.links} if old.state == sightings.REFUSED else set()
+            told = row.state == sightings.READ and old.state == sightings.REFUSED  # still written counts more
+            refused = {*old.links} - {*row.links} if told else set()
             if refused:
                 row = replace(old, links=tuple(sorted(refused)), attempts=row.attempts, sha256=row.sha256)
             yield replace(row, links=row.links if refused else tuple(sorted(links)), attempts=(*others, *row.attempts))

@@ -503,6 +503,8 @@ class _Look:
         taken = {link: self._capture(file, link) for link in links}
         lacking = [link for link, seen in taken.items() if seen is None]
         had = [seen for seen in taken.values() if seen is not None]
+        if lacking:  # a row of another state does not tell that what was read was still being written
+            had = [seen for seen in had if seen.state != ledger.GROWING]
         bare = self._named(bare, old, (lacking or links)[0], file)
         if had:
             attempts = tuple(dict.fromkeys(each for seen in had for each in seen.attempts if each in self._families))

@@ -26,6 +26,7 @@ from lowwater.lake.ingestion.tasks import pack
 from lowwater.lake.ledgers import statements
 from lowwater.lake.ledgers.captures import Capture, family_claims, few, of_family, orphans, read_captures, shared_notes
 from lowwater.lake.ledgers.claims import Claims
+from lowwater.lake.ledgers.files import read_seen
 from lowwater.lake.ledgers.places import key_of
 from lowwater.lake.ledgers.sections import keep_sections
 from lowwater.lake.locks import folder_of, handed_over, hold
@@ -166,7 +167,9 @@ def ingest(
         coverage = [covers or declared_coverage(settings, path) for path in paths]
         said_at = 0
         if covers is not None:
-            about = statements.Statement(0, said[0], statements.COVERS, said[1], link, "", "", *covers)
+            # Later than what was seen before, and not what the clock says: that of a host may be put back.
+            seen_at = max((row.seen_at for row in read_seen(lake).values()), default=0)
+            about = statements.Statement(seen_at, said[0], statements.COVERS, said[1], link, "", "", *covers)
             said_at = statements.state(lake, [replace(about, file=key_of(lake, paths[0]))])[0].at
         batch = Batch(ledger, settings, paths, coverage, growing, clock, named, said_at, records, shared)
         for tasks in (batch.tasks(runner), batch.rest()):
@@ -175,7 +178,7 @@ def ingest(
                 tell(f"{batch.settled:,} of {len(paths):,} files")
             batch.commit()
         after = family_claims(lake, family, config)
-        if not stored or batch.leaves_files:
+        if not stored or batch.leaves_files or any(left.replaced for left in after.left.values()):
             clean(lake, family, after.kept)
         if stored:
             write(note, _TIDY)

@@ -315,6 +315,7 @@ class _Doubts:
         self._decoded_again()
         self._declare(said)
         standing = [each for each in self._contents.values() if each.attempt not in self.left and each.seen]
+        standing.sort(key=lambda each: each.seen[-1])
         for content in standing:
             at, aside = self._place(content)
             chosen[self._numbers[content.attempt]] = at
@@ -322,7 +323,7 @@ class _Doubts:
                 self.left[content.attempt] = Left(SET_ASIDE)
         # An older version at a place is judged by what is known of the newer ones, so these come first.
         for content in reversed(standing):
-            if content.attempt not in self.left and (left := self._replaced(content)) is not None:
+            if (left := self._replaced(content)) is not None:
                 self.left[content.attempt] = left
         self._parts(standing)
         return {each.attempt: each.hand for each in self._contents.values() if each.hand is not None}
@@ -380,9 +381,7 @@ class _Doubts:
         lying = {
             path: at for path, at in newest.items() if last[path] == content.attempt and self._seen[at]["now"] != GONE
         }
-        aside = [
-            at for path, at in newest.items() if self._seen[at]["state"] == ASIDE and last[path] == content.attempt
-        ]
+        aside = [at for at in newest.values() if self._seen[at]["state"] == ASIDE]  # whatever lies there by now
         lying = {path: at for path, at in lying.items() if at not in aside}
         if aside and not lying:
             return aside[0], True
@@ -448,7 +447,9 @@ class _Doubts:
                 self._part(content, by_content.get((source, name)))
 
     def _part(self, part: _Content | None, whole: _Content | None) -> None:
-        if part is not None and whole is not None and begins_with(whole, part):
+        if part is None or whole is None or part.attempt in self.left:  # it may begin several
+            return
+        if begins_with(whole, part):
             lies = any(self._lies(part, self._seen[at]["path"]) for at in part.seen)
             self.left[part.attempt] = Left(BEGINNING, whole.attempt, replaced=not lies)
 

@@ -268,7 +268,7 @@ def put_seen(lake: layout.Lake, rows: Iterable[SeenFile], since: int = 0, read: 
     """Appends rows about files that say something new, in one commit; returns their number. Needs `changing`.
 
     Args:
-        since: instant, ns; that a file is refused as it was refused before then is new, too.
+        since: instant, ns, before all of the rows; that a file is refused as it was refused before then is new, too.
         read: whether the files were read: then it is new as well that one is what it was when its last write was so
             near that another one could follow it.
     """
@@ -284,7 +284,7 @@ def put_seen(lake: layout.Lake, rows: Iterable[SeenFile], since: int = 0, read: 
     if not changed:
         return 0
     tables.create(lake.sightings, layout.SIGHTINGS)
-    now = max(time.time_ns(), max((row.seen_at for row in before.values()), default=0) + 1)
+    now = max(time.time_ns(), since + 1, max((row.seen_at for row in before.values()), default=0) + 1)
     new = [replace(row, seen_at=now + number) for number, row in enumerate(changed)]
     _forget(lake, before)
     tables.append_rows(lake.sightings, table_of(new), lake.fence)
