@@ -575,7 +575,7 @@ def make_ledgers(lake: Lake) -> None:
     _require_format(root, names)
     for path, schema, partition in _missing(lake):
         create(path, schema, partition)
-    if lake.shared is None and FORMAT not in names:
+    if lake.shared is None and not {FORMAT, OF_FORMAT_1[0]} <= names:
         with lake_errors(f"{root / FORMAT}: cannot be written"):
             paths.write(root / FORMAT, b"")
             close_format_1(root)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import shlex
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -39,7 +40,7 @@ from lowwater.storage import paths
 Tell = Callable[[str, errors.LowwaterError], None]
 
 NOTE = "_upgrade.json"
-"""What an upgrade did, until it is confirmed: the versions of tables that it read and left, JSON."""
+"""What an upgrade did, until it is confirmed, JSON: the versions of tables that it read and made, and when it ended."""
 
 
 @dataclass
@@ -96,7 +97,7 @@ def upgrade(root: PurePath, queries: Path, tell: Tell) -> Upgrade:
         note = _note(root)
         done.kept = _keep(lake, queries, tell)
         done.instants = _fill(lake, queries, tell)
-        note |= {"left": _versions(lake), "at": time.time_ns()}
+        note |= {"left": time.time_ns()}
         paths.write(root / NOTE, json.dumps(note).encode(), fence=fence)
         return done
 
@@ -106,29 +107,48 @@ def undo(root: PurePath) -> None:
     Raises LakeError if something was ingested or published since, which format 1 would not know."""
     lake, note = _lake(root), _pending(root)
     with locks.hold(lake, "maintenance") as fence:
-        lake = replace(lake, fence=fence)
-        if "left" in note and (
-            changed := [name for name, at in _versions(lake).items() if note["left"].get(name) != at]
-        ):
-            raise errors.LakeError(
-                f"{root}: {', '.join(changed)} changed since the upgrade, and format 1 would not know it",
-                "stay with format 2: `lowwater upgrade` with --confirm removes what is left of format 1",
-            )
-        if open_tables.has_table(lake.replays) and (before := note.get("replays")) is not None:
-            was = tables.table_dataset(lake.replays, open_tables.at_version(lake.replays, before))
-            rows = tables.fetch_rows(lake.replays, was).to_table()
-            tables.replace_rows(lake.replays, rows, None, fence)
-        paths.remove(root / layout.FORMAT)
-        paths.remove(_entry(lake, note["captures"] + 1))
+        if paths.has_file(root / layout.FORMAT):
+            _undo_replays(replace(lake, fence=fence), note)
+            paths.remove(root / layout.FORMAT)
+        # From here on older versions may write: killed, the next call takes nothing away that is theirs.
+        if _is_closed(lake, note["captures"]):
+            paths.remove(_entry(lake, note["captures"] + 1))
         for folder in (lake.contents, lake.sightings):
             paths.remove_tree(folder)
         paths.remove(root / NOTE)
 
 
+def _undo_replays(lake: layout.Lake, note: Mapping[str, Any]) -> None:
+    """Gives `replays` the digests back that it had. Raises LakeError if something came since that format 1 would not
+    know."""
+    made, before, there = note["made"], note["replays"], open_tables.has_table(lake.replays)
+    changed = [folder.name for folder in (lake.contents, lake.sightings) if _version(folder) != made[folder.name]]
+    rows = pa.Table.from_pylist([], layout.REPLAYS)
+    if before is not None and there:
+        was = tables.table_dataset(lake.replays, open_tables.at_version(lake.replays, before))
+        rows = tables.fetch_rows(lake.replays, was).to_table()
+    now = tables.read_rows(lake.replays, layout.REPLAYS)
+    if _runs(now) != _runs(rows):
+        changed.append(lake.replays.name)
+    if changed:
+        raise errors.LakeError(
+            f"{lake.root}: {', '.join(changed)} changed since the upgrade, and format 1 would not know it",
+            "stay with format 2: `lowwater upgrade` with --confirm removes what is left of format 1",
+        )
+    if rows.num_rows:
+        tables.replace_rows(lake.replays, rows, None, lake.fence)
+
+
+def _runs(replays: pa.Table) -> Counter[tuple[Any, ...]]:
+    """What tells rows of `replays` from others, but for the digest."""
+    names = ("query_set", "query", "interval_start", "interval_end", "stage", "state", "finished_at")
+    return Counter(zip(*(replays.column(name).to_pylist() for name in names), strict=True))
+
+
 def confirm(root: PurePath) -> int:
     """Removes what is left of format 1, and returns its bytes. There is no way back then."""
     lake, note = _lake(root), _pending(root)
-    if "left" not in note:
+    if "left" not in note or not paths.has_file(root / layout.FORMAT):  # or it is being undone
         hint = f"lowwater upgrade --lake {shlex.quote(str(root))}"
         raise errors.LakeError(f"{root}: its upgrade has not ended", f"`{hint}` goes on with it")
     with locks.hold(lake, "maintenance"):
@@ -161,14 +181,9 @@ def _pending(root: PurePath) -> dict[str, Any]:
     return note
 
 
-def _versions(lake: layout.Lake) -> dict[str, int]:
-    """The versions of the tables that every run and ingest writes."""
-    found = {}
-    for path in (lake.contents, lake.sightings, lake.replays):
-        table = tables.open_table(path)
-        if table is not None:
-            found[path.name] = table.version()
-    return found
+def _version(folder: PurePath) -> int | None:
+    table = tables.open_table(folder)
+    return None if table is None else table.version()
 
 
 # Contents and sightings.
@@ -190,6 +205,9 @@ def _convert(lake: layout.Lake) -> Upgrade:
         tables.create(lake.statements, layout.STATEMENTS)
         everything = sorted([*said, *declared], key=lambda each: each.at)
         tables.replace_rows(lake.statements, tables.table_of(everything, layout.STATEMENTS), None, lake.fence)
+    made = {folder.name: _version(folder) for folder in (lake.contents, lake.sightings)}
+    note = {name: value for name, value in _note(lake.root).items() if name != "left"} | {"made": made}
+    paths.write(lake.root / NOTE, json.dumps(note).encode(), fence=lake.fence)
     paths.write(lake.root / layout.FORMAT, b"", fence=lake.fence)
     layout.make_ledgers(lake)
     return Upgrade(
@@ -201,19 +219,25 @@ def _close(lake: layout.Lake) -> int:
     """Closes the ledger `captures`, so that nobody writes it any more, and returns its last version before that."""
     if "captures" in (note := _note(lake.root)):
         version = int(note["captures"])
-        with suppress(FileNotFoundError):  # killed before it, and ingested into since, by an older version
-            if layout.is_closing(paths.read(_entry(lake, version + 1))):
-                return version
+        if _is_closed(lake, version):  # else killed before it, and ingested into since, by an older version
+            return version
     captures, _ = conversion.folders(lake.root)
     for _ in range(paths.FENCED):
         with tables.lake_errors(f"{captures}: the table cannot be read"):
             table = open_tables.existing(captures)
-        version, replays = table.version(), tables.open_table(lake.replays)
-        note = {"captures": version, "replays": None if replays is None else replays.version()}
+        version = table.version()
+        note = {"captures": version, "replays": _version(lake.replays)}
         paths.write(lake.root / NOTE, json.dumps(note).encode(), fence=lake.fence)
         if paths.add(_entry(lake, version + 1), layout.closing_entry(version + 1)):
             return version
     raise errors.BusyError(f"{lake.root}: it is being ingested into", "end that, and upgrade then")
+
+
+def _is_closed(lake: layout.Lake, version: int) -> bool:
+    """Whether the ledger `captures` is closed behind a version."""
+    with suppress(FileNotFoundError):
+        return layout.is_closing(paths.read(_entry(lake, version + 1)))
+    return False
 
 
 def _entry(lake: layout.Lake, version: int) -> PurePath:

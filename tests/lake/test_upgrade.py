@@ -187,3 +187,60 @@ def test_older_versions_cannot_open_a_new_lake(tmp_path: Path) -> None:
     lake: Lake = open_lake(tmp_path / "lake")
     with pytest.raises(DeltaError, match="a lake of format 2, for Lowwater 0"):
         DeltaTable(str(lake.root / "captures"))
+
+
+@pytest.mark.slow
+def test_an_undo_may_be_killed_at_any_removal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Older versions may write to the lake once it is theirs again, and nothing of that goes."""
+    monkeypatch.chdir(tmp_path)
+    for at in (1, 2, 4):
+        folder = tmp_path / f"killed-{at}"
+        folder.mkdir()
+        monkeypatch.chdir(folder)
+        lake = unpacked("0.2", folder)
+        before = {name: stored(lake, name) for name in ("captures", "replays")}
+        converted(lake)
+        left = [at]
+
+        def killed(act: Callable[..., Any], left: list[int] = left) -> Callable[..., Any]:
+            def remove(*arguments: Any) -> Any:
+                left[0] -= 1
+                if left[0] < 0:
+                    raise Killed
+                return act(*arguments)
+
+            return remove
+
+        with monkeypatch.context() as context:
+            for name in ("remove", "remove_tree"):
+                context.setattr(paths, name, killed(getattr(paths, name)))
+            with pytest.raises(Killed):
+                upgrade.undo(lake)
+        with pytest.raises(LowwaterError, match="has not ended"):
+            upgrade.confirm(lake)
+        if at > 1:
+            table = DeltaTable(str(lake / "captures"))  # an entry of an older version, in the place of that of now
+            table.alter.set_table_properties({"delta.logRetentionDuration": "interval 9 days"})
+            version = table.version()
+        upgrade.undo(lake)
+        assert {name: stored(lake, name) for name in before} == before, at
+        assert not upgrade.is_pending(lake) and not (lake / "contents").exists()
+        if at > 1:
+            assert DeltaTable(str(lake / "captures")).version() == version
+
+
+@pytest.mark.slow
+def test_what_came_before_the_end_of_an_upgrade_is_not_undone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    lake = unpacked("0.2", tmp_path)
+    with monkeypatch.context() as context, pytest.raises(Killed):
+        context.setattr(upgrade, "_fill", killed)
+        converted(lake)
+    lowwater("ingest", "--lake", lake)
+    converted(lake)
+    said = lowwater("upgrade", "--lake", lake, "--undo")
+    assert said.code == 1 and "contents" in said.err and (lake / FORMAT).exists()
+
+
+def killed(*arguments: Any) -> Any:
+    raise Killed
