@@ -49,3 +49,17 @@ def test_a_link_without_since_is_filled_from_its_first_capture_on() -> None:
     operator = Taken(node, Life(reported=known))
     operator.release(0, Promise(temporal.END_OF_TIME))
     assert [row.values for row in operator.rows] == expected
+
+
+@pytest.mark.parametrize(
+    ("item", "linked"), [("interface", "interface"), ("CASE WHEN len > 60 THEN 'long' ELSE 'short' END", "")]
+)
+@pytest.mark.parametrize("grouped", [False, True])
+def test_a_column_with_the_name_of_the_link_is_none(item: str, linked: str, grouped: bool) -> None:
+    """Else its values would be links that nobody has, and no epoch of theirs were filled."""
+    shown = "interface" if grouped else f"{item} AS interface"
+    low = f"SELECT time, {shown} FROM main1.TCP" + f" GROUP BY time, {item} AS interface" * grouped
+    text = "SELECT tb, interface, count(*) AS n FROM low GROUP BY time/60 AS tb, interface FILL (interface IN ('long'))"
+    plan = plan_texts([("low", low), ("q", text)], Links(("main1",)))
+    (node,) = (each for each in ops.walk(plan.queries[-1].logical) if isinstance(each, ops.Fill))
+    assert node.linked == linked

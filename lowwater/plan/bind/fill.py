@@ -40,7 +40,7 @@ def filled(fill: syntax.Fill, made: Made, results: Scope, having: ex.Expr | None
     sources = [below for below in ops.walk(group) if isinstance(below, ops.Source)]
     links = tuple(sorted({link for source in sources for link in source.links}))
     listed = _listed(fill, group, results)
-    linked = next((key.name for key in group.keys if key.expr == ex.Column(ex.Type.STRING, "interface")), "")
+    linked = next((key.name for key in group.keys if _is_link(group.input, key.expr)), "")
     keys = tuple(ops.Item(key.name, ex.Column(key.expr.type, key.name)) for key in group.keys)
     values = tuple(listed[key.name] for key in group.key_fields if not key.temporal)
     parts = keys, group.key_fields, links, values, group.aggregates, linked, spot(fill)
@@ -57,6 +57,18 @@ def _of_query(group: ops.Aggregation) -> list[ops.Node]:
             found.append(node)
             stack += node.inputs()
     return found
+
+
+def _is_link(node: ops.Node, expr: ex.Expr) -> bool:
+    """Whether an expression over the rows of an operator is the link of their packets, and no column of that name."""
+    if expr != ex.Column(ex.Type.STRING, "interface"):
+        return False
+    if isinstance(node, ops.Map):
+        return any(item.name == "interface" and _is_link(node.input, item.expr) for item in node.items)
+    if isinstance(node, ops.Aggregation):
+        shown = [item.expr for item in node.items if item.name == "interface"]
+        return any(ex.Column(key.expr.type, key.name) in shown and _is_link(node.input, key.expr) for key in node.keys)
+    return all(_is_link(below, expr) for below in node.inputs())
 
 
 def _listed(fill: syntax.Fill, group: ops.Aggregation, results: Scope) -> dict[str, tuple[ex.Const, ...]]:
