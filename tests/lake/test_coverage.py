@@ -183,7 +183,6 @@ def test_the_old_name_of_the_policy_makes_nothing_stale() -> None:
     old, new = (Link.model_validate({"policy": name}) for name in ("exclude", "publish"))
     assert old == new and new.policy == "publish"
     assert link_key("a", [NEAR[0]], new, at(100), at(200))["policy"] == "exclude"
-    assert link_key("a", NEAR, new, at(100), at(200), older=2)["policy"] == "exclude"
 
 
 def holed(start: float, end: float, *stretches: tuple[int | None, ...], **changes: Any) -> Capture:

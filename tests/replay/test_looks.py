@@ -14,9 +14,9 @@ from lowwater.config import load_config
 from lowwater.errors import LakeError
 from lowwater.high.process import InProcess
 from lowwater.instants import HOUR, SECOND, format_instant
-from lowwater.lake.keys import OLDER
 from lowwater.lake.ledgers.intervals import approve
 from lowwater.lake.ledgers.runs import Publications, ReplayRow, read_replays, record_replays
+from lowwater.replay import upgrade
 from lowwater.replay.interval import replay
 from lowwater.replay.job import Job
 from lowwater.replay.progress import Progress
@@ -224,18 +224,20 @@ def test_a_late_file_is_taken_and_its_hours_run(tmp_path: Path) -> None:
     assert not looker.look().results
 
 
-def test_a_policy_that_changes_makes_no_whole_interval_stale_and_older_digests_stand(tmp_path: Path) -> None:
+def test_a_policy_that_changes_makes_no_whole_interval_stale_and_an_upgrade_keeps_older_digests(tmp_path: Path) -> None:
     """What older versions published had in its digest the life as it is set, also the policy without a gap."""
     job = lake_of(tmp_path, [0, 1, 3], policy="publish")
     captures = job.captures()
     for hour in (0, 1, 2):
-        inputs = job.inputs(at(hour), at(hour + 1), captures)
         (query,) = job.plan.queries
-        now, *older = (inputs._digest(query, form) for form in (0, *OLDER))
-        assert now not in older and (older[0] == older[1]) == (hour == 2)
+        key = job.inputs(at(hour), at(hour + 1), captures).key(query)
+        older = [each.digest for each in upgrade._older(key, job)]
+        assert key.digest not in older and (older[0] == older[1]) == (hour == 2)
         for number, digest in enumerate(older):
             row = ReplayRow("q", "hosts", at(hour), at(hour + 1), "publish", "done", number, digest=digest, rows=1)
             record_replays(job.lake, [row])
+            assert not job.inputs(at(hour), at(hour + 1), captures).published(query)
+            assert upgrade._keep(job.lake, tmp_path, lambda name, error: pytest.fail(f"{name}: {error}")) == 1
             assert job.inputs(at(hour), at(hour + 1), captures).published(query)
             assert job.inputs(at(hour), at(hour + 1), captures, past=Publications(job.lake, "q")).published(query)
     settings = tmp_path / "lake" / "lowwater.toml"
