@@ -104,6 +104,25 @@ def format_instant(instant: int) -> str:
     return f"{text}.{rest:09d}".rstrip("0") + "Z" if rest else f"{text}Z"
 
 
+def format_moment(value: int) -> str:
+    """Formats an instant in us, as `format_instant` does.
+
+    Example:
+        >>> format_moment(1_500_000)
+        '1970-01-01T00:00:01.5Z'
+    """
+    return format_instant(value * 1000)
+
+
+def parse_moment(text: str) -> int:
+    """Parses an instant in us, as `parse_instant` does. Raises ValueError if the text is none, is before 1970, or has a
+    part of a microsecond."""
+    moment, rest = divmod(parse_instant(text), 1000)
+    if rest:
+        raise ValueError(f"{text!r} has a part of a microsecond")
+    return moment
+
+
 def format_duration(duration: int) -> str:
     """Formats a duration (ns) exactly: in whole hours or minutes, else in the largest unit that gives at least one.
 

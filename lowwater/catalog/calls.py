@@ -133,6 +133,7 @@ _CONVERSIONS: dict[Type, Callable[[Any], Any]] = {
     Type.FLOAT: float,
     Type.IP: _address,
     Type.MAC: _integer,
+    Type.INSTANT: _integer,
     Type.STRING: _text,
 }
 

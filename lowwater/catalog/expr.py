@@ -15,6 +15,7 @@ from typing import Any
 
 from lowwater.catalog import functions, records
 from lowwater.catalog.values import Type as Type, format_ip, format_mac
+from lowwater.instants import format_moment
 from lowwater.precedence import POWER, shallow_tree
 
 COMPARE: dict[str, Callable[[Any, Any], bool]] = {
@@ -300,6 +301,8 @@ def _show_const(expr: Const) -> str:
         return f"IPV6_VAL'{text}'" if ":" in text else f"IP_VAL'{text}'"
     if expr.type is Type.MAC:
         return f"'{format_mac(int(expr.value))}'"
+    if expr.type is Type.INSTANT:
+        return f"TIMESTAMP '{format_moment(int(expr.value))}'"
     if isinstance(expr.value, str):
         return "'" + expr.value.replace("'", "''") + "'"
     return str(expr.value)

@@ -81,6 +81,24 @@ class _Zone(Limit):
         return "write for example 'UTC' or 'Europe/Berlin'"
 
 
+@dataclass(frozen=True)
+class _Words(Limit):
+    words: tuple[str, ...] = ()
+
+    def admits(self, value: Any) -> bool:
+        return value is None or value in self.words
+
+    def advice(self, value: Any) -> str:
+        close = get_close_matches(str(value).lower(), self.words, 1, 0.6)
+        return f"did you mean '{close[0]}'?" if close else ""
+
+
+def one_of(words: Iterable[str]) -> Limit:
+    """Texts that are one of some words."""
+    known = tuple(words)
+    return _Words(f"one of {', '.join(known)}", words=known)
+
+
 ZONE = _Zone("a time zone of the tz database")
 SHIFT = between(0, 63)
 """Widths of shifts of 64-bit integers (SEMANTICS V2)."""

@@ -218,9 +218,18 @@ STREAM_TYPES: dict[ex.Type, pa.DataType] = {
     ex.Type.IP: pa.binary(),
     ex.Type.MAC: pa.int64(),
     ex.Type.STRING: pa.string(),
+    ex.Type.INSTANT: pa.int64(),
 }
 
-TABLE_TYPES: dict[ex.Type, pa.DataType] = {**STREAM_TYPES, ex.Type.IP: pa.string(), ex.Type.MAC: pa.string()}
+INSTANT = pa.timestamp("us", tz="UTC")
+"""Type of instants in published rows: TIMESTAMP of a table."""
+
+TABLE_TYPES: dict[ex.Type, pa.DataType] = {
+    **STREAM_TYPES,
+    ex.Type.IP: pa.string(),
+    ex.Type.MAC: pa.string(),
+    ex.Type.INSTANT: INSTANT,
+}
 
 CONTROL = pa.schema(
     [

@@ -12,7 +12,8 @@ from enum import StrEnum
 class Type(StrEnum):
     """The type of a value.
 
-    Integers are signed with 64 bits (V2). IP is an IPv4 or IPv6 address; IPv4 sorts before IPv6.
+    Integers are signed with 64 bits (V2). IP is an IPv4 or IPv6 address; IPv4 sorts before IPv6. INSTANT is a whole
+    number of microseconds since 1970, UTC (V6).
     """
 
     BOOL = "bool"
@@ -21,6 +22,7 @@ class Type(StrEnum):
     IP = "ip"
     MAC = "mac"
     STRING = "string"
+    INSTANT = "timestamp"
 
 
 # Values of IP and Ethernet addresses, and their texts. An IP value is one byte of the version (4 or 6), then the 4 or

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from lowwater.capture.inlining import kernel, part
 from lowwater.catalog.expr import Type
+from lowwater.catalog.schemas import INSTANT
 
 _LONGEST = {4: 15, 6: 39}
 """Most characters of an IPv4 and of an IPv6 address."""
@@ -19,7 +20,7 @@ _DOT, _COLON = ord("."), ord(":")
 
 
 def published(values: pa.Array, kind: Type) -> pa.Array:
-    """Converts a column of a stream to its published form: addresses become texts.
+    """Converts a column of a stream to its published form: addresses become texts, instants timestamps.
 
     Args:
         values: array of a type in `catalog.schemas.STREAM_TYPES`.
@@ -30,6 +31,8 @@ def published(values: pa.Array, kind: Type) -> pa.Array:
     """
     if kind is Type.IP:
         return _ip_texts(values)
+    if kind is Type.INSTANT:
+        return values.cast(INSTANT)
     return _mac_texts(values) if kind is Type.MAC else values
 
 

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.ipc as ipc
 
 from lowwater.capture.digests import row_digests
-from lowwater.catalog import calls, expr as ex, schemas
+from lowwater.catalog import calls, expr as ex, periods, schemas
 from lowwater.limits import ROW_BLOCK_ROWS, ROWS_IN_MEMORY
 from lowwater.plan.operators import Field, Window
 from lowwater.plan.temporal import END_OF_TIME, INT64_MAX, Component, Temporal
@@ -115,6 +115,8 @@ def _bound(steps: Component, values: Integers, at_most: bool) -> Integers:
             values = values // step.by if at_most else -(-values // step.by)
         elif step.op == "day":
             values = step.days.lasts(values) if at_most else step.days.firsts(values)
+        elif step.op == "period":
+            values = periods.last(values, step.by) if at_most else periods.first(values, step.by)
         elif at_most:
             values = values * step.by + np.where(values >= 0, step.by - 1, 0)
         else:
@@ -137,7 +139,7 @@ _COMPARE = {
 }
 _CHECKED = {"+": pc.add_checked, "-": pc.subtract_checked, "*": pc.multiply_checked}
 _FLOATS = {"+": pc.add, "-": pc.subtract, "*": pc.multiply, "/": pc.divide}
-_WHOLE = (ex.Type.INT, ex.Type.MAC)
+_WHOLE = (ex.Type.INT, ex.Type.MAC, ex.Type.INSTANT)
 
 
 class Frame:

@@ -8,9 +8,11 @@ text.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable
 from dataclasses import replace
 from difflib import get_close_matches
+from functools import reduce
 from ipaddress import IPv4Address, IPv6Address, ip_network
 from itertools import pairwise
 from typing import Any
@@ -19,6 +21,7 @@ from lark import Token, Transformer, v_args
 
 from lowwater import errors, limits, link_names
 from lowwater.gsql import nodes as syntax, words
+from lowwater.instants import parse_moment
 
 # Turns literal tokens into nodes, and makes errors with a place. Errors carry only a line and a column here; `parser`
 # adds the file name and the text.
@@ -100,6 +103,40 @@ def address(token: Token) -> syntax.Literal:
     return syntax.Literal("ip", text, place_of(token))
 
 
+_LENGTHS = re.compile(r"(\d+(?:\.\d+)?)\s*([A-Za-z]+)")
+
+
+def interval(token: Token) -> syntax.Expression:
+    """Returns the duration of INTERVAL '1 hour 30 minutes', INTERVAL '5' MINUTE or INTERVAL 5 MINUTE.
+    Raises QueryError if the text is no length of time."""
+    text = re.sub(r"(?i)^interval|'", " ", str(token.value)).strip()
+    found = _LENGTHS.findall(text)
+    units = {unit.lower() for _, unit in found}
+    if not found or re.sub(r"[\s,]|and", "", _LENGTHS.sub("", text)) or not units <= {*words.UNITS, *_WEEKS}:
+        uneven = bool(units & {"month", "months", "mon", "mons", "year", "years", "quarter", "quarters"})
+        hint = "months have no length: date_trunc('month', t) cuts by them" if uneven else "write INTERVAL '10 minutes'"
+        raise fault(f"`{token.value}` is no length of time", hint, place_of(token))
+    lengths: list[syntax.Expression] = []
+    for number, unit in found:
+        times, name = (7, "days") if unit.lower() in _WEEKS else (1, unit.lower())
+        value = float(number) if "." in number else integer(token, number, 10).value
+        assert isinstance(value, int | float)
+        lengths.append(syntax.Duration(value * times, name, place_of(token)))
+    return reduce(lambda left, right: syntax.BinaryOp("+", left, right, place_of(token)), lengths)
+
+
+_WEEKS = ("week", "weeks")
+
+
+def moment(token: Token) -> syntax.Literal:
+    """Returns the literal of TIMESTAMP '...'. Raises QueryError if the text is no instant in ISO 8601."""
+    try:
+        return syntax.Literal("timestamp", parse_moment(unquoted(token)), place_of(token))
+    except ValueError:
+        hint = "write it as TIMESTAMP '2026-01-31T13:00:00Z'"
+        raise fault(f"`{unquoted(token)}` is no instant in microseconds", hint, place_of(token)) from None
+
+
 # Builds expression nodes while lark's parser reduces grammar rules. The base of `build_sources`: one method per rule
 # in the lower half of `grammar.lark`.
 
@@ -107,6 +144,7 @@ def address(token: Token) -> syntax.Literal:
 CASTS = {
     **dict.fromkeys(("int", "integer", "bigint", "smallint", "long"), "LLONG"),
     **dict.fromkeys(("float", "double", "real", "numeric", "decimal"), "FLOAT"),
+    **dict.fromkeys(("timestamp", "timestamptz", "datetime"), "to_timestamp"),
 }
 """Type of SQL in lower case -> the function that converts to it."""
 
@@ -259,7 +297,7 @@ class ExpressionBuilder(Transformer[Token, syntax.QueryFile]):
     def cast(self, keyword: Token, operand: syntax.Expression, kind: Token) -> syntax.Call:
         name = CASTS.get(str(kind.value).lower())
         if name is None:
-            hint = "cast to BIGINT or DOUBLE: CAST(x AS BIGINT); to_llong(x) reads a text, and numbers become no texts"
+            hint = "cast to BIGINT, DOUBLE or TIMESTAMP; to_llong(x) reads a text, and numbers become no texts"
             raise fault(f"CAST knows no type {kind.value}", hint, place_of(kind))
         return syntax.Call(name, (operand,), place=place_of(keyword))
 
@@ -315,6 +353,16 @@ class ExpressionBuilder(Transformer[Token, syntax.QueryFile]):
 
     def float(self, token: Token) -> syntax.Literal:
         return real(token)
+
+    def extract(self, _word: Token, part: Token, _of: Token, operand: syntax.Expression) -> syntax.Call:
+        name = syntax.Literal("string", str(part.value).lower(), place_of(part))
+        return syntax.Call("date_part", (name, operand), place=place_of(_word))
+
+    def interval(self, token: Token) -> syntax.Expression:
+        return interval(token)
+
+    def moment(self, token: Token) -> syntax.Literal:
+        return moment(token)
 
     def duration(self, number: Token, unit: Token) -> syntax.Duration:
         return syntax.Duration(number_of(number), str(unit.value), place_of(number))

@@ -35,8 +35,8 @@ class Expression:
 class Literal(Expression):
     """A literal."""
 
-    kind: str  # `int`, `float`, `string`, `bool`, `null` or `ip` (IP_VAL or IPV6_VAL)
-    value: int | float | str | bool | None  # the value; the text as written for `ip`
+    kind: str  # `int`, `float`, `string`, `bool`, `null`, `ip` (IP_VAL or IPV6_VAL) or `timestamp`
+    value: int | float | str | bool | None  # the value; the text as written for `ip`, us since 1970 for `timestamp`
     place: Place = _place()
 
 

@@ -7,6 +7,7 @@ Beside `parser` at the top of the pipeline: `parse(print_file(tree))` gives the 
 from __future__ import annotations
 
 from lowwater.gsql import nodes as syntax, words
+from lowwater.instants import format_moment
 from lowwater.precedence import POWER
 
 _NOT_POWER = 3
@@ -325,6 +326,8 @@ def _literal(literal: syntax.Literal) -> str:
         return "TRUE" if literal.value else "FALSE"
     if literal.kind == "string":
         return _quoted(str(literal.value))
+    if literal.kind == "timestamp":
+        return f"TIMESTAMP '{format_moment(int(literal.value or 0))}'"
     if literal.kind == "ip":
         return f"IPV6_VAL'{literal.value}'" if ":" in str(literal.value) else f"IP_VAL'{literal.value}'"
     return repr(literal.value)

@@ -146,7 +146,7 @@ _BY_SPELLING = {spelling: (kind, word) for word, kind in KEYWORDS.items() for sp
 _BY_SPELLING |= {word: (kind, word) for word, kind in UPPER_ONLY.items()}
 _SOFT = {*WINDOW_WORDS, "DISTINCT", "UNION", "JOIN", "INNER", "LEFT", "RIGHT", "FULL", "OUTER", "BETWEEN", "LIKE", "IS"}
 _SOFT |= {"NULL", "CASE", "WHEN", "THEN", "ELSE", "END", "ANTI", "SEMI", "ASOF", "CROSS", "NATURAL"}
-_CONDITIONS = {"ON", "USING", "EXISTS", "CAST", "FILTER", "FILL"}
+_CONDITIONS = {"ON", "USING", "EXISTS", "CAST", "EXTRACT", "FILTER", "FILL"}
 """Words that no position takes from a name: they need no quotes."""
 FIRST_ROWS: tuple[str, ...] = ("ORDER BY", "ASC", "DESC", "NULLS FIRST", "NULLS LAST", "LIMIT", "WITH TIES", "PER")
 FIRST_ROWS += ("QUALIFY", "OVER", "PARTITION BY", "ROWS UNBOUNDED PRECEDING", "FILL")
@@ -193,13 +193,13 @@ class Keywords(PostLex):
 
 
 _VALUE_ENDS = {"NAME", "RPAR", "RSQB", "INT", "FLOAT", "STRING", "TRUE", "FALSE", "NULL", "IP", "IPV6", "HEX", "END"}
-_VALUE_ENDS |= {"UNIT", "PARAMETER", "DEFINED", "PROPERTY"}
+_VALUE_ENDS |= {"UNIT", "PARAMETER", "DEFINED", "PROPERTY", "MOMENT", "INTERVAL"}
 _CLAUSES = {"FROM", "SELECT", "_WHERE", "_GROUP", "_SUPERGROUP", "_HAVING", "SEMICOLON", "_CLOSING_WHEN", "MERGE"}
 _CLAUSES |= {"_CLEANING_WHEN", "_CLEANING_BY", "_ON", "_ORDER", "_LIMIT", "_QUALIFY"}
 
 
 _VALUE_BEGINS = {"NAME", "LPAR", "MINUS", "TILDE", "BANG", "SUPERAGGREGATE", "INT", "FLOAT", "STRING", "IP", "IPV6"}
-_VALUE_BEGINS |= {"HEX", "PARAMETER", "DEFINED", "PROPERTY"}
+_VALUE_BEGINS |= {"HEX", "PARAMETER", "DEFINED", "PROPERTY", "MOMENT", "INTERVAL"}
 _BEHIND_SOURCE = {"WHERE", "GROUP", "HAVING", "SUPERGROUP", "ON", "USING", "UNION", *_JOINING}
 """Words that may follow a source with its name, in upper case."""
 
@@ -290,6 +290,8 @@ class _Reading:
             kind, word = _BY_SPELLING[token.value]
             if kind == "_WHERE" and [each.type for each in self.done[-2:]] == ["_FILTER", "LPAR"]:
                 return token.update(type="_FILTER_WHERE", value=word)
+            if kind == "FROM" and [each.type for each in self.done[-3:-1]] == ["EXTRACT", "LPAR"]:
+                return token.update(type="OF", value=word)
             if kind == "_WHERE" and self.window:
                 self.window, self.counted = False, 1
             return token.update(type=kind, value=word)
@@ -417,6 +419,7 @@ def _in_case(reading: _Reading) -> bool:
 
 _RULES: dict[str, Callable[[_Reading], bool]] = {
     "CAST": lambda reading: reading.kind(1) == "LPAR",
+    "EXTRACT": lambda reading: reading.kind(1) == "LPAR" and reading.word(3) == "FROM",
     "FILTER": lambda reading: reading.before == "RPAR" and reading.kind(1) == "LPAR" and reading.word(2) == "WHERE",
     "EXISTS": lambda reading: reading.kind(1) == "LPAR" and reading.word(2) == "SELECT",
     "FILL": lambda reading: reading.clause == "_GROUP" and (reading.before in _VALUE_ENDS or reading.before == "RPAR"),

@@ -29,7 +29,7 @@ from lowwater.stream.values import Value, Values
 # above them), the rows of a window that have equal columns differ in nothing: Arrow counts them, and the operators
 # take each combination once.
 
-_EXACT = (ex.Type.INT, ex.Type.BOOL, ex.Type.IP, ex.Type.MAC)
+_EXACT = (ex.Type.INT, ex.Type.BOOL, ex.Type.IP, ex.Type.MAC, ex.Type.INSTANT)
 """Types whose equality in Arrow is that of Python."""
 _AT = "_at"
 """Column with the place of a row: groups are opened in the order of their first rows."""

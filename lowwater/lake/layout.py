@@ -343,11 +343,17 @@ def table_schema(fields: tuple[ops.Field, ...]) -> pa.Schema:
     )
 
 
+MOMENT = "instant, UTC"
+"""Comment of a column of instants that is one of its query; one that is derived (S8) has another comment, or none."""
+
+
 def _comment(field: ops.Field) -> str:
     """What a reader of a table should know of a column: its unit, or what its text is."""
     from lowwater.gsql.words import unit_name  # who makes a table of rows has the parser; who reads one need not
     from lowwater.plan.bind.durations import unit_of
 
+    if field.type is ex.Type.INSTANT:
+        return MOMENT
     if field.type in (ex.Type.IP, ex.Type.MAC):
         return f"{field.type.upper()} address, as text"
     unit = unit_of(field.temporal) if field.temporal is not None else None

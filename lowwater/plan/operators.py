@@ -381,9 +381,10 @@ def _image_of(expr: Expr, field: Field) -> str | None:
 
 
 def affine(expr: Expr) -> bool:
-    """Returns whether an expression is an integer column, negated, shifted or scaled by constants other than 0."""
+    """Returns whether an expression is a column of integers or instants, negated, shifted or scaled by constants other
+    than 0."""
     if isinstance(expr, Column):
-        return expr.type is Type.INT
+        return expr.type in (Type.INT, Type.INSTANT)
     if isinstance(expr, Unary):
         return expr.op == "-" and affine(expr.operand)
     if not isinstance(expr, Binary) or expr.op not in ("+", "-", "*"):

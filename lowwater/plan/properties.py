@@ -276,8 +276,8 @@ def lftas_as_read(highs: Sequence[ops.Node]) -> list[ops.Lfta]:
 # the fields of a query wherever its published form is known: by the sink of streams, publication, and `run
 # --instants`.
 
-INSTANT = pa.timestamp("us", tz="UTC")
-"""Type of these columns; no column of a query has it."""
+INSTANT = schemas.INSTANT
+"""Type of these columns."""
 
 
 @dataclass(frozen=True)

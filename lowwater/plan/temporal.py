@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import gcd
 
-from lowwater.catalog import expr as ex, localdays
+from lowwater.catalog import expr as ex, localdays, periods
 
 END_OF_TIME = 1 << 62
 """First timestamp (ns) out of range (SEMANTICS T3); a link that has ended promises it."""
@@ -25,7 +25,9 @@ INT64_MAX = (1 << 63) - 1
 class Step:
     """One step of a component."""
 
-    op: str  # `add` c, `mul` c > 0, `div` c > 0 (truncating toward zero, V2), `neg`, or `day`: seconds to local days
+    # `add` c, `mul` c > 0, `div` c > 0 (truncating toward zero, V2), `neg`, `day`: seconds to local days, or `period`:
+    # us to the begin of their period of c months
+    op: str
     by: int = 0  # the constant c
     # the parameter whose value c will be; empty if c is known. Such a step shows only the direction: no instant can be
     # computed, and the plan cannot run.
@@ -43,6 +45,8 @@ class Step:
             return value * self.by
         if self.op == "div":
             return value // self.by if value >= 0 else -(-value // self.by)
+        if self.op == "period":
+            return int(periods.begin(value, self.by))
         return self.days.value(value) if self.op == "day" else -value
 
     def largest(self, value: int) -> int:
@@ -53,6 +57,8 @@ class Step:
             return value // self.by
         if self.op == "day":
             return self.days.last(value)
+        if self.op == "period":
+            return int(periods.last(value, self.by))
         return value * self.by + (self.by - 1 if value >= 0 else 0)
 
     def smallest(self, value: int) -> int:
@@ -63,6 +69,8 @@ class Step:
             return -(-value // self.by)
         if self.op == "day":
             return self.days.first(value)
+        if self.op == "period":
+            return int(periods.first(value, self.by))
         return value * self.by - (self.by - 1 if value <= 0 else 0)
 
 
@@ -224,6 +232,8 @@ def _grain(steps: Component) -> int:
             return clock
         elif step.op == "day":
             return clock * (step.days.grain // jump) if step.days.grain % jump == 0 else clock
+        elif step.op == "period":
+            return clock * (periods.DAY // jump) if periods.DAY % jump == 0 else clock
     return clock
 
 
@@ -236,7 +246,8 @@ def infer(expr: ex.Expr, columns: dict[str, Temporal]) -> Temporal | None:
         return columns.get(expr.name)
     if isinstance(expr, ex.Call):
         step = _step_of(expr)
-        inner = infer(expr.arguments[0], columns) if step or _is_cast(expr) else None
+        time = expr.arguments[-1 if step and step.op == "period" else 0] if expr.arguments else expr
+        inner = infer(time, columns) if step or _is_cast(expr) else None
         return inner.then(step) if inner and step else inner
     if isinstance(expr, ex.Unary) and expr.op == "-":
         inner = infer(expr.operand, columns)
@@ -276,13 +287,17 @@ def _is_cast(call: ex.Call) -> bool:
     """Whether a call returns its integer argument unchanged: a cast. Other monotone functions promise other values."""
     function = call.function
     monotone = function.monotone and function.origin == "built-in"
-    return monotone and function.parameters == (function.returns,) == (ex.Type.INT,)
+    return monotone and function.returns is ex.Type.INT and function.parameters in ((ex.Type.INT,), (ex.Type.INSTANT,))
 
 
 def _step_of(call: ex.Call) -> Step | None:
-    """Returns the step of a function of the clock and a time zone. A parameter without a value counts as UTC."""
+    """Returns the step of a function of the clock and a time zone, or of a period and an instant. A parameter without a
+    value counts as UTC."""
     if not call.function.step:
         return None
+    if call.function.step == "period":
+        months = periods.MONTHS.get(str(getattr(call.arguments[0], "value", "")))
+        return Step("period", months) if months else None
     zone = call.arguments[1]
     if isinstance(zone, ex.Param):
         return Step(call.function.step, param=zone.name, zone="UTC")

@@ -13,6 +13,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from decimal import Decimal
 from functools import cache
 from pathlib import Path
@@ -39,7 +40,7 @@ from lowwater.catalog.time import is_late, link_skews
 from lowwater.catalog.values import format_ip, ip_from_words, pack_ip, parse_mac
 from lowwater.config import Config, section_of
 from lowwater.gsql import nodes as syntax, parser
-from lowwater.instants import SECOND
+from lowwater.instants import SECOND, parse_moment
 from lowwater.lake.ingestion.record_options import record_options
 from lowwater.lake.keys import outdated
 from lowwater.lake.layout import Lake
@@ -786,6 +787,10 @@ def _of_row(query: QueryPlan, item: ops.Field, value: Any) -> Any:
                 return pack_ip(value)
             case ex.Type.MAC if isinstance(value, str):
                 return parse_mac(value)
+            case ex.Type.INSTANT if isinstance(value, str):
+                return parse_moment(value)
+            case ex.Type.INSTANT if isinstance(value, datetime):
+                return parse_moment(value.isoformat())
             case ex.Type.FLOAT:
                 if math.isfinite(number := float(value)):
                     return number

@@ -28,7 +28,7 @@ from lowwater.capture.headers.undecoded import Share, Undecoded
 from lowwater.capture.reader import CaptureChunk, CaptureIndex, Interface, index, read, read_chunk
 from lowwater.capture.records.drops import total
 from lowwater.catalog import expr as ex, protocols
-from lowwater.catalog.schemas import FRAME, KEPT, PAYLOAD, SAMPLING_RATE, STREAM_TYPES, UNNAMED, address_parts, stored
+from lowwater.catalog.schemas import FRAME, KEPT, PAYLOAD, SAMPLING_RATE, TABLE_TYPES, UNNAMED, address_parts, stored
 from lowwater.columns.addresses import published
 from lowwater.columns.values import evaluate
 from lowwater.config import Config, Link
@@ -169,7 +169,7 @@ def _type_of(name: str, each: ex.Expr | None) -> pa.DataType:
         return pa.string() if name == FILE else pa.int64()
     if isinstance(each, ex.Column) and each.name in ("timestamp", PAYLOAD):
         return pa.binary() if each.name == PAYLOAD else INSTANT
-    return pa.string() if each.type in (ex.Type.IP, ex.Type.MAC) else STREAM_TYPES[each.type]
+    return TABLE_TYPES[each.type]
 
 
 def _column(rows: pa.RecordBatch, link: str, name: str) -> pa.Array:

@@ -65,14 +65,17 @@ def compute(name: str, types: Sequence[Type], rows: Sequence[Any], *extra: Any) 
 def test_every_function_has_a_value_and_takes_its_parameters() -> None:
     sample = {
         Type.BOOL: True, Type.INT: 1, Type.FLOAT: 0.5, Type.IP: pack_ip("10.0.0.1"), Type.STRING: "1", Type.MAC: 5,
+        Type.INSTANT: 5,
     }  # fmt: skip
     python = {Type.BOOL: bool, Type.INT: int, Type.FLOAT: float, Type.IP: bytes, Type.STRING: str, Type.MAC: int}
+    python[Type.INSTANT] = int
+    words = {"local_day": "Europe/Berlin", "date_trunc": "month", "date_part": "day"}
     for each in CATALOG.functions:
         if each.files:
             continue
         assert each.value is not None
-        zoned = {Type.STRING: "Europe/Berlin"} if each.step else {}
-        value = each.value(*({**sample, **zoned}[kind] for kind in each.parameters))
+        word = {Type.STRING: words[each.name]} if each.name in words else {}
+        value = each.value(*({**sample, **word}[kind] for kind in each.parameters))
         assert type(value) is python[each.returns] or (value is None and each.partial), each
 
 

@@ -26,6 +26,7 @@ VALUES: dict[Type, st.SearchStrategy[Any]] = {
     Type.STRING: st.text("ab", max_size=2),
     Type.IP: st.binary(min_size=4, max_size=4),
     Type.MAC: st.integers(0, (1 << 48) - 1),
+    Type.INSTANT: st.integers(-(1 << 52), 1 << 52),
 }
 OVER_ONE = [one for one in AGGREGATES if len(one.parameters) == 1]
 

@@ -26,6 +26,7 @@ STATES = st.recursive(
 SAMPLES: dict[Type, list[Any]] = {
     Type.INT: [3, -1, 3, 1 << 62], Type.FLOAT: [0.5, -0.0, math.inf, 3.0], Type.BOOL: [True, False, True],
     Type.STRING: ["a", "", "b,é", "a"], Type.IP: [b"\x04abcd", b"\x06" + bytes(16)], Type.MAC: [1, 2, 1],
+    Type.INSTANT: [1, 0, -1, 1 << 52],
 }  # fmt: skip
 CONSTANT = {"quantile_of": 0.5, "heavy_hitters": 0.2, "moving_sum_exp": 0.5}
 

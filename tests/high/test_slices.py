@@ -44,10 +44,10 @@ TEXTS = [None, "", "a", "B", "b", "zz", "é"]
 ADDRESSES = [None, b"\x04\x0a\x00\x00\x01", b"\x04\xff\xff\xff\x00", b"\x06" + bytes(16), b"\x06" + b"\xfe" * 16]
 SAMPLES: dict[Type, list[Any]] = {
     Type.INT: INTEGERS, Type.FLOAT: FLOATS, Type.STRING: TEXTS, Type.IP: ADDRESSES, Type.BOOL: [None, True, False],
-    Type.MAC: [None, 0, 5, 1 << 47],
+    Type.MAC: [None, 0, 5, 1 << 47], Type.INSTANT: [None, -1, 0, 1 << 52],
 }  # fmt: skip
 ARROW = {Type.INT: pa.int64(), Type.FLOAT: pa.float64(), Type.STRING: pa.string(), Type.IP: pa.binary()}
-ARROW |= {Type.BOOL: pa.bool_(), Type.MAC: pa.int64()}
+ARROW |= {Type.BOOL: pa.bool_(), Type.MAC: pa.int64(), Type.INSTANT: pa.int64()}
 COMPARISONS = ("=", "<>", "<", "<=", ">", ">=")
 
 

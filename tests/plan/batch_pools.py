@@ -104,12 +104,18 @@ SELECTED: tuple[Pair, ...] = (
     ("ttl IS NULL", "ttl IS NULL"),
     ("CASE WHEN srcPort IS NOT NULL THEN srcPort ELSE 0.5 END",
      "CASE WHEN srcPort IS NOT NULL THEN srcPort ELSE 0.5 END::DOUBLE"),
+    ("CASE WHEN len > 60 THEN to_timestamp(timestamp) END",
+     "CASE WHEN len > 60 THEN timestamp // 1000 END"),
+    ("date_trunc('month', timestamp)", "epoch_us(date_trunc('month', make_timestamp(timestamp // 1000)))"),
+    ("extract(hour FROM timestamp)", "extract(hour FROM make_timestamp(timestamp // 1000))"),
 )  # fmt: skip
 KEYS: tuple[Pair, ...] = (
     ("srcIP", "srcIP"),
     ("destPort", "destPort"),
     ("interface", "link"),
     ("len / 50", "len // 50"),
+    ("extract(second FROM timestamp)", "extract(second FROM make_timestamp(timestamp // 1000))"),
+    ("date_part('dow', time)", "dayofweek(make_timestamp(timestamp // 1000))"),
     (
         f"str_extract_regex(TCP_data, '{HOST}')",
         f"CASE WHEN regexp_matches(payload, '{HOST}') THEN regexp_extract(payload, '{HOST}') END",
@@ -125,6 +131,17 @@ EPOCHS: tuple[Pair, ...] = (
     ("(time - 1767225607)/7", "trunc((time - 1767225607) / 7)::BIGINT"),
     ("time", "time"),
 )
+_AT = "make_timestamp(timestamp // 1000)"
+MOMENTS: tuple[Pair, ...] = (
+    ("time_bucket(INTERVAL '7 seconds', timestamp)", f"epoch_us(time_bucket(INTERVAL 7 SECOND, {_AT}))"),
+    (
+        "time_bucket(time, INTERVAL '2500 ms')",
+        f"epoch_us(time_bucket(INTERVAL 2500 MILLISECOND, date_trunc('second', {_AT})))",
+    ),
+    ("date_trunc('minute', timestamp_ms)", f"epoch_us(date_trunc('minute', {_AT}))"),
+    ("CAST(time AS TIMESTAMP) - INTERVAL '5 s'", f"epoch_us(date_trunc('second', {_AT})) - 5000000"),
+)
+"""Epochs that are instants."""
 # Numbers near the end of 64 bits, of both signs: what leaves them is NULL (V2), and so is no argument.
 HUGE = "len * 120000000000000000 - srcPort * 900000000000000"
 _PARTS = ("len::HUGEINT * 120000000000000000", "srcPort::HUGEINT * 900000000000000")
@@ -139,6 +156,7 @@ AGGREGATES: tuple[Pair, ...] = (
     ("sum(srcPort)", "sum(srcPort)::BIGINT"),
     ("min(ttl)", "min(ttl)"),
     ("max(destIP)", "max(destIP)"),
+    ("min(to_timestamp(timestamp))", "min(timestamp // 1000)"),
     ("avg(srcPort)", "avg(srcPort)"),
     (f"avg({HUGE})", f"avg({HUGE_SQL})"),
     (f"max({HUGE})", f"max({HUGE_SQL})::BIGINT"),

@@ -7,7 +7,19 @@ from dataclasses import dataclass
 
 from hypothesis import strategies as st
 
-from tests.plan.batch_pools import AGGREGATES, EPOCHS, FROM, KEYS, PROTOCOLS, SAFE, SELECTED, UNSAFE, WHOLE, Pair
+from tests.plan.batch_pools import (
+    AGGREGATES,
+    EPOCHS,
+    FROM,
+    KEYS,
+    MOMENTS,
+    PROTOCOLS,
+    SAFE,
+    SELECTED,
+    UNSAFE,
+    WHOLE,
+    Pair,
+)
 
 
 @dataclass(frozen=True)
@@ -55,7 +67,10 @@ def distincts(draw: st.DrawFn) -> Question:
     """SELECT DISTINCT with an epoch."""
     source, rows = draw(sources())
     where, condition = draw(conditions())
-    (epoch, epoch_sql), items = draw(pick(EPOCHS)), draw(st.lists(pick(SELECTED), min_size=1, max_size=2, unique=True))
+    (epoch, epoch_sql), items = (
+        draw(pick((*EPOCHS, *MOMENTS))),
+        draw(st.lists(pick(SELECTED), min_size=1, max_size=2, unique=True)),
+    )
     text = f"SELECT DISTINCT {epoch} AS tb, {', '.join(a for a, _ in items)} FROM {source} {where}"
     return Question(text, f"SELECT DISTINCT {epoch_sql}, {', '.join(b for _, b in items)} FROM {rows} AND {condition}")
 
@@ -81,9 +96,11 @@ def aggregations(draw: st.DrawFn) -> Question:
     """Aggregations by an epoch and other variables, with HAVING over both."""
     source, rows = draw(sources())
     where, condition = draw(conditions(safe=draw(st.booleans())))
-    epoch, epoch_sql = draw(pick(EPOCHS))
+    moments = draw(st.integers(0, 3)) == 0
+    epoch, epoch_sql = draw(pick(MOMENTS if moments else EPOCHS))
     keys = draw(st.lists(pick(draw(st.sampled_from((KEYS[:4], KEYS)))), min_size=1, max_size=2, unique=True))
-    found, (having, having_sql) = draw(measures()), draw(pick(HAVING))
+    havings = [pair for pair in HAVING if not (moments and "tb %" in pair[0])]  # instants have no remainder
+    found, (having, having_sql) = draw(measures()), draw(pick(havings))
     text, sql = _grouped(source, where, (epoch, epoch_sql), keys, found, f"{rows} AND {condition}")
     return Question(f"{text} {having}", f"SELECT * FROM ({sql}) WHERE {having_sql}")
 

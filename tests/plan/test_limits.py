@@ -14,7 +14,7 @@ CATALOG = Context().catalog
 LIMITED = [one for one in (*CATALOG.functions, *CATALOG.aggregates, *CATALOG.states) if one.limits]
 WRITTEN = {
     Type.INT: "len", Type.FLOAT: "FLOAT(len)", Type.STRING: "TCP_data", Type.IP: "srcIP", Type.BOOL: "SYN",
-    Type.MAC: "srcMAC",
+    Type.MAC: "srcMAC", Type.INSTANT: "CAST(timestamp AS TIMESTAMP)",
 }  # fmt: skip
 CONSTANTS = {Type.INT: "1", Type.FLOAT: "0.5", Type.STRING: "'a'"}
 

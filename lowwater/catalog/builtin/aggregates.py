@@ -15,6 +15,7 @@ from lowwater.catalog.builtin.numbers import EVERY, Stateless, exact, finite, su
 from lowwater.catalog.expr import SUMMABLE, Type
 from lowwater.catalog.functions import FRACTION, SHARE, AggregateFunction, at_least
 from lowwater.catalog.values import format_ip, format_mac
+from lowwater.instants import format_moment
 
 # Aggregates of four Python functions: averages, distinct values, quantiles, ordered values, heavy hitters.
 
@@ -519,6 +520,7 @@ def _flag(value: bool) -> str:
 _SHOW: dict[Type, Callable[[Any], str]] = {
     Type.IP: format_ip,
     Type.MAC: format_mac,
+    Type.INSTANT: format_moment,
     Type.STRING: _escaped,
     Type.BOOL: _flag,
 }

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from lowwater.catalog import periods
 from lowwater.catalog.expr import SUMMABLE, Type
 from lowwater.catalog.functions import ZONE, Cost, Function, between
 from lowwater.catalog.localdays import of_instant, of_instants
@@ -211,6 +212,7 @@ def _casts() -> list[Function]:
         functions.append(cast(parameters=(Type.INT,), value=same, monotone=True))
         functions.append(cast(parameters=(Type.FLOAT,), value=truncated, partial=True, monotone=True))
         functions.append(cast(parameters=(Type.BOOL,), value=int))
+        functions.append(cast(parameters=(Type.INSTANT,), value=same, monotone=True))
         functions.append(cast(parameters=(Type.IP,), value=address_number, partial=True))
     for kind in (Type.INT, Type.FLOAT):
         functions.append(Function("FLOAT", (kind,), Type.FLOAT, float, Cost.FREE, lfta=True, monotone=True))
@@ -259,8 +261,8 @@ NUMBERS: tuple[Function, ...] = (
 )
 
 
-# Functions of the calendar of a time zone. A family of the built-in catalog; `catalog.localdays` computes the values
-# and, for the planner, their inverse.
+# Functions of the calendar. A family of the built-in catalog; `catalog.localdays` and `catalog.periods` compute the
+# values and, for the planner, their inverse. What a day divides, `plan.buckets` writes as arithmetic.
 
 LOCAL_DAY = Function(
     "local_day",
@@ -274,7 +276,24 @@ LOCAL_DAY = Function(
     batch=of_instants,
     limits=((1, ZONE),),
 )
-CALENDAR: tuple[Function, ...] = (LOCAL_DAY,)
+DATE_TRUNC = Function(
+    "date_trunc",
+    (Type.STRING, Type.INSTANT),
+    Type.INSTANT,
+    periods.period,
+    lfta=True,
+    constant=(0,),
+    step="period",
+)
+DATE_PART = Function(
+    "date_part",
+    (Type.STRING, Type.INSTANT),
+    Type.INT,
+    periods.part,
+    lfta=True,
+    constant=(0,),
+)
+CALENDAR: tuple[Function, ...] = (LOCAL_DAY, DATE_TRUNC, DATE_PART)
 
 
 # Computes the Community ID of a flow, version 1, as Zeek, Suricata and Wireshark do. A family of the built-in

@@ -20,7 +20,7 @@ import pyarrow.dataset as pads
 
 from lowwater import caches, extras, limits
 from lowwater.errors import LakeError, nearest
-from lowwater.instants import HOUR, SECOND, format_instant, parse_instant
+from lowwater.instants import HOUR, SECOND, format_instant, parse_instant, parse_moment
 from lowwater.lake import layout, tables
 from lowwater.lake.open_tables import at_version, cached_value, existing, newest
 from lowwater.lake.results import published
@@ -427,6 +427,8 @@ def _value(asked: Filter, kind: pa.DataType) -> pa.Scalar:
             value = int(text)
         elif pa.types.is_floating(kind):
             value = float(text)
+        elif pa.types.is_timestamp(kind):
+            return pa.scalar(parse_moment(text), pa.int64()).cast(kind)
         return pa.scalar(value, kind)
     except (ValueError, KeyError, OverflowError, TypeError):  # Arrow's own errors are among them
         raise LakeError(f"{asked.value[:60]!r} is no value of column {asked.column!r}", f"its type is {kind}") from None

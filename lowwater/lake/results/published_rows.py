@@ -17,6 +17,7 @@ import pyarrow.dataset as pads
 
 from lowwater.errors import LakeError, nearest
 from lowwater.instants import HOUR, format_instant
+from lowwater.lake import layout
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.runs import ReplayRow, read_replays
 from lowwater.lake.results.published import HourFile, by_hour, damages
@@ -135,7 +136,7 @@ def rows_between(lake: Lake, query: str, start: int, end: int, instants: bool = 
         return None
     arrow = pa.schema(table.schema().to_arrow())
     columns = tuple(field.name for field in arrow if of_query(field))
-    times = tuple(field.name for field in arrow if is_instant(field.type)) if instants else ()
+    times = tuple(field.name for field in arrow if is_instant(field.type) and not of_query(field)) if instants else ()
     with lake_errors(f"{lake.table(query)}: the table cannot be read"):
         rows = 0
         for hour, parts in _files_between(table, start, end).items():
@@ -149,7 +150,8 @@ def rows_between(lake: Lake, query: str, start: int, end: int, instants: bool = 
 
 def of_query(column: pa.Field) -> bool:
     """Whether a column of a published table is one of its query: no control column, and no derived instants."""
-    return column.name not in CONTROL and not is_instant(column.type)
+    derived = is_instant(column.type) and (column.metadata or {}).get(b"comment") != layout.MOMENT.encode()
+    return column.name not in CONTROL and not derived
 
 
 def _unknown(lake: Lake, query: str, ran: bool) -> LakeError:

@@ -21,7 +21,7 @@ Units = Mapping[str, Fraction]
 BRIEF = 1_000_000
 """Length in ns; a query gets a note on a shorter length written as a plain number, probably a mistake."""
 
-_SECOND = Fraction(10**9)
+_SECOND, _MICROSECOND = Fraction(10**9), Fraction(1000)
 _BESIDE = (*COMPARISON, "+", "-", "%")
 _FIT = f"write a shorter one: the largest number is {(1 << 63) - 1}"
 _HINT = "write it beside a column of time, such as timestamp + 5 s, or write a plain number"
@@ -67,6 +67,8 @@ def unit_in(expr: Expr, units: Units) -> Fraction | None:
         >>> unit_in(Binary(Type.INT, "/", stamp, Const(Type.INT, 1_000)), {"timestamp": Fraction(1)})
         Fraction(1000, 1)
     """
+    if expr.type is Type.INSTANT:
+        return _MICROSECOND
     if isinstance(expr, Column):
         return units.get(expr.name)
     if isinstance(expr, Unary) and expr.op == "-":
@@ -140,6 +142,7 @@ def in_seconds(expr: Expr, units: Units, node: syntax.Expression, text: Text) ->
     unit = unit_in(expr, units)
     if unit in (None, _SECOND):
         return expr
+    assert unit is not None
     per_second = _SECOND / unit
     if per_second.denominator != 1:
         message = f"{print_expression(node)} counts {named(unit)}, which are no instants of seconds"

@@ -16,7 +16,8 @@ from lowwater.catalog.values import pack_ip, parse_mac
 from lowwater.errors import QueryError, nearest
 from lowwater.gsql import nodes as syntax
 from lowwater.gsql.printer import print_expression
-from lowwater.plan.bind import sugar
+from lowwater.instants import parse_moment
+from lowwater.plan.bind import sugar, times
 from lowwater.plan.bind.durations import Units, alone, counted, in_seconds, length_of, named, takes, unit_in
 from lowwater.plan.bind.names import Names
 from lowwater.plan.operators import Aggregate
@@ -31,7 +32,10 @@ FUNCTIONS = {
     "percentile_disc": "write quantile_of(x, 0.95)",
     **dict.fromkeys(("max_by", "argmax"), "write arg_max(x, y)"),
     **dict.fromkeys(("min_by", "argmin"), "write arg_min(x, y)"),
-    **dict.fromkeys(("date_trunc", "time_bucket"), "write time/60 for minutes, time/3600 for hours"),
+    **dict.fromkeys(("date_bin", "tumble", "bin"), "write time_bucket(INTERVAL '10 minutes', timestamp)"),
+    **dict.fromkeys(("datetime", "from_unixtime", "epoch_ms"), "write CAST(timestamp AS TIMESTAMP)"),
+    **dict.fromkeys(("strftime", "date_format"), "an instant prints as ISO 8601: CAST(timestamp AS TIMESTAMP)"),
+    **{part: f"write extract({part} FROM timestamp)" for part in ("year", "month", "day", "hour", "minute", "second")},
 }
 """Function of another system in lower case -> GSQL to write instead."""
 
@@ -50,7 +54,9 @@ def of_name(name: str) -> str:
 
 
 def of_address(text: str, kind: ex.Type, other: str) -> str:
-    """Hint for a string that is not an address."""
+    """Hint for a string that is not an address, or no instant."""
+    if kind is ex.Type.INSTANT:
+        return "write an instant as '2026-01-31T13:00:00Z'"
     if kind is ex.Type.MAC:
         return "write an address as '02:00:00:00:00:01'"
     if (bounds := _prefix(text) if "/" in text else None) is not None:
@@ -73,6 +79,14 @@ def of_types(op: str, node: syntax.Expression, operands: tuple[ex.Expr, ...], un
     if not isinstance(node, syntax.BinaryOp):
         return ""
     left, right = operands
+    if ex.Type.INSTANT in (left.type, right.type) and ex.Type.INT in (left.type, right.type):
+        at = 0 if left.type is ex.Type.INSTANT else 1
+        moment, written = (print_expression(each) for each in ((node.left, node.right)[:: 1 - 2 * at]))
+        if op in ("/", "%", "*"):
+            return f"cut a time by time_bucket(INTERVAL '10 minutes', {moment})"
+        if op in ex.COMPARISON and units[1 - at] is not None:
+            return f"make both instants: CAST({written} AS TIMESTAMP)"
+        return "write an instant as '2026-01-31T13:00:00Z', a duration with its unit, such as 5 s"
     if op in ("=", "<>") and {left.type, right.type} == {ex.Type.BOOL, ex.Type.INT}:
         condition, number = (node.left, right) if left.type is ex.Type.BOOL else (node.right, left)
         return _of_condition(condition, op, number)
@@ -202,7 +216,7 @@ def unary(op: str, operand: ex.Expr) -> ex.Expr | None:
 
 def binary(op: str, left: ex.Expr, right: ex.Expr) -> ex.Expr | None:
     """Binds a binary operator; None if it does not apply to the types.
-    Raises ValueError if a string compared with an address is not an address; the message is the string."""
+    Raises ValueError if a string compared with an address or an instant is none; the message is the string."""
     if op in ex.COMPARISON:
         left, right = addressed(left, right), addressed(right, left)
     left, right = typed(left, right.type), typed(right, left.type)
@@ -214,9 +228,20 @@ def binary(op: str, left: ex.Expr, right: ex.Expr) -> ex.Expr | None:
     if op in ex.ARITHMETIC:
         if left.type is ex.Type.INT and right.type is ex.Type.INT:
             return ex.Binary(ex.Type.INT, op, left, right)
+        if ex.Type.INSTANT in (left.type, right.type):
+            return _moved(op, left, right)
         numbers = left.type in NUMERIC and right.type in NUMERIC and op != "%"
         return ex.Binary(ex.Type.FLOAT, op, left, right) if numbers else None
     return _bits(op, left, right) if op in ex.BITWISE else None
+
+
+def _moved(op: str, left: ex.Expr, right: ex.Expr) -> ex.Expr | None:
+    """An instant and a length in us is an instant, and the difference of two is a length."""
+    types = (left.type, op, right.type)
+    moment, number = ex.Type.INSTANT, ex.Type.INT
+    if types in ((moment, "+", number), (moment, "-", number), (number, "+", moment)):
+        return ex.Binary(moment, op, left, right)
+    return ex.Binary(number, op, left, right) if types == (moment, "-", moment) else None
 
 
 def _bits(op: str, left: ex.Expr, right: ex.Expr) -> ex.Expr | None:
@@ -231,15 +256,22 @@ def _bits(op: str, left: ex.Expr, right: ex.Expr) -> ex.Expr | None:
 
 
 def addressed(side: ex.Expr, other: ex.Expr) -> ex.Expr:
-    """Parses a string that is compared with an address. Returns any other operand unchanged.
-    Raises ValueError if the string is not an address; the message is the string."""
-    if not (isinstance(side, ex.Const) and isinstance(side.value, str) and other.type in (ex.Type.IP, ex.Type.MAC)):
+    """Parses a string that is compared with an address or an instant. Returns any other operand unchanged.
+    Raises ValueError if the string is none; the message is the string."""
+    if not (isinstance(side, ex.Const) and isinstance(side.value, str) and other.type in _TEXTS):
         return side
     try:
-        address = pack_ip(side.value) if other.type is ex.Type.IP else parse_mac(side.value)
-        return ex.Const(other.type, address, side.param)
+        return ex.Const(other.type, _TEXTS[other.type](side.value), side.param)
     except ValueError:
         raise ValueError(side.value) from None
+
+
+_TEXTS: dict[ex.Type, Callable[[str], int | bytes]] = {
+    ex.Type.IP: pack_ip,
+    ex.Type.MAC: parse_mac,
+    ex.Type.INSTANT: parse_moment,
+}
+"""Type whose values queries write as strings -> its parser."""
 
 
 def typed(expr: ex.Expr, kind: ex.Type) -> ex.Expr:
@@ -288,6 +320,7 @@ LITERALS = {
     "string": ex.Type.STRING,
     "bool": ex.Type.BOOL,
     "null": ex.Type.STRING,
+    "timestamp": ex.Type.INSTANT,
 }
 
 
@@ -491,13 +524,27 @@ class Scope:
         if op in ("=", "<>"):
             left, right = sugar.protocol_number(left, right), sugar.protocol_number(right, left)
         try:
-            return self._fitting(node, op, binary(op, left, right), left, right)
+            bound = binary(op, left, right) if self._is_length(node, left, right) else None
+            return self._fitting(node, op, bound, left, right)
         except ValueError as error:
-            kind, other = (left.type, "left") if left.type in (ex.Type.IP, ex.Type.MAC) else (right.type, "right")
+            kind, other = (left.type, "left") if left.type in _TEXTS else (right.type, "right")
             operand = getattr(node, other, None) or getattr(node, "operand", None)
             shown = print_expression(operand) if operand is not None else "it"
             hint = of_address(str(error), kind, shown)
-            raise self.text.error(place_of(node), f"{str(error)!r} is no address", hint) from None
+            what = "no instant" if kind is ex.Type.INSTANT else "no address"
+            raise self.text.error(place_of(node), f"{str(error)!r} is {what}", hint) from None
+
+    def _is_length(self, node: syntax.Expression, left: ex.Expr, right: ex.Expr) -> bool:
+        """Whether a number beside an instant is a length of time: a duration, or the difference of two instants."""
+        if not isinstance(node, syntax.BinaryOp) or node.op not in ("+", "-"):
+            return True
+        if (left.type, right.type) == (ex.Type.INSTANT, ex.Type.INT):
+            number, written = right, node.right
+        elif (left.type, right.type) == (ex.Type.INT, ex.Type.INSTANT):
+            number, written = left, node.left
+        else:
+            return True
+        return length_of(written) is not None or unit_in(number, self.units) == 1000
 
     def _fitting(self, node: syntax.Expression, op: str, bound: ex.Expr | None, *operands: ex.Expr) -> ex.Expr:
         if bound is None:
@@ -644,6 +691,10 @@ class Scope:
         if node.star or node.distinct or node.over:
             kind = "a superaggregate" if node.over else "an aggregate"
             raise self.text.error(node.place, f"{node.name} is not {kind}", nearest(node.name, NATIVE))
+        own = any(overload.origin != "built-in" for overload in overloads)
+        if not own and (moment := node.name.lower()) in times.WORDS:
+            time, cut = times.parts(moment, node, self.text)
+            return self._known(times.bind(moment, node, cut, self.bind(time), self.units, self.text))
         if not overloads and (word := sugar.WORDS.get(node.name.lower())) is not None:
             return self._word(node, word)
         if not overloads:
@@ -669,6 +720,10 @@ class Scope:
         self, name: str, node: syntax.Expression, arguments: list[ex.Expr], overloads: Sequence[Overload]
     ) -> ex.Expr:
         brackets = isinstance(node, syntax.Call) and node.brackets
+        if any(isinstance(each, Function) and each.step == "day" for each in overloads):
+            time = arguments[0] if arguments else None
+            if time is not None and time.type is ex.Type.INSTANT:
+                arguments = [in_seconds(time, self.units, syntax.children(node)[0], self.text), *arguments[1:]]
         function, fitted = self.overload(name, node, arguments, overloads)
         if isinstance(function, StateFunction):
             if self.on_state is None:
@@ -678,7 +733,7 @@ class Scope:
             self.on_state(function)
             return ex.StateCall(function.returns, function, tuple(fitted), spot(node))
         assert isinstance(function, Function)
-        if function.step:
+        if function.step == "day":
             fitted[0] = in_seconds(fitted[0], self.units, syntax.children(node)[0], self.text)
         for position in function.constant:
             self._check_constant(node, function, position, fitted[position])

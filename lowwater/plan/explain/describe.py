@@ -15,14 +15,14 @@ from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Any
 
-from lowwater.catalog import expr as ex, protocols
-from lowwater.catalog.builtin.numbers import LOCAL_DAY
+from lowwater.catalog import expr as ex, periods, protocols
+from lowwater.catalog.builtin.numbers import DATE_TRUNC, LOCAL_DAY
 from lowwater.catalog.native import type_of
 from lowwater.catalog.records import field_name
 from lowwater.catalog.values import format_ip, format_mac
-from lowwater.gsql import nodes as gsql
+from lowwater.gsql import nodes as gsql, words
 from lowwater.gsql.printer import print_expression, print_fill, print_statement, print_top
-from lowwater.plan import operators as ops, queryset, rules, temporal
+from lowwater.plan import buckets, operators as ops, queryset, rules, temporal
 from lowwater.plan.bind.over import FRAMED
 from lowwater.plan.explain import model
 from lowwater.plan.properties import Prefilter, by_arrival, carried_state, needed_granularity, read_from, unsafe
@@ -52,12 +52,31 @@ def expression(expr: ex.Expr, names: Names | None = None) -> gsql.Expression:
         return gsql.Property(expr.name[1:]) if expr.name.startswith("@") else gsql.Parameter(expr.name)
     if isinstance(expr, ex.Unary):
         return _unary(expr, names)
+    if isinstance(expr, ex.Binary) and (word := buckets.written(expr)) is not None:
+        return _of_time(*word, names)
     if isinstance(expr, ex.Binary):
         left, right = expression(expr.left, names), expression(expr.right, names)
+        if expr.type is ex.Type.INSTANT and isinstance(expr.right, ex.Const) and type(expr.right.value) is int:
+            right = _duration(expr.right.value)
         if expr.op == "/" and expr.type is ex.Type.FLOAT and expr.left.type is expr.right.type is ex.Type.INT:
             left = gsql.Call("FLOAT", (left,))  # GSQL truncates the quotient of integers
         return gsql.BinaryOp(expr.op, left, right)
     return _wide(expr, names)
+
+
+def _of_time(word: str, cut: int | str, time: ex.Expr, names: Names) -> gsql.Expression:
+    """Returns the call of a word of time, of which the plan has the arithmetic."""
+    arguments = (expression(time, names),)
+    if isinstance(cut, int):
+        return gsql.Call(word, (_duration(cut), *arguments))
+    return gsql.Call(word, (gsql.Literal("string", cut), *arguments) if cut else arguments)
+
+
+def _duration(length: int) -> gsql.Duration:
+    """Returns a length in us, in the largest unit of which it is a whole number."""
+    units = {unit: size // 1000 for unit, size in words.UNITS.items() if unit in ("us", "ms", "s", "min", "h", "d")}
+    unit = max((unit for unit, size in units.items() if length % size == 0), key=units.__getitem__) if length else "s"
+    return gsql.Duration(length // units[unit], unit)
 
 
 def _unary(expr: ex.Unary, names: Names) -> gsql.Expression:
@@ -96,6 +115,8 @@ def _constant(expr: ex.Const) -> gsql.Expression:
         return gsql.Literal("bool", value)
     if isinstance(value, bytes):
         return gsql.Literal("ip", format_ip(value))
+    if expr.type is ex.Type.INSTANT:
+        return gsql.Literal("timestamp", value)
     if expr.type is ex.Type.MAC:
         return gsql.Literal("string", format_mac(int(value)))
     if isinstance(value, str):
@@ -242,6 +263,9 @@ def _step(value: ex.Expr, step: temporal.Step) -> ex.Expr:
     if step.op == "day":
         zone = ex.Param(ex.Type.STRING, step.param) if step.param else ex.Const(ex.Type.STRING, step.zone)
         return ex.Call(ex.Type.INT, LOCAL_DAY, (value, zone))
+    if step.op == "period":
+        name = next(name for name, months in periods.MONTHS.items() if months == step.by)
+        return ex.Call(ex.Type.INSTANT, DATE_TRUNC, (ex.Const(ex.Type.STRING, name), value))
     op = {"add": "-" if step.by < 0 else "+", "mul": "*", "div": "/"}[step.op]
     constant = ex.Param(ex.Type.INT, step.param) if step.param else ex.Const(ex.Type.INT, abs(step.by))
     return ex.Binary(ex.Type.INT, op, value, constant)
