@@ -18,13 +18,14 @@ from lowwater.gsql.words import FIRST_ROWS, JOINS_OF_WORDS, KEYWORDS, UPPER_ONLY
 from lowwater.plan.bind.queries import NO_EFFECT, TEXT, WORKS, bind_texts
 from lowwater.plan.bind.sources import source_fields
 from lowwater.plan.bind.sugar import WORDS
+from lowwater.plan.bind.times import WORDS as TIMES
 from lowwater.plan.context import Context
 from lowwater.plan.explain.describe import steps
 from lowwater.plan.operators import Field, temporals
 from lowwater.plan.temporal import Temporal, infer
 from lowwater.storage.untrusted import open_regular
 
-from .words import AFTER_FROM, CONDITIONS, JOINS, Outline, Script, SourceWords, Word, without_wrong
+from .words import AFTER_FROM, CONDITIONS, JOINS, Outline, Script, SourceWords, Word, is_from, without_wrong
 
 # What a text says about names, also while parts of it are wrong: statements with a mistake are left out, and the
 # others are bound without them.
@@ -367,8 +368,9 @@ def _in_define(words: list[Word]) -> bool:
 
 def _in_from(words: list[Word]) -> bool:
     """Whether a source may begin here: the last keyword is FROM or a join, and no name is whole since the comma."""
-    for word in reversed(words):
-        if word.is_a("FROM", "UNION", *JOINS):
+    for at in reversed(range(len(words))):
+        word = words[at]
+        if is_from(words, at) or word.is_a("UNION", *JOINS):
             return True
         if word.is_a(*AFTER_FROM, *CONDITIONS):
             return False
@@ -399,10 +401,12 @@ def _names(known: Knowledge, statement: Outline | None) -> Iterator[Completion]:
                 yield Completion(source.alias, QUERY, f"source {source.name}", insert=f"{source.alias}.")
         yield from _parameters(statement)
     catalog = known.context.catalog
-    for name in catalog.names():
+    for name in (name for name in catalog.names() if name not in TIMES):
         yield Completion(name, FUNCTION, signatures(catalog, name)[0], function(catalog, name))
     for name, word in WORDS.items():
         yield Completion(name, FUNCTION, word.meaning)
+    for name, moment in TIMES.items():
+        yield Completion(name, FUNCTION, moment.form, moment.meaning)
 
 
 def _parameters(statement: Outline | None) -> Iterator[Completion]:

@@ -87,7 +87,7 @@ class Outline:
 
     @cached_property
     def sources(self) -> tuple[SourceWords, ...]:
-        begin = next((at for at, word in enumerate(self.code) if word.is_a("FROM")), None)
+        begin = next((at for at in range(len(self.code)) if is_from(self.code, at)), None)
         return () if begin is None else tuple(_sources(self.code[begin + 1 :]))
 
     @cached_property
@@ -239,6 +239,13 @@ def _words(source: str) -> Iterator[Word]:
     for match in WORD.finditer(source):
         if match.lastgroup != "space":
             yield Word(str(match.lastgroup), match[0], match.start(), match.end())
+
+
+def is_from(words: Sequence[Word], at: int) -> bool:
+    """Whether a word is the FROM before sources, not that of EXTRACT(hour FROM t) or IS DISTINCT FROM."""
+    before = words[max(0, at - 3) : at]
+    inside = len(before) == 3 and before[0].is_a("EXTRACT") and before[1].text == "("
+    return words[at].is_a("FROM") and not inside and not (before and before[-1].is_a("DISTINCT"))
 
 
 def _sources(words: Sequence[Word]) -> Iterator[SourceWords]:

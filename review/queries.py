@@ -14,6 +14,7 @@ from lowwater.plan.explain import describe, explain
 from lowwater.plan.queryset import Plan
 from lowwater.quality.reports import Key
 from lowwater.replay.job import Job
+from lowwater.replay.row_files import with_texts
 
 from .calendar import moment
 from .drawing import NOT_COVERED, PlanDrawing, Plot, history, plan
@@ -61,7 +62,7 @@ def preview(snapshot: Snapshot, query: str, start: int, end: int) -> Preview | N
     published = rows_between(snapshot.lake, query, start, end)
     if published is None:
         return None
-    rows = [row.values() for batch in published.batches(SHOWN) for row in batch.to_pylist()]
+    rows = [row.values() for batch in published.batches(SHOWN) for row in with_texts(batch).to_pylist()]
     cells = tuple(tuple("NULL" if cell is None else str(cell) for cell in row) for row in rows)
     return Preview(query, start, end, published.columns, cells, published.rows)
 

@@ -42,6 +42,9 @@ FUNCTIONS: dict[str, str] = {
     "FLOAT": "the float",
     "local_day": "the latest date that has begun in a time zone, in days since 1970-01-01; the clock in seconds,"
     " or in a unit that is known; temporal of a temporal clock",
+    "date_trunc": "the begin of the second, hour, day, week, month, quarter or year in UTC, an instant; temporal of a"
+    " temporal clock; written `date_trunc('month', timestamp)`",
+    "date_part": "a part of the instant in UTC, as `extract(hour FROM timestamp)` gives",
     "non_temporal": "the value, no longer temporal",
     **_MATHS,
     "endian_swap_ui": "the low 32 bits, their bytes reversed",

@@ -27,7 +27,7 @@ from lowwater.lake.ledgers.captures import Captures, ingested_links, read_captur
 from lowwater.lake.ledgers.coverage import gap_text, gaps, hole_line
 from lowwater.link_names import family_of
 from lowwater.plan import operators as ops
-from lowwater.plan.properties import published_schema
+from lowwater.plan.properties import is_instant, published_schema
 from lowwater.plan.queryset import QueryPlan, plan_texts
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.replay import checks, job, row_files
@@ -308,7 +308,7 @@ def _print_table(found: Answer, limit: int) -> None:
     rows, console = found.rows, terminal.open_console()
     names = [each.name for each in published_schema(found.query.high.fields)]
     figure = figure_of(found.query)
-    time = next((name for name in rows.column_names if name.endswith("_start")), "")
+    time = next((each.name for each in rows.schema if is_instant(each.type)), "")
     if not rows.num_rows:
         console.print("no rows")
         return

@@ -11,7 +11,7 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from lowwater.errors import LowwaterError
-from lowwater.instants import format_instant, spoken_span
+from lowwater.instants import format_instant, format_moment, spoken_span
 from lowwater.lake.layout import Lake, lake_to_read
 from lowwater.lake.ledgers.intervals import merged
 from lowwater.lake.ledgers.runs import PUBLISH, ReplayRow, read_replays
@@ -25,6 +25,7 @@ from lowwater.lake.words import DAMAGED, FAILED
 from lowwater.plan import operators as ops, queryset
 from lowwater.plan.explain.describe import columns_info
 from lowwater.plan.explain.model import Progress
+from lowwater.plan.properties import is_instant
 from lowwater.replay.job import Job
 from lowwater.replay.schedule.links import jobs, retired_sets
 from lowwater.storage import paths
@@ -42,7 +43,8 @@ class StreamColumn:
     temporal: str = ""  # `increasing` or `decreasing`; empty for a column without progress
     # the value computed from the clock (ns) or from `origin`, as GSQL; empty without progress or without a plan
     of: str = ""
-    promise: int | None = None  # bound of the rows after the last published interval; None without a promise
+    # bound of the rows after the last published interval, of instants in ISO 8601; None without a promise
+    promise: int | str | None = None
 
 
 @dataclass(frozen=True)
@@ -150,7 +152,11 @@ def _stored(lake: Lake, name: str, replays: Sequence[ReplayRow], pins: dict[str,
     promise = state.note.promise if state.note else {}
     with lake_errors(f"{path}: the table cannot be read"):
         columns = [
-            StreamColumn(column.name, str(plain_type(column.type)), promise=promise.get(column.name))
+            StreamColumn(
+                column.name,
+                str(plain_type(column.type)),
+                promise=_bound(is_instant(column.type), promise.get(column.name)),
+            )
             for column in pa.schema(table.schema().to_arrow())
             if of_query(column)
         ]
@@ -176,6 +182,10 @@ def _stored(lake: Lake, name: str, replays: Sequence[ReplayRow], pins: dict[str,
         pinned=together.tables.get(name) if together else None,
         unfinished=bool(together and together.unfinished),
     )
+
+
+def _bound(is_moment: bool, promise: int | None) -> int | str | None:
+    return format_moment(promise) if is_moment and promise is not None else promise
 
 
 def _bounds(row: ReplayRow) -> Range:

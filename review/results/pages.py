@@ -44,7 +44,7 @@ from lowwater.plan.properties import Combine, Quantity, quantities, unique_key
 from lowwater.plan.queryset import QueryPlan
 from lowwater.plan.temporal import granularity
 from lowwater.replay.job import Job
-from lowwater.replay.row_files import spreadsheet_rows
+from lowwater.replay.row_files import spreadsheet_rows, with_texts
 
 from ..ledgers import Ledgers, Snapshot
 from ..pages import fill_template
@@ -272,7 +272,7 @@ def _page(chosen: Chosen, table: ResultTable, asked: Asked, answers: Answers, wh
     except LowwaterError as error:  # the form stays, so that it can be mended
         wrong, ready = error, [False] * 3
     summed = plotted.value if ready[2] else None
-    rows = first.value.to_pylist() if ready[0] else []
+    rows = [row for batch in first.value.to_batches() for row in with_texts(batch).to_pylist()] if ready[0] else []
     name, query = chosen.job.query_set, chosen.query.name
     how = _quantity(chosen.query, asked.number)
     saved, problem = _saved(chosen.job)

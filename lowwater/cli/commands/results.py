@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lowwater.cli import options
-from lowwater.instants import SECOND, format_duration, format_instant
+from lowwater.instants import SECOND, format_duration, format_instant, format_moment
 from lowwater.processes import until_stopped
 from lowwater.terminal import open_console, say, shown, spreadsheet_cell, styled
 
@@ -245,18 +245,25 @@ def tail(
     begin = newest_begin(lake, stream) if start is None else start
     with subscribe(lake, stream, since=begin, wait=every / 1e9) as subscription, until_stopped(subscription.stop):
         write: Callable[[Change], None]
-        write = _Csv(subscription.columns, spreadsheet) if form == "csv" else _Json(subscription.columns)
+        columns, instants = subscription.columns, subscription.instants
+        write = _Csv(columns, instants, spreadsheet) if form == "csv" else _Json(columns, instants)
         for change in iter(subscription) if follow else iter(subscription.poll, None):
             write(change)
             sys.stdout.flush()
 
 
+def _promises(change: Change, instants: frozenset[str]) -> dict[str, int | str]:
+    """The promises of a change by column, those of instants in ISO 8601."""
+    return {name: format_moment(value) if name in instants else value for name, value in change.promise.items()}
+
+
 class _Csv:
     """Writes changes as CSV, also such that no text is a formula of a spreadsheet."""
 
-    def __init__(self, columns: tuple[str, ...], spreadsheet: bool) -> None:
-        from lowwater.replay.row_files import spreadsheet_rows
+    def __init__(self, columns: tuple[str, ...], instants: frozenset[str], spreadsheet: bool) -> None:
+        from lowwater.replay.row_files import spreadsheet_rows, with_texts
 
+        self._instants, self._with_texts = instants, with_texts
         self._rows = spreadsheet_rows if spreadsheet else None
         self._columns, self._writer = columns, csv.writer(sys.stdout, lineterminator="\n")
         self._writer.writerow([*(map(spreadsheet_cell, columns) if spreadsheet else columns), *CONTROL])
@@ -265,12 +272,12 @@ class _Csv:
         if change.late:
             self._control("restated", change, {}, change.start, change.end)
         # As the first line has them: the query may get more while it is followed.
-        batches = (batch.select([*self._columns, "_last"]) for batch in change.batches())
+        batches = (self._with_texts(batch.select([*self._columns, "_last"])) for batch in change.batches())
         for batch in map(self._rows, batches) if self._rows else batches:
             for values in zip(*(_values(column) for column in batch.columns), strict=True):
                 cells = [_safe(value) if isinstance(value, str) else value for value in values[:-1]]
                 self._writer.writerow([*cells, "row", values[-1], "", change.version])
-        self._control("punctuation", change, change.promise, max(change.furthest, change.end), None)
+        self._control("punctuation", change, _promises(change, self._instants), max(change.furthest, change.end), None)
 
     def _control(self, kind: str, change: Change, values: Any, last: int, until: int | None) -> None:
         cells = [values.get(name, "") for name in self._columns]
@@ -278,16 +285,19 @@ class _Csv:
 
 
 class _Json:
-    def __init__(self, columns: tuple[str, ...]) -> None:
-        self._columns = columns
+    def __init__(self, columns: tuple[str, ...], instants: frozenset[str]) -> None:
+        from lowwater.replay.row_files import with_texts
+
+        self._columns, self._instants, self._with_texts = columns, instants, with_texts
 
     def __call__(self, change: Change) -> None:
         if change.late:
             self._line({"_kind": "restated", "_last": change.start, "_until": change.end, "_version": change.version})
-        for row in change.rows():
+        for row in (row for batch in change.batches() for row in self._with_texts(batch).to_pylist()):
             last = row.pop("_last")
             self._line({**row, "_kind": "row", "_last": last, "_version": change.version})
-        values = {name: change.promise.get(name) for name in self._columns}
+        promises = _promises(change, self._instants)
+        values = {name: promises.get(name) for name in self._columns}
         last = max(change.furthest, change.end)
         self._line({**values, "_kind": "punctuation", "_last": last, "_version": change.version})
 

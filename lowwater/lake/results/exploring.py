@@ -20,7 +20,7 @@ import pyarrow.dataset as pads
 
 from lowwater import caches, extras, limits
 from lowwater.errors import LakeError, nearest
-from lowwater.instants import HOUR, SECOND, format_instant, parse_instant, parse_moment
+from lowwater.instants import HOUR, SECOND, format_instant, format_moment, parse_instant, parse_moment
 from lowwater.lake import layout, tables
 from lowwater.lake.open_tables import at_version, cached_value, existing, newest
 from lowwater.lake.results import published
@@ -660,6 +660,8 @@ def _rows(table: ResultTable, row_query: RowQuery, columns: Sequence[str]) -> Co
 
 
 def _equal_values(column: pa.Array) -> list[Any]:
+    if pa.types.is_timestamp(column.type):
+        return [None if value is None else format_moment(value) for value in column.cast(pa.int64()).to_pylist()]
     values: list[Any] = column.to_pylist()
     if not pa.types.is_floating(column.type):
         return values

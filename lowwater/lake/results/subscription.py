@@ -286,6 +286,12 @@ class Subscription:
         """Columns of the query, without `_last`."""
         return tuple(column.name for column in pa.schema(self._table().schema().to_arrow()) if of_query(column))
 
+    @property
+    def instants(self) -> frozenset[str]:
+        """Columns of the query whose values are instants: their promises are in microseconds since 1970."""
+        schema = pa.schema(self._table().schema().to_arrow())
+        return frozenset(column.name for column in schema if of_query(column) and pa.types.is_timestamp(column.type))
+
     def stop(self) -> None:
         """Ends the iterator at its next look at the log; for other threads and handlers of signals."""
         self._stopped = True

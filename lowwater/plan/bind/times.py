@@ -7,6 +7,7 @@ Called by `expressions` where no function of a user has the name. Buckets and pa
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from lowwater.catalog import expr as ex, functions, periods
 from lowwater.catalog.builtin.numbers import DATE_PART, DATE_TRUNC
@@ -16,19 +17,29 @@ from lowwater.plan import buckets
 from lowwater.plan.bind.durations import Units, length_of, unit_in
 from lowwater.plan.text import Text, place_of
 
+
+@dataclass(frozen=True)
+class Word:
+    """A word of time."""
+
+    count: int  # of its arguments
+    form: str  # how it is written
+    meaning: str
+
+
 WORDS = {
-    "time_bucket": (2, "time_bucket(INTERVAL '10 minutes', timestamp)"),
-    "date_trunc": (2, "date_trunc('hour', timestamp)"),
-    "date_part": (2, "extract(hour FROM timestamp)"),
-    "to_timestamp": (1, "CAST(timestamp AS TIMESTAMP)"),
+    "time_bucket": Word(2, "time_bucket(INTERVAL '10 minutes', timestamp)", "the instant at which its bucket begins"),
+    "date_trunc": Word(2, "date_trunc('hour', timestamp)", "the begin of its hour, day, week, month, ..., an instant"),
+    "date_part": Word(2, "extract(hour FROM timestamp)", "the number of its hour, day, month, ..., in UTC"),
+    "to_timestamp": Word(1, "CAST(timestamp AS TIMESTAMP)", "the instant of a column of time"),
 }
-"""Word in lower case -> the number of its arguments, and how it is written."""
+"""Word in lower case -> what it is."""
 
 
 def parts(word: str, node: syntax.Call, text: Text) -> tuple[syntax.Expression, syntax.Expression | None]:
     """Returns the time of a call, and what it is cut by: a duration, or the name of a period or part. A bucket takes
     both in either order. Raises QueryError if the call is none of these."""
-    count, form = WORDS[word]
+    count, form = WORDS[word].count, WORDS[word].form
     if len(node.arguments) != count:
         raise text.error(node.place, f"{node.name} takes {count} argument{'s' * (count > 1)}", f"write {form}")
     if count == 1:
