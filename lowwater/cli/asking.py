@@ -59,11 +59,10 @@ class Recipe:
         if length < SECOND or length % SECOND:
             raise click.BadParameter(f"--every {format_duration(length)}: give whole seconds, such as 10s, 10m or 1d")
         seconds = length // SECOND
-        text = re.sub(r"(time)/\d+ AS tb", rf"\1/{seconds} AS tb", self.text)
-        text = re.sub(r"(timestamp)/\d+ \w+ AS tb", rf"\1/{seconds} s AS tb", text)
-        if text == self.text and not re.search(rf"/{seconds} (s )?AS tb", text):
+        text, count = re.subn(r"INTERVAL '[^']*'(?=[^()]*\) AS tb\b)", f"INTERVAL '{seconds} seconds'", self.text)
+        if not count:
             raise click.BadParameter(f"--every: {self.name} has no epochs of one length", param_hint="--every")
-        return re.sub(r"tb\*\d+", f"tb*{seconds}", text)
+        return text
 
     @property
     def compares(self) -> bool:
@@ -312,10 +311,6 @@ def _print_table(found: Answer, limit: int) -> None:
     if not rows.num_rows:
         console.print("no rows")
         return
-    if not time and "begin" in names:  # of an epoch: an instant in seconds
-        time, begins = "begin", rows.column("begin").to_pylist()
-        texts = pa.array([None if each is None else format_instant(each * SECOND) for each in begins], pa.string())
-        rows = rows.set_column(rows.column_names.index("begin"), "begin", texts)
     ordered = rows
     if figure:
         numbered = rows.append_column("_row", pa.array(range(rows.num_rows)))

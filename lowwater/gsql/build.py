@@ -243,7 +243,13 @@ class ExpressionBuilder(Transformer[Token, syntax.QueryFile]):
         return syntax.Between(operand, low, high, negated is not None, syntax.begin(operand))
 
     def like(self, operand: syntax.Expression, negated: Token | None, *rest: Any) -> syntax.Like:
-        return syntax.Like(operand, rest[-1], negated is not None, syntax.begin(operand))
+        word, pattern = rest
+        if word.value == "ILIKE":
+            if not (isinstance(pattern, syntax.Literal) and isinstance(pattern.value, str)):
+                raise fault("the pattern of ILIKE is no string", "write it as 'get %'", syntax.begin(pattern))
+            operand = syntax.Call("lower", (operand,), place=syntax.begin(operand))
+            pattern = replace(pattern, value=pattern.value.lower())
+        return syntax.Like(operand, pattern, negated is not None, syntax.begin(operand))
 
     def is_null(self, operand: syntax.Expression, _is: Token, negated: Token | None, _null: Token) -> syntax.IsNull:
         return syntax.IsNull(operand, negated is not None, syntax.begin(operand))

@@ -144,8 +144,8 @@ def spellings(word: str) -> tuple[str, str, str]:
 # Written form -> (terminal, canonical spelling).
 _BY_SPELLING = {spelling: (kind, word) for word, kind in KEYWORDS.items() for spelling in spellings(word)}
 _BY_SPELLING |= {word: (kind, word) for word, kind in UPPER_ONLY.items()}
-_SOFT = {*WINDOW_WORDS, "DISTINCT", "UNION", "JOIN", "INNER", "LEFT", "RIGHT", "FULL", "OUTER", "BETWEEN", "LIKE", "IS"}
-_SOFT |= {"NULL", "CASE", "WHEN", "THEN", "ELSE", "END", "ANTI", "SEMI", "ASOF", "CROSS", "NATURAL"}
+_SOFT = {*WINDOW_WORDS, "DISTINCT", "UNION", "JOIN", "INNER", "LEFT", "RIGHT", "FULL", "OUTER", "BETWEEN", "LIKE"}
+_SOFT |= {"ILIKE", "IS", "NULL", "CASE", "WHEN", "THEN", "ELSE", "END", "ANTI", "SEMI", "ASOF", "CROSS", "NATURAL"}
 _CONDITIONS = {"ON", "USING", "EXISTS", "CAST", "EXTRACT", "FILTER", "FILL"}
 """Words that no position takes from a name: they need no quotes."""
 FIRST_ROWS: tuple[str, ...] = ("ORDER BY", "ASC", "DESC", "NULLS FIRST", "NULLS LAST", "LIMIT", "WITH TIES", "PER")
@@ -325,8 +325,8 @@ class _Reading:
         rule = _RULES.get(word)
         if rule is None or not rule(self):
             return token
-        if word == "FILTER":
-            return token.update(type="_FILTER", value=word)
+        if word in ("FILTER", "ILIKE"):
+            return token.update(type="_FILTER" if word == "FILTER" else "LIKE", value=word)
         self.cases += (word == "CASE") - (word == "END")
         return token.update(type=word, value=word)
 
@@ -425,6 +425,7 @@ _RULES: dict[str, Callable[[_Reading], bool]] = {
     "FILL": lambda reading: reading.clause == "_GROUP" and (reading.before in _VALUE_ENDS or reading.before == "RPAR"),
     "BETWEEN": _after_value,
     "LIKE": _after_value,
+    "ILIKE": _after_value,
     "IS": lambda reading: reading.before in _VALUE_ENDS and reading.word(1) in ("NULL", "NOT"),
     "NULL": lambda reading: (
         reading.kind(1) not in ("DOT", "LPAR") and (reading.kind(1) != "LSQB" or reading.opens_window(1))

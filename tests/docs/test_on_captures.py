@@ -17,6 +17,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from lowwater.catalog.values import pack_ip
+from lowwater.instants import parse_moment
 from tests.docs.book import ROOT, blocks
 from tests.replay.support import lowwater
 
@@ -420,10 +421,16 @@ def test_every_question_has_its_oracle_and_says_what_it_counts() -> None:
 
 
 def rows_of(path: Path) -> Rows:
-    """The rows of a file of results."""
+    """The rows of a file of results, with instants in seconds since 1970."""
     with path.open(newline="", encoding="utf-8") as file:
         _, *rows = csv.reader(file)
-    return Counter(tuple(rows_) for rows_ in rows)
+    return Counter(tuple(map(in_seconds, row)) for row in rows)
+
+
+def in_seconds(cell: str) -> str:
+    if not re.fullmatch(r"\d{4}-\d\d-\d\dT[\d:.]+Z", cell):
+        return cell
+    return str(Decimal(parse_moment(cell)) / 1_000_000)
 
 
 def shown(rows: Iterable[tuple[Any, ...]]) -> Rows:

@@ -124,3 +124,16 @@ def test_names_of_tshark_and_of_protocols() -> None:
     assert isinstance(node, Map) and node.predicate is not None
     assert show(node.predicate) == "protocol = 6 AND destPort = 80 AND (protocol = 17 OR protocol = 1)"
     assert [show(item.expr) for item in node.items] == ["srcIP", "len"]
+
+
+@pytest.mark.parametrize("pattern", ["%GET%", "_Et%", "get /", "%\\\\%"])
+def test_ilike_is_like_without_case(pattern: str) -> None:
+    texts = ("GET /", "get /a", "xGeT", "100%", "")
+    with duckdb.connect() as database:
+        rows = ", ".join(f"({at}, '{text}')" for at, text in enumerate(texts))
+        asked = (
+            f"SELECT s ILIKE '{pattern}' ESCAPE '\\' OR NOT s ILIKE 'get%' FROM (VALUES {rows}) AS r(n, s)"
+        )
+        theirs = [row for (row,) in database.execute(f"{asked} ORDER BY n").fetchall()]
+    value = compile_expr(bound(f"s ILIKE '{pattern}' OR s NOT ILIKE 'get%'"), list(COLUMNS), Faults())
+    assert [value((0, 0, 0.0, text, "")) for text in texts] == theirs

@@ -53,24 +53,24 @@ def of_name(name: str) -> str:
     return f"write {name.upper()}" if name.lower() in ("true", "false") else ""
 
 
-def of_address(text: str, kind: ex.Type, other: str) -> str:
-    """Hint for a string that is not an address, or no instant."""
+def of_address(text: str, kind: ex.Type, other: str, negated: bool) -> str:
+    """Hint for a string that is not an address, or no instant. `other`: what it is compared with."""
     if kind is ex.Type.INSTANT:
         return "write an instant as '2026-01-31T13:00:00Z'"
     if kind is ex.Type.MAC:
         return "write an address as '02:00:00:00:00:01'"
-    if (bounds := _prefix(text) if "/" in text else None) is not None:
-        return f"write {other} BETWEEN '{bounds[0]}' AND '{bounds[1]}'"
-    return "write an address as IP_VAL'10.0.0.1'"
+    network = _prefix(text) if "/" in text else _network(text)
+    if network:
+        return f"write {_of_network(other, network, negated)}"
+    return "an address has four numbers from 0 to 255, or the form of IPv6"
 
 
-def _prefix(text: str) -> tuple[str, str] | None:
-    """Returns the first and last address of a prefix such as 10.0.0.0/8; None if the text is no prefix."""
+def _prefix(text: str) -> str:
+    """Returns a prefix such as 10.0.0.0/8 as its network; empty if the text is no prefix."""
     try:
-        network = ip_network(text, strict=False)
+        return str(ip_network(text, strict=False))
     except ValueError:
-        return None
-    return str(network[0]), str(network[-1])
+        return ""
 
 
 def of_types(op: str, node: syntax.Expression, operands: tuple[ex.Expr, ...], units: Sequence[Fraction | None]) -> str:
@@ -115,11 +115,37 @@ def _of_instant(text: str, op: str, other: syntax.Expression, unit: Fraction) ->
     return f"write {f'{column} {op} {number}' if op else number}, the {named(unit)} since 1970 that {column} counts"
 
 
-def of_like(operand: ex.Expr, written: syntax.Expression) -> str:
-    """Hint for LIKE over an address; empty for any other operand."""
+def of_like(operand: ex.Expr, node: syntax.Like) -> str:
+    """Hint for LIKE over an address, with the network that the pattern means; empty for any other operand."""
     if operand.type is not ex.Type.IP:
         return ""
-    return f"an address is no string: write {print_expression(written)} BETWEEN '10.0.0.0' AND '10.0.255.255'"
+    text = str(node.pattern.value) if isinstance(node.pattern, syntax.Literal) else ""
+    network = _network(text.removesuffix("%").removesuffix(".")) if text.endswith(".%") else ""
+    if not network and "%" not in text and "_" not in text and _is_address(text):
+        return (
+            f"an address is no string: write {print_expression(node.operand)} {'<>' if node.negated else '='} '{text}'"
+        )
+    if not network:
+        return "an address is no string: name the networks that you mean, each behind <<="
+    return f"an address is no string: write {_of_network(print_expression(node.operand), network, node.negated)}"
+
+
+def _of_network(operand: str, network: str, negated: bool) -> str:
+    return f"{'NOT ' * negated}{operand} <<= '{network}'"
+
+
+def _network(text: str) -> str:
+    """Returns the network of the first one to three numbers of an IPv4 address; empty if the text is not that."""
+    numbers = text.split(".")
+    known = len(numbers) < 4 and all(number.isdecimal() and int(number) < 256 for number in numbers)
+    return f"{'.'.join([*numbers, '0', '0', '0'][:4])}/{8 * len(numbers)}" if known else ""
+
+
+def _is_address(text: str) -> bool:
+    try:
+        return bool(pack_ip(text))
+    except ValueError:
+        return False
 
 
 def of_condition(node: syntax.Expression, bound: ex.Expr) -> str:
@@ -360,7 +386,8 @@ class Scope:
         if isinstance(node, syntax.UnaryOp):
             return self._fitting(node, node.op, unary(node.op, operand := self.bind(node.operand)), operand)
         if isinstance(node, syntax.BinaryOp):
-            return self._known(self._operation(node, node.op, *self._operands(node)))
+            left, right = self._operands(node)
+            return self._known(self._operation(node, node.op, left, right))
         if isinstance(node, syntax.Call):
             return self._call(node)
         if isinstance(node, syntax.Over):
@@ -520,7 +547,10 @@ class Scope:
             hint = f"add GROUP BY {clock}time/60 AS tb, {written}"
         return self.text.error(node.place, message, hint)
 
-    def _operation(self, node: syntax.Expression, op: str, left: ex.Expr, right: ex.Expr) -> ex.Expr:
+    def _operation(
+        self, node: syntax.Expression, op: str, left: ex.Expr, right: ex.Expr, beside: syntax.Expression | None = None
+    ) -> ex.Expr:
+        """Binds an operator. `beside`: the left operand as written, where `node` is only the right one."""
         if op in ("=", "<>"):
             left, right = sugar.protocol_number(left, right), sugar.protocol_number(right, left)
         try:
@@ -528,9 +558,9 @@ class Scope:
             return self._fitting(node, op, bound, left, right)
         except ValueError as error:
             kind, other = (left.type, "left") if left.type in _TEXTS else (right.type, "right")
-            operand = getattr(node, other, None) or getattr(node, "operand", None)
+            operand = beside or getattr(node, other, None) or getattr(node, "operand", None)
             shown = print_expression(operand) if operand is not None else "it"
-            hint = of_address(str(error), kind, shown)
+            hint = of_address(str(error), kind, shown, op == "<>")
             what = "no instant" if kind is ex.Type.INSTANT else "no address"
             raise self.text.error(place_of(node), f"{str(error)!r} is {what}", hint) from None
 
@@ -578,7 +608,7 @@ class Scope:
                 raise self.text.error(place_of(node), said, hint)
             operand, *values = self._together(node.operand, *node.values)
             pairs = zip(node.values, values, strict=True)
-            equals = [self._operation(written, "=", operand, value) for written, value in pairs]
+            equals = [self._operation(written, "=", operand, value, node.operand) for written, value in pairs]
             return negate(any_of(operand, equals), node.negated)
         if isinstance(node, syntax.Between):
             operand, low, high = self._together(node.operand, node.low, node.high)
@@ -586,7 +616,7 @@ class Scope:
             return negate(ex.Binary(ex.Type.BOOL, "AND", above, below), node.negated)
         if isinstance(node, syntax.Like):
             arguments = self.all(node.operand, node.pattern)
-            if hint := of_like(arguments[0], node.operand):
+            if hint := of_like(arguments[0], node):
                 raise self.text.error(place_of(node), f"LIKE compares strings, not {arguments[0].type}", hint)
             overloads = self.names.context.catalog.named("like")
             return negate(self._function("like", node, arguments, overloads), node.negated)
