@@ -7,6 +7,7 @@ import io
 import re
 from collections import Counter
 from collections.abc import Iterator
+from datetime import datetime
 
 import duckdb
 import pytest
@@ -61,7 +62,9 @@ def test_both_sides_give_the_same_rows(sql: str, query: str, tables: duckdb.Duck
 
 
 def _text(value: object) -> str:
-    """Numbers by their value, whatever type a side gives them."""
+    """Numbers by their value, whatever type a side gives them; instants in ISO 8601."""
+    if isinstance(value, datetime):
+        return f"{value.isoformat()}Z"
     try:
         return f"{float(str(value)):.9g}"
     except ValueError:

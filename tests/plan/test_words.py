@@ -131,9 +131,7 @@ def test_ilike_is_like_without_case(pattern: str) -> None:
     texts = ("GET /", "get /a", "xGeT", "100%", "")
     with duckdb.connect() as database:
         rows = ", ".join(f"({at}, '{text}')" for at, text in enumerate(texts))
-        asked = (
-            f"SELECT s ILIKE '{pattern}' ESCAPE '\\' OR NOT s ILIKE 'get%' FROM (VALUES {rows}) AS r(n, s)"
-        )
+        asked = f"SELECT s ILIKE '{pattern}' ESCAPE '\\' OR NOT s ILIKE 'get%' FROM (VALUES {rows}) AS r(n, s)"
         theirs = [row for (row,) in database.execute(f"{asked} ORDER BY n").fetchall()]
     value = compile_expr(bound(f"s ILIKE '{pattern}' OR s NOT ILIKE 'get%'"), list(COLUMNS), Faults())
     assert [value((0, 0, 0.0, text, "")) for text in texts] == theirs
