@@ -62,7 +62,7 @@ class Recipe:
         text, count = re.subn(r"INTERVAL '[^']*'(?=[^()]*\) AS tb\b)", f"INTERVAL '{seconds} seconds'", self.text)
         if not count:
             raise click.BadParameter(f"--every: {self.name} has no epochs of one length", param_hint="--every")
-        return text
+        return re.sub(r"\btb \+ 1 min\b", f"tb + {seconds} s", text)  # the epoch before
 
     @property
     def compares(self) -> bool:
