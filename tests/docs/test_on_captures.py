@@ -8,7 +8,7 @@ import shutil
 import subprocess
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -338,12 +338,13 @@ def protocols(packets: list[Packet]) -> Iterable[tuple[Any, ...]]:
 
 
 def percentile(packets: list[Packet]) -> Iterable[tuple[Any, ...]]:
-    months: dict[int, list[int]] = defaultdict(list)
+    months: dict[datetime, list[int]] = defaultdict(list)
     for (slot,), group in grouped(packets, lambda each: (each.epoch(300),)).items():
-        months[slot // 8640].append(sum(each.len for each in group) * 8 // 300)
+        day = datetime.fromtimestamp(slot * 300, UTC).replace(hour=0, minute=0)
+        months[day.replace(day=1)].append(sum(each.len for each in group) * 8 // 300)
     for month, rates in months.items():
         rank = -(-len(rates) * 95 // 100)
-        yield month * 2_592_000, sorted(rates)[rank - 1], max(rates), len(rates)
+        yield int(month.timestamp()), sorted(rates)[rank - 1], max(rates), len(rates)
 
 
 def dns_times(packets: list[Packet]) -> Iterable[tuple[Any, ...]]:
