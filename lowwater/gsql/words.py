@@ -226,8 +226,9 @@ class _Reading:
         self.cases = 0
         self.window = False
         self.counted = 0
-        self.over = 0
-        self._outer = self._around = ""
+        self.over: list[int] = []  # open parentheses of each OVER, which may contain others
+        self._outer = ""
+        self._around: list[str] = []  # the clause in which each OVER stands
 
     def tokens(self) -> list[Token]:
         while self.at < len(self.given):
@@ -274,9 +275,13 @@ class _Reading:
             if self.counted == 1:
                 self.clause = self._outer
             self.counted = max(self.counted - 1, 0)
-        if token.type in ("LPAR", "RPAR") and (self.over or self.before == "_OVER"):
-            self.over += 1 if token.type == "LPAR" else -1
-            self.clause = self.clause if self.over else self._around
+        if self.before == "_OVER":
+            self.over.append(1)
+        elif token.type in ("LPAR", "RPAR") and self.over:
+            self.over[-1] += 1 if token.type == "LPAR" else -1
+            if not self.over[-1]:
+                self.over.pop()
+                self.clause = self._around.pop()
         if token.type == "QUOTED":
             return token.update(type="NAME", value=token.value[1:-1].replace('""', '"'))
         if token.type != "NAME" or self.before == "DOT":
@@ -366,11 +371,11 @@ class _Reading:
         if word == "QUALIFY" and ended and follows and self.kind(2) == "LPAR":
             return token.update(type="_QUALIFY", value=word)
         if word == "OVER" and self.before == "RPAR" and self.kind(1) == "LPAR":
-            self._around = self.clause
+            self._around.append(self.clause)
             return token.update(type="_OVER", value=word)
-        if self.over == 1 and word == "PARTITION" and self.before == "LPAR" and follows == "BY":
+        if self.over[-1:] == [1] and word == "PARTITION" and self.before == "LPAR" and follows == "BY":
             return token.update(type="PARTITION", value=word)
-        if self.over == 1 and word in _FRAMES and (ended or self.before in ("DIRECTION", "NULLS", "LPAR")):
+        if self.over[-1:] == [1] and word in _FRAMES and (ended or self.before in ("DIRECTION", "NULLS", "LPAR")):
             return self._frame(token)
         if self.clause == "_ORDER" and word == "LIMIT" and self.kind(1) == "INT":
             return token.update(type="_LIMIT", value=word)
