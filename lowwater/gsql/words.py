@@ -364,6 +364,8 @@ class _Reading:
 
     def _in_top(self, token: Token, word: str) -> Token | None:
         """The keyword that a word is in ORDER BY, LIMIT or QUALIFY, at the end of a SELECT; else None."""
+        if self.clause in ("", "SEMICOLON"):
+            return None  # a declaration
         ended = self.before in _VALUE_ENDS or self.before == "STAR"
         follows = self.word(1)
         if word == "ORDER" and follows == "BY" and (ended or self.before == "LPAR"):
