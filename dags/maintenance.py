@@ -69,4 +69,4 @@ with DAG(
     default_args=RETRYING,
     tags=["lowwater"],
 ) as digest:
-    TellDigest(task_id="tell", lake=settings.lake)
+    TellDigest(task_id="tell", lake=settings.lake, queries=settings.queries)
