@@ -18,8 +18,8 @@ from lowwater.catalog.state_json import read_state, write_state
 from lowwater.errors import LakeError, LowwaterError
 from lowwater.instants import HOUR
 from lowwater.lake.ledgers.runs import PUBLISH, ReplayRow, record_replays
-from lowwater.lake.results import publish as publishes
 from lowwater.lake.results.pins import publishing
+from lowwater.lake.results.publish import Audited, publish
 from lowwater.lake.results.streams import fingerprint, state_folder
 from lowwater.lake.words import DONE
 from lowwater.replay.job import Job
@@ -179,7 +179,8 @@ def record(lake: Path, *hours: int, digest: str = "") -> None:
         with publishing(job.lake, "chain", [query.name for query in job.plan.queries]) as act:
             for query in job.plan.queries:
                 name, of = query.name, digest or inputs.digest(query)
-                done = publishes.publish(job.lake, "chain", name, query.high.fields, *span, of, fingerprint([]), act)
+                audited = {span: Audited(of, fingerprint([]))}
+                done = publish(job.lake, "chain", name, query.high.fields, audited, act)[span]
                 kept = json.dumps({"inputs": inputs.key(query).summary})
                 row = ReplayRow("chain", name, *span, PUBLISH, DONE, time_ns(), digest=of, rows=0, accounting=kept)
                 record_replays(job.lake, [replace(row, publication=done.number)])

@@ -142,7 +142,7 @@ def test_a_run_after_a_failed_confirmation_says_what_the_ledger_says(
         raise LakeError("the store is slow")
 
     with monkeypatch.context() as broken, pytest.raises(LakeError):
-        broken.setattr("lowwater.replay.interval._confirm", fails)
+        broken.setattr("lowwater.replay.interval._confirmed", fails)
         replay_range(lake, runner, *INTERVALS[2])
     assert states(lake)[2, "flows"] == "failed"
     (outcome,) = replay_range(lake, runner, *INTERVALS[2])

@@ -231,8 +231,8 @@ def test_low_is_the_same_on_workers_and_in_process(packets: Path, spark: SparkSe
 def scanned(inputs: IntervalInputs, tasks: TaskMap) -> list[tuple[Any, ...]]:
     """What the audit counts of each link of an interval."""
     with LinkScans(tasks) as scans:
-        scans.begin(inputs.to_scan, inputs.plan.links)
-        found = scans.results(inputs.plan.links)
+        scans.begin([inputs])
+        found = scans.results(inputs.start, inputs.plan.links)
     counts = [(each.link, each.sane, each.minutes, each.violations.to_pydict()) for each in found]
     profiles = [(each.bytes, each.addressed, each.silence, each.talkers) for each in (scan.profile for scan in found)]
     return [(*count, *profile) for count, profile in zip(counts, profiles, strict=True)]
