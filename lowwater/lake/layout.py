@@ -481,9 +481,11 @@ RESTORING = "restoring.json"
 
 def is_lake(root: PurePath) -> bool:
     """Whether a folder or a prefix is a lake, or a trial: it has settings, which `init` writes, or ledgers, as older
-    versions made without them.
+    versions made without them. A part of a lake, to which a backup is being restored, is none.
     Raises OSError if it may not be looked into, and LakeError if it has another format."""
     names = paths.names_in(root)
+    if RESTORING in names:
+        return False
     found = not names.isdisjoint((documents.FILE_NAME, TRIAL, FORMAT)) or {"captures", "packets"} <= names
     if found:
         _require_format(root, names)
@@ -496,7 +498,7 @@ FORMAT = "_format=2"
 
 def is_format_1(names: Collection[str]) -> bool:
     """Whether a folder in which are these names is a lake of format 1."""
-    return FORMAT not in names and {"captures", "packets"} <= set(names)
+    return not {FORMAT, RESTORING} & set(names) and {"captures", "packets"} <= set(names)
 
 
 def _require_format(root: PurePath, names: Collection[str]) -> None:

@@ -42,6 +42,8 @@ Tell = Callable[[str, errors.LowwaterError], None]
 NOTE = "_upgrade.json"
 """What an upgrade did, until it is confirmed, JSON: the versions of tables that it read and made, and when it ended."""
 
+STAY = "stay with format 2: `lowwater upgrade` with --confirm removes what is left of format 1"
+
 
 @dataclass
 class Upgrade:
@@ -87,9 +89,7 @@ def upgrade(root: PurePath, queries: Path, tell: Tell) -> Upgrade:
     """Converts a lake, or goes on where an earlier call was killed.
     Raises BusyError if something runs in the lake, and LakeError if it cannot be read or written."""
     lake = _lake(root)
-    paths.keep_private()
-    with tables.lake_errors(f"{root}: cannot be written"):
-        paths.make_folders(lake.work, lake.locks)
+    _make_folders(lake)
     with locks.hold(lake, "maintenance") as fence:
         done = Upgrade()
         if not paths.has_file(root / layout.FORMAT):
@@ -106,6 +106,7 @@ def undo(root: PurePath) -> None:
     """Makes a lake that is not confirmed one of format 1 again.
     Raises LakeError if something was ingested or published since, which format 1 would not know."""
     lake, note = _lake(root), _pending(root)
+    _make_folders(lake)
     with locks.hold(lake, "maintenance") as fence:
         if paths.has_file(root / layout.FORMAT):
             _undo_replays(replace(lake, fence=fence), note)
@@ -125,15 +126,21 @@ def _undo_replays(lake: layout.Lake, note: Mapping[str, Any]) -> None:
     changed = [folder.name for folder in (lake.contents, lake.sightings) if _version(folder) != made[folder.name]]
     rows = pa.Table.from_pylist([], layout.REPLAYS)
     if before is not None and there:
-        was = tables.table_dataset(lake.replays, open_tables.at_version(lake.replays, before))
-        rows = tables.fetch_rows(lake.replays, was).to_table()
+        try:
+            with tables.lake_errors(f"{lake.replays}: version {before}, of before the upgrade, cannot be read"):
+                was = tables.table_dataset(lake.replays, open_tables.at_version(lake.replays, before))
+                rows = tables.fetch_rows(lake.replays, was).to_table()
+        except errors.LakeError as error:  # a backup has only the newest version, so a restored lake has no other
+            raise errors.LakeError(
+                error.message, f"in a lake that was restored there is no way back: {STAY}"
+            ) from error
     now = tables.read_rows(lake.replays, layout.REPLAYS)
     if _runs(now) != _runs(rows):
         changed.append(lake.replays.name)
     if changed:
         raise errors.LakeError(
             f"{lake.root}: {', '.join(changed)} changed since the upgrade, and format 1 would not know it",
-            "stay with format 2: `lowwater upgrade` with --confirm removes what is left of format 1",
+            STAY,
         )
     if rows.num_rows:
         tables.replace_rows(lake.replays, rows, None, lake.fence)
@@ -151,6 +158,7 @@ def confirm(root: PurePath) -> int:
     if "left" not in note or not paths.has_file(root / layout.FORMAT):  # or it is being undone
         hint = f"lowwater upgrade --lake {shlex.quote(str(root))}"
         raise errors.LakeError(f"{root}: its upgrade has not ended", f"`{hint}` goes on with it")
+    _make_folders(lake)
     with locks.hold(lake, "maintenance"):
         folders = conversion.folders(root)
         size = sum(each for folder in folders for _, each in paths.sizes(folder))
@@ -165,6 +173,13 @@ def _lake(root: PurePath) -> layout.Lake:
     """Opens a lake of format 1 or 2. Raises LakeError if it is none, or of a later format."""
     with tables.lake_errors(f"{root}: cannot be read"):
         return layout.Lake(root) if layout.is_format_1(paths.names_in(root)) else layout.lake_to_read(root)
+
+
+def _make_folders(lake: layout.Lake) -> None:
+    """Makes what a lake lacks before anything runs in it, as one that was restored does."""
+    paths.keep_private()
+    with tables.lake_errors(f"{lake.root}: cannot be written"):
+        paths.make_folders(lake.work, lake.locks)
 
 
 def _note(root: PurePath) -> dict[str, Any]:

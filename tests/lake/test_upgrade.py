@@ -183,6 +183,24 @@ def test_a_conversion_may_be_killed_at_any_write(
         assert not (lake / FORMAT).exists(), at
 
 
+@pytest.mark.slow
+def test_a_lake_is_restored_with_its_upgrade(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A backup has the format, the closed ledger and what waits to be confirmed, but no older versions."""
+    monkeypatch.chdir(tmp_path)
+    lake, other, place = unpacked("0.2", tmp_path), tmp_path / "other", tmp_path / "backups"
+    converted(lake)
+    assert lowwater("backup", "--lake", lake, "--to", place).code == 0
+    assert lowwater("restore", "--from", place, "--lake", other).code == 0
+    assert (other / FORMAT).exists() and (other / upgrade.NOTE).exists()
+    with pytest.raises(DeltaError, match="a lake of format 2"):
+        DeltaTable(str(other / "captures"))
+    assert states(other) == states(lake) and published(other) == published(lake)
+    said = lowwater("upgrade", "--lake", other, "--undo")
+    assert said.code == 1 and "there is no way back" in said.err and (other / FORMAT).exists()
+    assert lowwater("upgrade", "--lake", other, "--confirm").code == 0
+    assert states(other) == states(lake) and published(other) == published(lake)
+
+
 def test_older_versions_cannot_open_a_new_lake(tmp_path: Path) -> None:
     lake: Lake = open_lake(tmp_path / "lake")
     with pytest.raises(DeltaError, match="a lake of format 2, for Lowwater 0"):
