@@ -32,6 +32,7 @@ from lowwater.lake.layout import MALFORMED, VIOLATIONS, Lake, open_lake
 from lowwater.lake.ledgers.captures import Capture, Captures, ingested_links, interface_links, read_captures
 from lowwater.lake.ledgers.coverage import hole_line
 from lowwater.lake.ledgers.missing import fields_read, lacking_fields, missing_texts, record_ranges
+from lowwater.lake.ledgers.places import key_of, location
 from lowwater.lake.packets import PacketFiles, read_packets
 from lowwater.lake.tables import read_rows
 from lowwater.low import LowSettings, Policy
@@ -57,10 +58,13 @@ COLUMNS = pa.schema(
 )
 
 
-def malformed_rows(lake: Lake, links: Sequence[str], captures: Mapping[str, Sequence[Capture]]) -> pa.Table:
-    """Reads the malformed records of some links, ordered by link, path and offset."""
+def malformed_rows(
+    lake: Lake, links: Sequence[str], captures: Mapping[str, Sequence[Capture]], given: Mapping[str, str]
+) -> pa.Table:
+    """Reads the malformed records of some links, ordered by link, path and offset. `given`: the path of a file of the
+    ledger as the user gave it."""
     rows = read_rows(lake.malformed, MALFORMED, pc.field("link").isin(pa.array(links, pa.string())))
-    paths = {(row.link, row.attempt): row.path for link in links for row in captures[link]}
+    paths = {(row.link, row.attempt): given.get(row.path, row.path) for link in links for row in captures[link]}
     named = zip(rows.column("link").to_pylist(), rows.column("attempt").to_pylist(), strict=True)
     table = rows.append_column("path", pa.array([paths[key] for key in named], pa.string()))
     order = [("link", "ascending"), ("path", "ascending"), ("offset", "ascending")]
@@ -474,7 +478,8 @@ def _account(request: RunRequest, plan: Plan, lake: Lake, captures: dict[str, Ca
     found.accounts.check()
     found.accounts.check_captures(captures)
     tables = [name for name in request.plan.links if request.config.link(name).kind != "pcap"]
-    found.malformed = malformed_rows(lake, tables, captures) if tables else None
+    given = {location(lake, key_of(lake, path)): str(path) for _, path in request.captures}
+    found.malformed = malformed_rows(lake, tables, captures, given) if tables else None
     for name in found.accounts.links:
         packets = read_packets(lake, name, captures[name], request.config.link(name), 0, 0, END_OF_TIME)
         found.latest[name] = largest_lateness(packets)
