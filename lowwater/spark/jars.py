@@ -110,11 +110,13 @@ def delta_options() -> dict[str, str]:
 
 
 def lake_session(lake: Path | str, master: str = "local[*]") -> SparkSession:
-    """Starts a Spark in which the tables of a lake have names: that of a query, `measures.links`, `ledgers.captures`.
+    """Starts a Spark in which the tables of a lake have names: that of a query, `measures.links`, `ledgers.contents`.
 
     What a name of Spark may not have is an underscore. Nothing is written; what SQL changes is changed in the lake.
     """
     from pyspark.sql import SparkSession
+
+    from lowwater.lake import layout
 
     options: dict[str, bool | float | int | str | None] = {**delta_options(), "spark.sql.session.timeZone": "UTC"}
     options["spark.sql.warehouse.dir"] = tempfile.mkdtemp()
@@ -124,6 +126,8 @@ def lake_session(lake: Path | str, master: str = "local[*]") -> SparkSession:
     for schema, folder in (("default", root / "tables"), ("measures", root / "measures"), ("ledgers", root)):
         spark.sql(f"CREATE DATABASE IF NOT EXISTS {schema}")
         for log in sorted(folder.glob("*/_delta_log")):
+            if folder == root and log.parent.name in layout.OF_FORMAT_1:
+                continue  # no ledger in a lake of format 2: its log only tells older versions so
             name, place = re.sub(r"\W", "_", log.parent.name), str(log.parent).replace("'", "\\'")
             spark.sql(f"CREATE TABLE IF NOT EXISTS {schema}.`{name}` USING delta LOCATION '{place}'")
     return spark
