@@ -453,7 +453,7 @@ class Lake:
         """Returns the rows of a ledger as they are stored, in no order.
 
         Args:
-            name: `captures`, `replays`, `quality` or another one of docs/results.md.
+            name: `contents`, `replays`, `quality` or another one of docs/results.md.
 
         Raises:
             LakeError: there is no such ledger.

@@ -77,7 +77,7 @@ CASES: list[Case] = [
          lambda setup: None if _records(setup).records("web").count() == 1 else setup.run("no record")),
     Case("records of a link of packets", lambda setup: _lake(setup).records("main1") and None, "packets('main1')",
          lambda setup: _packets(setup)),
-    Case("no ledger", lambda setup: _lake(setup).ledger("capture") and None, "did you mean captures?",
+    Case("no ledger", lambda setup: _lake(setup).ledger("content") and None, "did you mean contents?",
          lambda setup: None if _lake(setup).ledger("contents").count() else setup.run("no capture")),
     tried("a ledger before the first audit", _unmeasured, "run an interval", False, True),
     tried("a link for programs that is not there", _packets, "did you mean main1?", "main2", "main1"),
