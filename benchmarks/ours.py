@@ -75,7 +75,7 @@ def ledger(lake: Path, query_set: str) -> tuple[int, int, dict[str, float]]:
     An interval's last entry has the seconds of all its stages, whatever the number of its queries.
     """
     with duckdb.connect() as connection:
-        for name in ("replays", "captures"):
+        for name in ("replays", "contents"):
             connection.register(name, DeltaTable(lake / name).to_pyarrow_table())
         latest = connection.execute(
             "SELECT arg_max(timings, finished_at) FROM replays WHERE query_set = ? AND stage = 'publish' "
@@ -85,7 +85,7 @@ def ledger(lake: Path, query_set: str) -> tuple[int, int, dict[str, float]]:
         ((rows_low,),) = connection.execute(
             "SELECT coalesce(sum(rows), 0) FROM replays WHERE query_set = ? AND stage = 'low'", [query_set]
         ).fetchall()
-        ((packets,),) = connection.execute("SELECT sum(packets) FROM captures").fetchall()
+        ((packets,),) = connection.execute("SELECT sum(packets) FROM contents").fetchall()
     seconds = dict.fromkeys(STAGES, 0.0)
     for (text,) in latest:
         for stage, spent in json.loads(text).items():

@@ -141,7 +141,8 @@ def lake_tables() -> str:
         f"# Tables of a lake\n\n{NO_COPY}The published rows are in `tables/QUERY` ([results](../docs/results.md))."
     ]
     parts.append(" These tables say how they came about; all are Delta tables. An instant is in ns since 1970.\n")
-    for name in ("captures", "malformed", "violations", "heartbeats", "replays", "metrics", "lateness", "quality"):
+    facts = ("contents", "sightings", "statements", "malformed", "violations")
+    for name in (*facts, "heartbeats", "replays", "metrics", "lateness", "quality"):
         parts.append(f"\n## {name if name != 'violations' else 'skew_violations'}\n\n")
         parts.append(_columns(getattr(layout, name.upper()), comments[name.upper()]))
     parts.append(f"\n## quarantine\n\n{_columns(layout.QUARANTINE, comments['QUARANTINE'])}")

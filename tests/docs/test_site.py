@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from lowwater.config import Config
+from lowwater.lake.layout import LEDGERS
 from website import settings
 from website.markdown import converted
 from website.navigation import navigation
@@ -86,7 +87,8 @@ def test_references_have_what_the_code_has() -> None:
         "`expect_column_values_to_be_between` (column = gap_ns, min_value = 0, max_value = 0)"
         in made["reference/audits.md"]
     )
-    assert "| `violations` | int64 |" in made["reference/lake.md"] or "covers_from" in made["reference/lake.md"]
+    assert all(f"\n## {name}\n" in made["reference/lake.md"] for name in LEDGERS if "/" not in name)
+    assert "| `declared_from` | int64 | yes | what its name tells that it covers, ns |" in made["reference/lake.md"]
     for command in ("run", "ingest", "backfill", "explain"):
         assert f"\n## {command}\n" in made["reference/command-line.md"]
     assert all(f"\n### {name}\n" in made["reference/python.md"] for names in API.values() for name in names)
