@@ -19,7 +19,7 @@ Results = Callable[[Path], tuple[Path, Path]]
 
 @pytest.fixture(scope="session")
 def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
-    """Copies the lake of `make_results`, which is made once, with its queries; nobody may change its captures."""
+    """Copies the lake of `make_results`, which is made once, with its queries and captures: they move together."""
 
     def make(folder: Path) -> None:
         make_results(folder)
@@ -27,7 +27,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
     made = made_once(tmp_path_factory, "results", make)
 
     def copied(folder: Path) -> tuple[Path, Path]:
-        for name in ("lake", "queries"):
+        for name in ("lake", "queries", "captures"):
             shutil.copytree(made / name, folder / name)
         return folder / "lake", folder / "queries"
 
