@@ -26,7 +26,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from lowwater.instants import HOUR, SECOND, format_instant  # noqa: E402
-from lowwater.lake.layout import CAPTURES, LATENESS, METRICS, Lake, open_lake, table_schema  # noqa: E402
+from lowwater.lake.layout import CONTENTS, LATENESS, METRICS, SIGHTINGS, Lake, open_lake, table_schema  # noqa: E402
 from lowwater.lake.tables import append_rows, create, interval_label, read_rows  # noqa: E402
 from lowwater.replay.job import Job  # noqa: E402
 from tests.memory import peak_memory  # noqa: E402
@@ -78,7 +78,7 @@ def make_year(folder: Path, hours: int, links: int, rows: int) -> None:
 def copy_link(lake: Lake, name: str) -> None:
     """Gives a link the captures, measures and lateness of the first link."""
     for path, schema, of, named in (
-        (lake.captures, CAPTURES, "link", ("link", "capture", "path", "attempt")),
+        (lake.contents, CONTENTS, "link", ("link", "source", "content", "attempt")),
         (lake.lateness, LATENESS, "link", ("link",)),
         (lake.metrics, METRICS, "subject", ("subject",)),
     ):
@@ -87,6 +87,12 @@ def copy_link(lake: Lake, name: str) -> None:
             texts = pc.replace_substring(rows.column(column), LINKS[0], name)
             rows = rows.set_column(rows.schema.get_field_index(column), column, texts)
         append_rows(path, rows.cast(schema))
+    seen = [row for row in read_rows(lake.sightings, SIGHTINGS).to_pylist() if LINKS[0] in row["links"]]
+    for row in seen:
+        row["path"] = row["path"].replace(LINKS[0], name)
+        for column in ("links", "attempts"):
+            row[column] = [text.replace(LINKS[0], name) for text in row[column]]
+    append_rows(lake.sightings, pa.Table.from_pylist(seen, schema=SIGHTINGS))
 
 
 def fill_table(lake: Lake, job: Job, hours: int, rows: int) -> None:

@@ -221,10 +221,13 @@ def upload(lake: Path, root: ObjectPath) -> None:
     """Copies a lake from a folder into a store, with the checkpoints that its logs have there."""
     from deltalake import DeltaTable
 
+    from lowwater.lake.layout import OF_FORMAT_1
     from lowwater.lake.open_tables import CHECKPOINTS
     from lowwater.storage import objects
 
     for log in lake.rglob("_delta_log"):
+        if log.parent.name in OF_FORMAT_1 and log.parent.parent == lake:
+            continue  # no reader may open it
         newest = DeltaTable(str(log.parent)).version()
         if newest >= CHECKPOINTS:
             DeltaTable(str(log.parent), version=newest - newest % CHECKPOINTS).create_checkpoint()
