@@ -28,16 +28,18 @@ SYNS = {
         f"SELECT S.time, S.srcPort AS port FROM main2.TCP A RIGHT JOIN main1.TCP S ON A.SYN AND A.ACK AND {MEET} "
         "WHERE S.SYN AND NOT S.ACK AND A.destPort IS NULL"
     ),
-    "without_on": (
-        f"SELECT S.time, S.srcPort AS port FROM main1.TCP S LEFT JOIN main2.TCP A WHERE A.SYN AND A.ACK AND {MEET} "
-        "AND S.SYN AND NOT S.ACK AND A.srcIP IS NULL"
-    ),
     "above": (
         f"SELECT S.time, S.srcPort AS port, A.destIP AS answered LEFT_OUTER_JOIN FROM main1.TCP S, main2.TCP A "
         f"WHERE S.SYN AND NOT S.ACK AND A.SYN AND A.ACK AND {MEET}; "
         "DEFINE {{ query_name 'q'; }} SELECT time, port FROM tries WHERE answered IS NULL"
     ),
 }
+
+WITHOUT_ON = (
+    f"SELECT S.time, S.srcPort AS port FROM main1.TCP S LEFT JOIN main2.TCP A WHERE A.SYN AND A.ACK AND {MEET} "
+    "AND S.SYN AND NOT S.ACK AND A.srcIP IS NULL"
+)
+"""WHERE asks the flags of the joined row, too, as in SQL: a SYN without an answer has none."""
 
 HOSTS = (
     "DEFINE { query_name 'hosts'; visibility 'internal'; } SELECT tb, srcIP FROM TCP GROUP BY time/60 AS tb, srcIP;\n"
@@ -79,6 +81,13 @@ def rows(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[..., list[t
         return found[0]
 
     return run
+
+
+@pytest.mark.slow
+def test_where_without_on_asks_the_joined_row(rows: Callable[..., list[tuple[str, ...]]]) -> None:
+    asked = [(BEGIN * SECOND, tcp("10.0.0.1", SERVER, 2000, 443, SYN))]
+    text = f"DEFINE {{ query_name 'q'; }} {WITHOUT_ON.replace('{{', '{').replace('}}', '}')}"
+    assert rows(text, main1=asked, main2=[]) == []
 
 
 @pytest.mark.slow
