@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import Any
 
@@ -21,6 +21,7 @@ from lowwater.config import Config
 from lowwater.lake import layout, open_tables, tables
 from lowwater.lake.ledgers import states
 from lowwater.lake.ledgers.claims import named_coverage
+from lowwater.lake.ledgers.files import SeenFile
 from lowwater.lake.ledgers.places import Whereabouts, is_there, key_of, location
 from lowwater.lake.ledgers.statements import COVERS, Statement
 from lowwater.link_names import family_of, source_of
@@ -167,38 +168,9 @@ def _place(lake: layout.Lake, where: Whereabouts, row: Mapping[str, Any]) -> str
     return key_of(lake, path) if alone and not is_there(location(lake, place)) else place
 
 
-@dataclass(slots=True)
-class _Sighting:
-    """A row of `sightings`; columns as there."""
-
-    path: str
-    state: str
-    reason: str
-    unread: bool
-    links: list[str]
-    size: int
-    written: int
-    attempts: list[str]
-    seen_at: int
-    first: int | None = None
-    last: int | None = None
-    packets: int | None = None
-    declared_from: int | None = None
-    declared_to: int | None = None
-    rotated: bool | None = None
-    named: str | None = None
-    name: str | None = None
-    sha256: str | None = None
-    judged: str | None = None
-    person: str | None = None
-    digests: str | None = None
-    silences: list[int] | None = None
-    drops: str | None = None
-
-
 def sightings(
     lake: layout.Lake, config: Config, ledgers: Ledgers, said: Sequence[Statement]
-) -> tuple[list[_Sighting], list[Statement]]:
+) -> tuple[list[SeenFile], list[Statement]]:
     """Returns the rows of `sightings`, in order, and the statements by which coverage stays in force that people
     declared before there were any. `said`: the statements of the lake, oldest first."""
     files = _files(lake, config, ledgers.captures)
@@ -206,7 +178,7 @@ def sightings(
     for statement in said:
         if statement.act == COVERS and statement.file:
             declared[statement.file].append(statement.at)
-    rows, more = list[_Sighting](), list[Statement]()
+    rows, more = list[SeenFile](), list[Statement]()
     for file in files:
         at, told = file.ingested_at, declared[file.path]
         if file.by_hand:
@@ -222,33 +194,33 @@ def sightings(
     return _in_order(rows), more
 
 
-def _of_file(file: _File, seen: Mapping[str, Any] | None, at: int) -> _Sighting:
+def _of_file(file: _File, seen: Mapping[str, Any] | None, at: int) -> SeenFile:
     state = states.GROWING if file.growing else states.READ
-    row = _Sighting(file.path, state, "", False, [file.link], file.size, _written(seen, file.size), [file.attempt], at)
+    row = replace(_read(file, file.path, file.size, seen, at), state=state, folder_name=file.name, sha256=file.sha256)
     if not file.by_hand:
-        row.declared_from, row.declared_to = file.declared
-        row.rotated = file.rotated if row.declared_from is not None else None
-    row.name, row.sha256 = file.name, file.sha256
+        begin, end = file.declared
+        rotated = file.rotated if begin is not None else None
+        row = replace(row, declared_from=begin, declared_to=end, rotated=rotated)
     if file.aside:
-        row.state, row.reason = states.ASIDE, seen["reason"] if seen else ""
-        row.person = seen["person"] if seen else None
+        reason, person = (seen["reason"], seen["person"]) if seen else ("", None)
+        row = replace(row, state=states.ASIDE, reason=reason, person=person)
     return row
 
 
-def _copies(file: _File, seen: Mapping[str, Mapping[str, Any]], at: int) -> Iterator[_Sighting]:
+def _copies(file: _File, seen: Mapping[str, Mapping[str, Any]], at: int) -> Iterator[SeenFile]:
     for path, (sha256, size, _) in file.copies.items():
-        written = _written(seen.get(path), size)
-        row = _Sighting(path, states.READ, "", False, [file.link], size, written, [file.attempt], at)
-        row.sha256 = sha256
-        yield row
+        yield replace(_read(file, path, size, seen.get(path), at), sha256=sha256)
 
 
-def _written(seen: Mapping[str, Any] | None, size: int) -> int:
-    """The last write of a file, ns; 0 where no look saw it with this size: the next one compares its bytes."""
-    return int(seen["written"]) if seen is not None and seen["size"] == size else 0
+def _read(file: _File, path: str, size: int, seen: Mapping[str, Any] | None, at: int) -> SeenFile:
+    """Returns the sighting of a file at a path. Where no look saw it with its size its last write is 0: the next look
+    compares its bytes."""
+    written = int(seen["written"]) if seen is not None and seen["size"] == size else 0
+    about = states.READ, "", False, (file.link,), size, written
+    return SeenFile(path, *about, attempts=(file.attempt,), seen_at=at)
 
 
-def _others(files: Sequence[_File], seen: Mapping[str, Mapping[str, Any]], known: Iterable[str]) -> Iterator[_Sighting]:
+def _others(files: Sequence[_File], seen: Mapping[str, Mapping[str, Any]], known: Iterable[str]) -> Iterator[SeenFile]:
     """Yields the sightings of what a look saw, and no capture tells."""
     by_content: dict[str, list[str]] = defaultdict(list)
     for file in files:
@@ -258,24 +230,25 @@ def _others(files: Sequence[_File], seen: Mapping[str, Mapping[str, Any]], known
         if row["state"] in (states.READ, states.GROWING, states.ASIDE) and path in known:
             continue
         values = {name: row[name] for name in _OF_FILES.names if name != "capture"}
-        values["links"] = list(row["links"] or ())
-        values["attempts"] = by_content.get(row["capture"] or "", []) if row["state"] == states.READ else []
+        values |= {name: tuple(row[name] or ()) for name in ("links", "silences")}
+        of = by_content.get(row["capture"] or "", []) if row["state"] == states.READ else []
+        values["attempts"] = tuple(of)
         if row["state"] == _OVERLAPS or (row["state"] == states.READ and not values["attempts"]):
             values |= {"state": states.NEW, "unread": True}  # the next ingest reads it
-        yield _Sighting(**values)
+        yield SeenFile(**values)
 
 
-def _in_order(rows: Iterable[_Sighting]) -> list[_Sighting]:
+def _in_order(rows: Iterable[SeenFile]) -> list[SeenFile]:
     """Returns the rows in the order in which they were seen, each at an instant of its own; what a look saw of a path
     comes behind what was read there."""
     newest: dict[str, int] = {}
-    ordered = list[_Sighting]()
+    ordered = list[SeenFile]()
     for row in rows:
-        row.seen_at = max(row.seen_at, newest.get(row.path, row.seen_at - 1) + 1)
-        newest[row.path] = row.seen_at
-        ordered.append(row)
-    ordered.sort(key=lambda row: row.seen_at)
-    before = 0
-    for row in ordered:
-        before = row.seen_at = max(row.seen_at, before + 1)
-    return ordered
+        at = max(row.seen_at, newest.get(row.path, row.seen_at - 1) + 1)
+        newest[row.path] = at
+        ordered.append(replace(row, seen_at=at))
+    before, found = 0, list[SeenFile]()
+    for row in sorted(ordered, key=lambda row: row.seen_at):
+        before = max(row.seen_at, before + 1)
+        found.append(replace(row, seen_at=before))
+    return found

@@ -25,7 +25,7 @@ from lowwater import errors
 from lowwater.config import load_config
 from lowwater.documents import stored_object
 from lowwater.lake import conversion, keys, layout, locks, open_tables, tables
-from lowwater.lake.ledgers import runs, statements
+from lowwater.lake.ledgers import files, runs, statements
 from lowwater.lake.ledgers.captures import family_claims, ingested_links
 from lowwater.lake.ledgers.claims import Left
 from lowwater.lake.results import publish
@@ -215,7 +215,7 @@ def _convert(lake: layout.Lake) -> Upgrade:
         open_tables.forget(folder)
     layout.make_facts(lake)
     tables.append_rows(lake.contents, contents, lake.fence)
-    tables.append_rows(lake.sightings, tables.table_of(rows, layout.SIGHTINGS), lake.fence)
+    tables.append_rows(lake.sightings, files.table_of(rows), lake.fence)
     if declared:  # each before what it is about was seen
         tables.create(lake.statements, layout.STATEMENTS)
         everything = sorted([*said, *declared], key=lambda each: each.at)
