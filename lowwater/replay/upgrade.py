@@ -262,13 +262,12 @@ def _entry(lake: layout.Lake, version: int) -> PurePath:
 def _otherwise(lake: layout.Lake, ledgers: conversion.Ledgers) -> Iterator[str]:
     """Tells of each file that was read, and is not now, or covers another time."""
     config = load_config(lake.root)
-    rows = {(row["link"], row["attempt"]): row for row in ledgers.captures.to_pylist() if not row["aside"]}
+    rows = tables.grouped((family_of(row["link"]), row) for row in ledgers.captures.to_pylist() if not row["aside"])
     for family in sorted({family_of(link) for link in ingested_links(lake)}):
         view = family_claims(lake, family, config)
         now = {(row["link"], row["attempt"]): row for row in view.captures.to_pylist()}
-        for key, row in rows.items():
-            if family_of(key[0]) != family:
-                continue
+        for row in rows.get(family, ()):
+            key = row["link"], row["attempt"]
             if key not in now:
                 left: Left | None = view.left.get(key[1])
                 yield f"link {key[0]!r}: {row['path']} is not read any more{'' if left is None else f': {left.why}'}"
