@@ -221,7 +221,7 @@ def upload(lake: Path, root: ObjectPath) -> None:
     """Copies a lake from a folder into a store, with the checkpoints that its logs have there."""
     from deltalake import DeltaTable
 
-    from lowwater.lake.layout import OF_FORMAT_1
+    from lowwater.documents import OF_FORMAT_1
     from lowwater.lake.open_tables import CHECKPOINTS
     from lowwater.storage import objects
 

@@ -18,6 +18,9 @@ from lowwater import errors, limits
 FILE_NAME = "lowwater.toml"
 """Name of the settings file of a lake."""
 
+OF_FORMAT_1 = ("captures", "files")
+"""Ledgers that only lakes of format 1 have, by their folders; in those of now their logs tell older versions so."""
+
 LISTS = ("operators", "tasks")
 """Lists of objects in the account of a stage."""
 FORMS: dict[str, type] = {"inputs": dict, **dict.fromkeys(LISTS, list)}

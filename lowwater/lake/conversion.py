@@ -80,7 +80,7 @@ class Ledgers:
 
 def folders(root: PurePath) -> tuple[PurePath, PurePath]:
     """Returns where `captures` and `files` of format 1 lie."""
-    captures, files = layout.OF_FORMAT_1
+    captures, files = documents.OF_FORMAT_1
     return root / captures, root / files
 
 

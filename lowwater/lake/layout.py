@@ -514,9 +514,6 @@ def _require_format(root: PurePath, names: Collection[str]) -> None:
 
 _FORMAT = "_format="
 
-OF_FORMAT_1 = ("captures", "files")
-"""Ledgers that only lakes of format 1 have, by their folders."""
-
 _CLOSED = "a lake of format 2, for Lowwater 0.3 or later"
 
 
@@ -541,7 +538,7 @@ def is_closing(entry: bytes) -> bool:
 def close_format_1(root: PurePath) -> None:
     """Has programs that know format 1 only say in one line that they cannot read a lake of format 2.
     Raises OSError if that cannot be written."""
-    entry = open_tables.commit_file(root / OF_FORMAT_1[0], 0)
+    entry = open_tables.commit_file(root / documents.OF_FORMAT_1[0], 0)
     paths.make_folders(entry.parent)
     paths.add(entry, closing_entry(0))
 
@@ -583,7 +580,7 @@ def make_ledgers(lake: Lake) -> None:
     _require_format(root, names)
     for path, schema, partition in _missing(lake):
         create(path, schema, partition)
-    if lake.shared is None and not {FORMAT, OF_FORMAT_1[0]} <= names:
+    if lake.shared is None and not {FORMAT, documents.OF_FORMAT_1[0]} <= names:
         with lake_errors(f"{root / FORMAT}: cannot be written"):
             paths.write(root / FORMAT, b"")
             close_format_1(root)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from urllib.error import HTTPError
 from urllib.request import build_opener
 
-from lowwater import caches, errors, terminal
+from lowwater import caches, documents, errors, terminal
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -116,8 +116,6 @@ def lake_session(lake: Path | str, master: str = "local[*]") -> SparkSession:
     """
     from pyspark.sql import SparkSession
 
-    from lowwater.lake import layout
-
     options: dict[str, bool | float | int | str | None] = {**delta_options(), "spark.sql.session.timeZone": "UTC"}
     options["spark.sql.warehouse.dir"] = tempfile.mkdtemp()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # else functions in Python run on a `python3` of the PATH
@@ -126,8 +124,8 @@ def lake_session(lake: Path | str, master: str = "local[*]") -> SparkSession:
     for schema, folder in (("default", root / "tables"), ("measures", root / "measures"), ("ledgers", root)):
         spark.sql(f"CREATE DATABASE IF NOT EXISTS {schema}")
         for log in sorted(folder.glob("*/_delta_log")):
-            if folder == root and log.parent.name in layout.OF_FORMAT_1:
-                continue  # no ledger in a lake of format 2: its log only tells older versions so
+            if folder == root and log.parent.name in documents.OF_FORMAT_1:
+                continue
             name, place = re.sub(r"\W", "_", log.parent.name), str(log.parent).replace("'", "\\'")
             spark.sql(f"CREATE TABLE IF NOT EXISTS {schema}.`{name}` USING delta LOCATION '{place}'")
     return spark
