@@ -47,11 +47,11 @@ def hold_staging(lake: Lake, folder: PurePath) -> Held:
 
 
 _RUN = re.compile(r"run_of_(.+)@(-?\d+)-(-?\d+)")
-"""The folder of a lake for what the tasks of a run hand over: its lock is the range of the run."""
+"""The folder of a lake for a run, and for what its tasks hand over: its lock is the range of the run."""
 
 
 def folder_of_run(lake: Lake, query_set: str, start: int, end: int) -> PurePath:
-    """Returns the folder for what the tasks of a run of [start, end), ns, hand over, for whoever holds this range."""
+    """Returns the folder of a run of [start, end), ns, and of what its tasks hand over, for whoever holds the range."""
     return lake.work / f"run_of_{safe_name(query_set)}@{start}-{end}"
 
 
@@ -129,13 +129,13 @@ def attempt(lake: Lake, name: str, wait: float = 0.0) -> Iterator[Path]:
     """Holds the lock `name`, and yields a new folder of this machine for staging and checkpoints, removed at the end.
     Folders of earlier attempts of this name are removed first: they are dead, since the lock is free.
     Raises BusyError if another process holds the lock."""
-    with hold(lake, name, wait), _staging(lake, name) as folder:
+    with hold(lake, name, wait), _staging(lake, folder_of(lake, name)) as folder:
         yield folder
 
 
 @contextmanager
-def _staging(lake: Lake, name: str) -> Iterator[Path]:
-    """Yields a new folder for temporary files, on the disk of the lake if it has one."""
+def _staging(lake: Lake, home: PurePath) -> Iterator[Path]:
+    """Yields a new folder for temporary files, below `home` on the disk of the lake if it has one."""
     if isinstance(lake.root, ObjectPath):
         folder = caches.make_folder("lowwater-work-")
         try:
@@ -143,15 +143,25 @@ def _staging(lake: Lake, name: str) -> Iterator[Path]:
         finally:
             caches.remove_folder(folder)
         return
-    home = Path(lake.work / _component(name))
-    shutil.rmtree(home, ignore_errors=True)
-    folder = home / uuid.uuid4().hex[:12]
+    for dead in _dead(lake, home):
+        shutil.rmtree(dead, ignore_errors=True)
+    folder = Path(home) / uuid.uuid4().hex[:12]
     try:
         folder.mkdir(parents=True)
     except OSError as error:
         raise errors.LakeError(f"{folder}: cannot be made: {error.strerror}", WRITABLE) from error
-    with caches.removed_at_end(home):
+    with caches.removed_at_end(Path(home)):
         yield folder
+
+
+def _dead(lake: Lake, home: PurePath) -> list[PurePath]:
+    """Returns the folders of dead attempts that whoever holds the lock of `home` finds: for a run those of all runs of
+    its set that meet its range, since a killed run may have had one interval of a batch, or a batch around it."""
+    if not (run := _RUN.fullmatch(home.name)):
+        return [home]
+    found = [(folder, _RUN.fullmatch(folder.name)) for folder in paths.children(lake.work)]
+    start, end = int(run[2]), int(run[3])
+    return [folder for folder, it in found if it and it[1] == run[1] and int(it[2]) < end and start < int(it[3])]
 
 
 def folder_of(lake: Lake, name: str) -> PurePath:
@@ -168,7 +178,8 @@ def handed_over(lake: Lake, home: PurePath, far: bool) -> Iterator[PurePath | No
     if not far or not isinstance(lake.root, ObjectPath):
         yield None
         return
-    paths.remove(*paths.files_below(home))  # nobody else writes there
+    for dead in _dead(lake, home):
+        paths.remove(*paths.files_below(dead))  # nobody else writes there
     folder = home / uuid.uuid4().hex[:12]
     try:
         yield folder
@@ -183,9 +194,6 @@ def run_attempt(
 ) -> Iterator[tuple[Path, locks.Fence | None]]:
     """Locks the range [start, end), ns, of a query set; yields a folder for a run of that interval, and its fence.
     Raises BusyError if another process works on an overlapping interval."""
-    # The range is the lock of its folder too: whoever has it is alone with the name of the folder.
-    name = f"run of {query_set} {_span(start, end)}"
-    with hold_range(lake, query_set, start, end, sees) as fence, ExitStack() as stack:
-        if not isinstance(lake.root, ObjectPath):  # else no other process can find the folder
-            stack.enter_context(hold(lake, name))
-        yield stack.enter_context(_staging(lake, name)), fence
+    home = folder_of_run(lake, query_set, start, end)
+    with hold_range(lake, query_set, start, end, sees) as fence, _staging(lake, home) as folder:
+        yield folder, fence

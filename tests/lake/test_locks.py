@@ -94,6 +94,19 @@ def test_a_killed_holder_lets_go_and_leaves_no_file(lake: Lake) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("dead", [(START, START + HOUR), (START, START + 24 * HOUR)])
+def test_what_a_dead_run_left_is_removed_by_the_next_one_that_meets_its_range(
+    lake: Lake, dead: tuple[int, int]
+) -> None:
+    with holder(lake, "demo", *dead), holder(lake, "other", START, START + HOUR):
+        pass  # both are killed
+    with run_attempt(lake, "demo", START, START + 2 * HOUR) as (mine, _):
+        assert sorted(each.name for each in lake.work.iterdir()) == sorted(
+            [mine.parent.name, f"run_of_other@{START}-{START + HOUR}"]
+        )
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", some(range(20), 4))
 def test_a_range_is_given_exactly_if_none_that_overlaps_is_held(lake: Lake, seed: int) -> None:
     chosen = random.Random(seed)

@@ -274,7 +274,7 @@ def test_a_clock_that_is_an_hour_off_changes_neither_order_nor_leases(
     record_replays(lake, rows)
     monkeypatch.setattr(time, "time_ns", lambda: real_ns() + off)
     monkeypatch.setattr(time, "time", lambda: real() + off / 1e9)
-    journal = _Journal(SimpleNamespace(lake=lake, query_set="set"), BASE, BASE + HOUR, "publish")  # type: ignore[arg-type]
+    journal = _Journal(SimpleNamespace(lake=lake, query_set="set"), BASE, BASE + HOUR, "publish", (BASE, BASE + HOUR))  # type: ignore[arg-type]
     record_replays(lake, [ReplayRow("set", "q", BASE, BASE + HOUR, "publish", "done", journal.now(), "", "second", 2)])
     last = last_published(lake, "set", "q", BASE, BASE + HOUR)
     assert last is not None and last.digest == "second"
