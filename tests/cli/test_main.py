@@ -158,6 +158,25 @@ def test_help_imports_nothing_slow() -> None:
     assert {"numba", "pyarrow", "pydantic", "deltalake", "pandas"} & set(done.stdout.split()) == set()
 
 
+@pytest.mark.slow
+def test_a_command_does_not_import_pandas_and_arrow_finds_it_afterwards(capture: Path, tmp_path: Path) -> None:
+    pytest.importorskip("pandas")
+    words = ["run", str(FLOWS), "--capture", f"main1={capture}", "--out", str(tmp_path / "out")]
+    code = f"""
+import sys
+from lowwater.cli.main import main
+try:
+    main({words!r})
+except SystemExit as end:
+    assert not end.code
+assert "pandas" not in sys.modules
+import pyarrow as pa
+assert list(pa.table({{"n": [1, 2]}}).to_pandas()["n"]) == [1, 2]
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
 def test_status_tells_of_sets_that_cannot_be_planned_and_shows_the_others(tmp_path: Path) -> None:
     (tmp_path / "a.pcap").write_bytes(pcap_bytes([(1_700_000_000_000_000_000, b"")]))
     covers = "2023-11-14T22:00:00Z/2023-11-14T23:00:00Z"

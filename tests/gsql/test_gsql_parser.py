@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lowwater.gsql import nodes
+from lowwater.gsql import nodes, parser
 from lowwater.gsql.parser import parse
 from lowwater.gsql.printer import print_expression, print_file
 from tests.gsql import gsql_cases
@@ -103,3 +103,8 @@ def test_places() -> None:
     assert total.right.arguments[0] == nodes.Name("c")
     assert select.sources[0].place == nodes.Place(3, 7)
     assert isinstance(select.where, nodes.UnaryOp) and select.where.place == nodes.Place(4, 7)
+
+
+def test_the_tables_of_the_grammar_stay_small() -> None:
+    """Each optional part of a line doubles its rules, and every command loads them."""
+    assert len(parser._lark().rules) < 600
