@@ -119,16 +119,28 @@ def largest_lateness(batches: Iterable[pa.RecordBatch]) -> int:
 
 
 def link_summary(
-    config: Config, accounts: Accounts, captures: Sequence[Capture], name: str, latest: int
+    config: Config,
+    accounts: Accounts,
+    captures: Sequence[Capture],
+    name: str,
+    latest: int,
+    given: Mapping[str, str],
 ) -> dict[str, Any]:
-    """The entry of a link in the summary. `latest`: largest lateness of its records, ns."""
+    """The entry of a link in the summary.
+
+    Args:
+        latest: largest lateness of its records, ns.
+        given: path of a file in the ledger -> as the user gave it.
+    """
     skew = config.link(name).skew
-    cut = {row.path: instants.format_instant(row.covers_to) for row in captures if not row.ended_cleanly}
+    paths = [given.get(row.path, row.path) for row in captures]
+    ends = zip(paths, captures, strict=True)
+    cut = {path: instants.format_instant(row.covers_to) for path, row in ends if not row.ended_cleanly}
     dropped = counted(Captures.of(captures).lost)[0]
-    shared: dict[str, Any] = {"captures": [row.path for row in captures], "cut": cut, "skew_ns": skew}
+    shared: dict[str, Any] = {"captures": paths, "cut": cut, "skew_ns": skew}
     if damage := Captures.of(captures).holes:
         shared["damage"] = [
-            {"capture": captures[at].path, **vars(hole), "from": span[0], "to": span[1], "covered": not hole.is_gap}
+            {"capture": paths[at], **vars(hole), "from": span[0], "to": span[1], "covered": not hole.is_gap}
             for at, hole, span in damage
         ]
     if name not in accounts.links:  # no query reads the link: its records are only counted

@@ -173,6 +173,7 @@ class RunResults:
     states: dict[str, str | None] = field(default_factory=dict)  # query -> state of its last interval
     traces: list[pa.Table] = field(default_factory=list)
     latest: dict[str, int] = field(default_factory=dict)  # link -> largest lateness of its packets, ns
+    given: dict[str, str] = field(default_factory=dict)  # path of a file in the ledger -> as the user gave it
     # malformed records of the links whose records are no packets; None without such links
     malformed: pa.Table | None = None
     failures: dict[str, errors.LowwaterError] = field(
@@ -478,8 +479,8 @@ def _account(request: RunRequest, plan: Plan, lake: Lake, captures: dict[str, Ca
     found.accounts.check()
     found.accounts.check_captures(captures)
     tables = [name for name in request.plan.links if request.config.link(name).kind != "pcap"]
-    given = {location(lake, key_of(lake, path)): str(path) for _, path in request.captures}
-    found.malformed = malformed_rows(lake, tables, captures, given) if tables else None
+    found.given = {location(lake, key_of(lake, path)): str(path) for _, path in request.captures}
+    found.malformed = malformed_rows(lake, tables, captures, found.given) if tables else None
     for name in found.accounts.links:
         packets = read_packets(lake, name, captures[name], request.config.link(name), 0, 0, END_OF_TIME)
         found.latest[name] = largest_lateness(packets)
@@ -574,7 +575,7 @@ def _write(
             with _whole(request.out / f"{name}.csv") as file:
                 row_files.write_csv(rows, file, request.spreadsheet)
     links = {
-        name: link_summary(request.config, found.accounts, captures[name], name, found.latest.get(name, 0))
+        name: link_summary(request.config, found.accounts, captures[name], name, found.latest.get(name, 0), found.given)
         for name in sorted(captures)
     }
     summary = {

@@ -156,7 +156,7 @@ def test_a_recorded_year_fires_what_the_states_say(days: int, promtool: Callable
         while at < hours:
             last = min(hours, at + chance.choice((1, 3, 20, 26, 60)))
             bad[at:last] = [True] * (last - at)
-            at = last + chance.randint(60, 4 * days)
+            at = last + chance.randint(60, 200)
         name = "lowwater_interval_oldest_seconds" if of.usual else "lowwater_intervals"
         since = 0
         values, fires = [], []
