@@ -20,6 +20,7 @@ from lowwater_expectations.audits import spoken
 from lowwater_expectations.pages import templates
 from markupsafe import Markup
 
+from lowwater.catalog.localdays import local_days, zone_names
 from lowwater.catalog.protocols import RECORD_KINDS
 from lowwater.config import section_of
 from lowwater.instants import SECOND, format_duration, format_instant, parse_instant, spoken_duration, spoken_span
@@ -27,10 +28,12 @@ from lowwater.lake.ledgers.files import unread_lines
 from lowwater.lake.ledgers.intervals import range_words
 from lowwater.lake.tables import interval_label, safe_name
 from lowwater.lake.words import DONE, WORDS, gravity
+from lowwater.plan.temporal import END_OF_TIME
 from lowwater.quality.lateness import QUANTILES, bound_of, recommend
 from lowwater.replay.accounts import OUTCOME_WORDS
 from lowwater.replay.registry import list_streams, published_text
-from lowwater.replay.schedule.days import day_quality, trust
+from lowwater.replay.schedule.day_states import DayState, Stretch, day_states
+from lowwater.replay.schedule.days import DAY, day_quality, trust
 from lowwater.replay.schedule.due import Due
 from lowwater.replay.schedule.skew_review import bound_labels, headline, remarks, share_text
 from lowwater.replay.telemetry import interval_lags
@@ -48,6 +51,8 @@ from .verdict import overview_verdict
 
 _CLOCK = re.compile(r"T(\d\d)(\d\d)(\d\d)")
 HERE = Path(__file__).parent
+DAYS, DAYS_FIRST = 62, 6
+"""Days of the page of days, and lines of the overview: a line is a day of a query set."""
 RECENT = 168
 """Number of intervals in the list of a skew review; its plot and its table of bounds use all."""
 
@@ -215,6 +220,7 @@ def _overview(snapshot: Snapshot, part: Month | None) -> dict[str, Any]:
         "part": part,
         "verdict": overview_verdict(snapshot, intervals, shown.audits if shown else {}),
         "months": [(month, counted.get(month.name, [])) for month in reversed(parts)],
+        "days": _days(intervals, "UTC")[:DAYS_FIRST],
         "traffic": timeline(snapshot, part.start, part.end) if part else None,
         "calendars": calendars,
         "links": links,
@@ -225,6 +231,33 @@ def _overview(snapshot: Snapshot, part: Month | None) -> dict[str, Any]:
         "unplanned": snapshot.unplanned,
         "unread": unread_lines(snapshot.lake, snapshot.config, {*snapshot.captures, *_own_links(snapshot)}, hint=False),
     }
+
+
+def _days(intervals: Iterable[Interval], zone: str) -> list[DayState]:
+    """The days of intervals by the calendar of a zone, the newest first."""
+    found = (
+        Stretch(each.query_set, each.start, each.end, each.intervals, each.state, each.reason) for each in intervals
+    )
+    return sorted(day_states(found, local_days(zone)), key=lambda day: (-day.start, day.query_set))
+
+
+def _zones(snapshot: Snapshot) -> list[str]:
+    """The time zones that the settings name, which have pages of their own."""
+    return sorted({"UTC", *(link.timezone for link in snapshot.config.links.values())})
+
+
+@page("days", "days.html", "Days")
+def _days_of(snapshot: Snapshot, zone: str = "UTC") -> dict[str, Any]:
+    last = max((end for _, _, end in snapshot.keys), default=0)
+    days = _days(snapshot.part(max(0, last - DAYS * DAY), END_OF_TIME).intervals, zone)
+    zones = [(each, f"days/{each.replace('/', '~')}") for each in _zones(snapshot)]
+    return {"zone": zone, "zones": zones, "days": days, "newest": DAYS}
+
+
+@page("days/{}", "days.html", "Days", lambda snapshot: [(zone.replace("/", "~"),) for zone in _zones(snapshot)])
+def _days_in(snapshot: Snapshot, zone: str) -> dict[str, Any] | None:
+    name = zone.replace("~", "/")
+    return _days_of(snapshot, name) if name in zone_names() else None
 
 
 def _own_links(snapshot: Snapshot) -> set[str]:

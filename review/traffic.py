@@ -17,7 +17,7 @@ from .ledgers import Interval, Snapshot, kept_by_snapshot
 from .results.curve_drawing import clock_marks
 from .trends import DAY, DAYS, Point, links_between
 
-WIDTH, LEFT, RIGHT = 1100, 130, 120
+WIDTH, LEFT, RIGHT = 1100, 130, 140
 TALL, FLAT, SPACE = 46, 12, 10
 """Height of the lane of a link and of a query set, and the space below each."""
 

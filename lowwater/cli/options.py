@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path, PurePath
 from typing import Any
+from zoneinfo import available_timezones
 
 import click
 
@@ -36,6 +37,18 @@ class _QueryFile(click.Path):
         return super().convert(value, param, ctx)
 
 
+class _Zone(click.ParamType[str]):
+    """Parameter type of a time zone, by its name in the tz database."""
+
+    name = "zone"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if value not in available_timezones():
+            self.fail(f"{value!r} is no time zone; write for example UTC or Europe/Berlin", param, ctx)
+        return str(value)
+
+
+ZONE = _Zone()
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 QUERY_FILE = _QueryFile(exists=True, dir_okay=False, path_type=Path)
 FOLDER = click.Path(file_okay=False, path_type=Path)

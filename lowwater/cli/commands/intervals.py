@@ -204,12 +204,16 @@ def _full(left: int | None, now: int) -> str:
 @click.command()
 @options.OF_LAKE
 @options.QUERIES
+@click.option("--by-day", is_flag=True, help="A line for each day: may its report go out?")
+@click.option("--zone", type=options.ZONE, default="UTC", show_default=True, help="Of the days, with --by-day.")
 @click.option("--space", is_flag=True, help="Instead: what takes how much room, and when the disk is full.")
-def status(lake: PurePath, queries: Path, space: bool) -> None:
+def status(lake: PurePath, queries: Path, by_day: bool, zone: str, space: bool) -> None:
     """Shows every interval of every query set: missing, provisional, done, incomplete, stale, damaged, failed, cannot
     start.
 
     Intervals one after another in which nothing is recorded are one line, with their number.
+
+    --by-day says of each day whether it is whole, and what is missing if not; a day begins at midnight of --zone.
 
     --space adds up the files of the lake by stage, link and day instead. The rate is that of the last 7 days: what was
     written then and is still there. It needs no room, and works on a disk that is full or read only.
@@ -217,6 +221,7 @@ def status(lake: PurePath, queries: Path, space: bool) -> None:
     if space:
         _show_space(lake)
         return
+    from lowwater.catalog.localdays import local_days
     from lowwater.cli.why import asks_why
     from lowwater.config import load_config
     from lowwater.lake.layout import lake_to_read
@@ -224,16 +229,22 @@ def status(lake: PurePath, queries: Path, space: bool) -> None:
     from lowwater.lake.ledgers.coverage import damage_lines, tolerated_lines, undeclared_lines
     from lowwater.lake.ledgers.intervals import range_words
     from lowwater.lake.results.published import stray_lines
+    from lowwater.replay.schedule.day_states import day_states, stretches
     from lowwater.replay.schedule.due import statuses
     from lowwater.replay.schedule.links import retired_sets
 
-    table = Table("interval", "query set", "query", "state", "reason", box=None)
     unplanned: list[str] = []
-    asks = False
-    for row in statuses(lake, queries, lambda name, error: unplanned.append(f"query set {name}: {error}")):
-        state = terminal.styled(row.shown, "bold red" if row.shown in words.URGENT else "")
-        table.add_row(range_words(row.start, row.end, row.intervals), row.query_set, row.query, state, row.why)
-        asks = asks or row.shown != words.DONE
+    rows = statuses(lake, queries, lambda name, error: unplanned.append(f"query set {name}: {error}"))
+    asks = any(row.shown != words.DONE for row in rows)
+    if by_day:
+        table = Table("day", "query set", "report", box=None)
+        for day in day_states(stretches(rows), local_days(zone)):
+            table.add_row(day.day.isoformat(), day.query_set, terminal.styled(day.answer, "" if day.whole else "bold"))
+    else:
+        table = Table("interval", "query set", "query", "state", "reason", box=None)
+        for row in rows:
+            state = terminal.styled(row.shown, "bold red" if row.shown in words.URGENT else "")
+            table.add_row(range_words(row.start, row.end, row.intervals), row.query_set, row.query, state, row.why)
     none = f"no interval: {lake} has no captures, or no query set in {queries} (--queries) reads them"
     if table.row_count or not unplanned:
         terminal.open_console().print(table if table.row_count else none)
