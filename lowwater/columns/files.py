@@ -1,4 +1,7 @@
-"""Files of rows: row groups by share of the keys, a file for each hour in published form, and how they are read."""
+"""Files of rows: row groups by share of the keys, a file for each hour in published form, and how they are read.
+
+What runs kernels is imported at its first use: who only reads promises and closes parts needs none.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from lowwater.capture.digests import row_digests
 from lowwater.catalog import expr as ex, schemas
-from lowwater.columns.addresses import published
 from lowwater.columns.values import Frame, first, normal
 from lowwater.instants import HOUR
 from lowwater.limits import GROUP_ROWS, OPEN_HOUR_FILES, SHARED_GROUP_ROWS
@@ -47,6 +48,8 @@ Choices = Sequence[tuple[ex.Expr, ...]]
 
 def digests(frame: Frame, keys: Sequence[ex.Expr]) -> Digests:
     """Computes the digest of each row by which it is in a share."""
+    from lowwater.capture.digests import row_digests
+
     mixed = row_digests([normal(frame.of_expr(key)) for key in keys], frame.rows)
     mixed ^= mixed >> np.uint64(33)
     return (mixed * _MIX >> np.uint64(64 - _BITS)).astype(np.uint32)
@@ -272,6 +275,8 @@ def instants(column: properties.InstantColumn, values: pa.ChunkedArray) -> pa.Ch
 
 def published_columns(rows: pa.RecordBatch | pa.Table, fields: Sequence[Field]) -> list[pa.ChunkedArray]:
     """Converts the fields of rows from stream types to published types."""
+    from lowwater.columns.addresses import published
+
     table, schema = pa.table(rows), properties.published_schema(fields)
     return [
         pa.chunked_array([published(chunk, f.type) for chunk in table.column(f.name).chunks], schema.field(f.name).type)

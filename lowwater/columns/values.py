@@ -13,7 +13,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.ipc as ipc
 
-from lowwater.capture.digests import row_digests
 from lowwater.catalog import calls, expr as ex, periods, schemas
 from lowwater.limits import ROW_BLOCK_ROWS, ROWS_IN_MEMORY
 from lowwater.plan.operators import Field, Window
@@ -412,6 +411,8 @@ class Spill:
         self._writers: dict[int, ipc.RecordBatchFileWriter] = {}
 
     def add(self, frame: Frame, keys: Sequence[pa.Array]) -> None:
+        from lowwater.capture.digests import row_digests
+
         parts = row_digests([normal(key) for key in keys], frame.rows) % np.uint64(PARTS)
         order = np.argsort(parts, kind="stable")
         edges = np.searchsorted(parts[order], np.arange(PARTS + 1, dtype=np.uint64))

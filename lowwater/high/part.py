@@ -8,7 +8,9 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from itertools import groupby
+from operator import or_
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -276,3 +278,51 @@ def _dated(part: Part, frame: Frame, schema: pa.Schema) -> pa.Table:
     values = pa.table([frame[f.name] for f in fields], schema=properties.value_schema(fields))
     columns = file_columns(values, fields, part.published)
     return pa.Table.from_arrays([*columns, *(control[name] for name in schemas.CONTROL.names)], schema=schema)
+
+
+# Shares of a slice with few rows each leave one file an hour.
+
+FEW_ROWS = 1 << 13
+"""Rows of a file on average, below which the shares of a slice are put into one."""
+
+
+@dataclass(frozen=True)
+class SliceFiles:
+    """The files of the shares of a slice, with their rows; `part`: that of the first share."""
+
+    part: Part
+    files: Mapping[str, int]
+
+    @property
+    def few(self) -> bool:
+        """Whether they are to be gathered."""
+        several = self.part.share is not None and len(self.files) > 1
+        return several and self.weight < len(self.files) * FEW_ROWS
+
+    @property
+    def label(self) -> str:
+        return f"{self.part.label} gathered"
+
+    @property
+    def weight(self) -> int:
+        return sum(self.files.values())
+
+
+def slice_files(parts: Sequence[Part], outcomes: Sequence[PartOutcome]) -> list[SliceFiles]:
+    """Returns the files of each slice of a stage, in order, of its parts and their outcomes."""
+    slices = []
+    for _, members in groupby(zip(parts, outcomes, strict=True), key=lambda member: member[0].slices[0].start):
+        (part, first), *others = members
+        slices.append(SliceFiles(part, reduce(or_, (other.files for _, other in others), first.files)))
+    return slices
+
+
+def gather(shares: SliceFiles) -> dict[str, int]:
+    """Puts files of shares into one an hour, in order, and returns these with their rows; the others stay.
+    Raises OSError if one cannot be read or written."""
+    part = shares.part
+    schema = file_schema(part.node.fields, part.published)
+    with HourFiles(part.folder, f"{part.name}-shares", schema, part.divided) as out:
+        for file in shares.files:
+            out.write(pq.read_table(paths.local(paths.lake_path(file)), schema=schema))
+    return {str(path): rows for path, rows in out.files.items()}

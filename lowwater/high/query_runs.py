@@ -4,26 +4,25 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
-from itertools import groupby, repeat
+from itertools import repeat
 from pathlib import PurePath
 from typing import Any, NamedTuple
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from lowwater.catalog.expr import Expr
 from lowwater.catalog.schemas import STREAM_TYPES
 from lowwater.catalog.time import Reported
 from lowwater.catalog.watchlists import read_watchlist
-from lowwater.columns.files import FINEST, HourFiles, Share, file_schema
+from lowwater.columns.files import FINEST, Share
 from lowwater.errors import LowwaterError, error_of_query
 from lowwater.high import handover, operators
 from lowwater.high.closing import Arriving, Source, least_promise, never_closed
-from lowwater.high.part import Part, PartOutcome, StoredLeaf, added, evaluate_part
-from lowwater.high.runner import Outcomes, Step, Steps, Task
+from lowwater.high.part import Part, StoredLeaf, added, evaluate_part, gather, slice_files
+from lowwater.high.runner import Outcomes, Step, Steps, Task, every
 from lowwater.high.streams import StoredStream, StreamFiles, timeline_of
 from lowwater.high.timeline import ALL_TIME, ROW_COUNT_UNIT, Timeline, TimeSlice, choose_chain, choose_slices, rows_of
 from lowwater.limits import TIMELINE_TICKS
@@ -97,9 +96,6 @@ FEW_SHARES = 4
 of a plan with a state has the rows of so many parts.
 """
 
-FEW_ROWS = 1 << 13
-"""Rows of a file on average, below which the shares of a slice are put into one."""
-
 Behind = Mapping[str, tuple[LftaInput | Cut, dict[Source, StoredStream]]]
 """Name of a leaf -> the leaf and its stored streams."""
 
@@ -109,7 +105,7 @@ Results = dict[str, HighResult | LowwaterError]
 Slices = list[tuple[list[TimeSlice], int]]
 """The slices of each part, and its number of shares."""
 
-Parts = Generator[list[Task], Outcomes, None]
+Parts = Generator[Step, Outcomes, None]
 """The work of a query: yields the parts that have been closed, as tasks, and is sent outcomes."""
 
 
@@ -166,7 +162,7 @@ class HighLevel:
             for name, parts in [*waiting.items()]:
                 mine = {task: each for task, each in (outcomes or {}).items() if owners[task] == name}
                 try:
-                    tasks = next(parts) if outcomes is None else parts.send(mine)
+                    tasks = (next(parts) if outcomes is None else parts.send(mine)).tasks
                 except StopIteration:
                     queries[name].result.seconds = time.monotonic() - began
                     results[name] = queries[name].result
@@ -221,7 +217,7 @@ class _Query:
         for name, plan in [*((each.name, each.node) for each in fragments), (RESULT, top)]:
             # Stages need all rows, or those of a slice that promises have closed.
             while not any(self._closed(Stage("", plan, (), False, ""))[::2]):
-                yield []
+                yield Step()
             stages = self._stages(plan)
             for at, stage in enumerate(stages):
                 out = self._opened(f"{name}-{stage.name}" if stage.name else name, stage.node)
@@ -262,7 +258,7 @@ class _Query:
                 due = [partial(evaluate_part, part, most=self.settings.most) for part in parts]
                 begin, number = closed.slices[-1][0][-1].end if due else begin, number + len(closed.slices)
                 tasks += due
-            ended.update((yield due))
+            ended.update((yield Step(due)))
             failure = next((ended[task] for task in tasks if isinstance(ended.get(task), Exception)), None)
         outcomes = [ended[task] for task in tasks]
         states = shared.merged(outcomes) if shared and not failure else None
@@ -278,9 +274,13 @@ class _Query:
             return
         result = self.result
         result.states |= states or {name: left for each in outcomes for name, left in each.states.items()}
-        for file, rows in _gathered([task.args[0] for task in tasks], outcomes):
-            out.files.append(file)
-            out.rows += rows
+        slices = slice_files([task.args[0] for task in tasks], outcomes)
+        few = [each for each in slices if each.few]
+        gathered = iter((yield from every(gather, few, "gathered")))
+        for files in (next(gathered) if each.few else each.files for each in slices):
+            out.files += files
+            out.rows += sum(files.values())
+        paths.remove(*(paths.lake_path(file) for each in few for file in each.files))
         result.batches += sum(len(task.args[0].slices) for task in tasks)
         result.state_rows = max(result.state_rows, *(outcome.most for outcome in outcomes))
         for kind, of, counts in reduce(added, [outcome.points for outcome in outcomes]):
@@ -442,21 +442,6 @@ def _by(feeds: Iterable[StoredStream]) -> tuple[str, ...]:
 def _keys_of(stage: Stage, leaf: str) -> tuple[Expr, ...]:
     """Returns what divides the rows of a leaf of a stage; empty for nothing, or if the leaf is of another stage."""
     return tuple(key[leaf] for key in stage.keys if leaf in key) if all(leaf in key for key in stage.keys) else ()
-
-
-def _gathered(parts: Sequence[Part], outcomes: Sequence[PartOutcome]) -> Iterator[tuple[str, int]]:
-    """Yields the files of parts with their rows; shares of a slice with few rows each leave one file an hour."""
-    for _, members in groupby(zip(parts, outcomes, strict=True), key=lambda member: member[0].slices[0].start):
-        slices = list(members)
-        part, files = slices[0][0], {file: rows for _, outcome in slices for file, rows in outcome.files.items()}
-        if part.share is not None and len(files) > 1 and sum(files.values()) < len(files) * FEW_ROWS:
-            schema = file_schema(part.node.fields, part.published)
-            with HourFiles(part.folder, f"{part.name}-shares", schema, part.divided) as out:
-                for file in files:
-                    out.write(pq.read_table(paths.local(paths.lake_path(file)), schema=schema))
-            paths.remove(*map(paths.lake_path, files))
-            files = {str(path): rows for path, rows in out.files.items()}
-        yield from files.items()
 
 
 def _stored(node: Node, behind: Behind) -> dict[str, StoredLeaf]:

@@ -19,8 +19,8 @@ from typing import Any, NamedTuple, Protocol
 from lowwater import errors, threads
 from lowwater.cluster import TaskRun
 
-LOOK = 0.05
-"""Seconds between two looks for files of the level below."""
+LOOK, SELDOM = 0.05, 2.0
+"""Seconds between two looks for files of the level below, at least and at most."""
 TELL = 2.0
 """Seconds between two looks how far a level is."""
 
@@ -41,6 +41,11 @@ class Step(NamedTuple):
 
 Steps = Generator[Step, Outcomes, Any]
 """The work of a level: yields steps, is sent outcomes, and returns its result."""
+
+
+def pause(waited: float) -> float:
+    """Seconds until the next look of a level that has waited so long for files: each look asks a store for some."""
+    return min(max(LOOK, waited / 10), SELDOM)
 
 
 class Level(Protocol):

@@ -23,7 +23,7 @@ from pyspark.sql.types import StructType
 
 from lowwater.cluster import TaskRun
 from lowwater.errors import LowwaterError
-from lowwater.high.runner import LOOK, Outcomes, Steps, Task
+from lowwater.high.runner import Outcomes, Steps, Task, pause
 from lowwater.storage import paths
 
 AT_WORK, RESULT = "at-work", "result"
@@ -119,6 +119,7 @@ class _Reader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Waits until more tasks are due than before `start`, which have ended, and returns the next offset: their
         number, and how far the level is. It is `start` once the level has its result."""
         outcomes: Outcomes | None = None
+        begun = time.monotonic()
         try:
             if self._steps is None:
                 self._steps = SERIALIZER.loads(self._level).steps()
@@ -133,7 +134,7 @@ class _Reader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                     self._tasks += tasks
                     return {"tasks": len(self._tasks), **done}
                 outcomes = {}
-                time.sleep(LOOK)
+                time.sleep(pause(time.monotonic() - begun))
         except StopIteration as end:
             self._end(end.value)
         except LowwaterError as error:

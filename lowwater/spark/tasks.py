@@ -112,6 +112,7 @@ def cloned(session: SparkSession) -> Iterator[SparkSession]:
     if clone is None:
         made: Any = session  # of Spark Connect, whose interface PySpark's types do not have
         clone = made.cloneSession()
+        clone.release_session_on_close = True  # PySpark forgets it, and then no clone can be stopped
         clone.client.set_retry_policies(session.client.get_retry_policies())
         if session in _handlers:
             clone.registerProgressHandler(_handlers[session])

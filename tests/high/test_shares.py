@@ -16,15 +16,15 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from lowwater.catalog.expr import Column, Expr, Type, show
-from lowwater.catalog.schemas import ROW
+from lowwater.catalog.schemas import CONTROL, ROW
 from lowwater.columns import files as shares
 from lowwater.columns.files import DividedWriter, Index
 from lowwater.columns.values import Frame, Spill
 from lowwater.config import Replay
 from lowwater.errors import ValueOverflowError
 from lowwater.high.process import InProcess
-from lowwater.high.query_runs import HighResult, HighSettings
-from lowwater.high.runner import Runner
+from lowwater.high.query_runs import HighLevel, HighResult, HighSettings
+from lowwater.high.runner import Runner, Task
 from lowwater.plan.context import Links
 from lowwater.plan.operators import Aggregate, Expand, Field, JoinKind, LftaInput, Node, walk
 from lowwater.plan.queryset import plan_texts
@@ -149,6 +149,37 @@ def test_rows_and_counts_do_not_depend_on_the_shares(
             counts.update({(point.kind, point.query, at): value for at, value in point.counts.items()})
         found.append((shown_rows, +counts, result.rows, result.punctuation))
     assert found[0][0] and found[0] == found[1]
+
+
+@pytest.mark.parametrize("name", list(plans()))
+def test_only_tasks_read_and_write_rows(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between them a level reads promises, also where it gathers the files of many shares."""
+    node, at_work, others = plans()[name], False, list[str]()
+    for of, what in [(pq.ParquetFile, each) for each in ("read", "read_row_group", "iter_batches")] + [
+        (pq, "read_table"), (DividedWriter, "write")
+    ]:  # fmt: skip
+        call = getattr(of, what)
+
+        def noted(*given: Any, what: str = what, call: Any = call, **named: Any) -> Any:
+            if not at_work and named.get("columns") != CONTROL.names:
+                others.append(what)
+            return call(*given, **named)
+
+        monkeypatch.setattr(of, what, noted)
+    stored = {
+        (each, "main1"): write_stream(tmp_path / f"{each}.parquet", FLOWS, rows, SPAN * SECOND)
+        for each, rows in drawn(node, 1).items()
+    }
+    level = HighLevel({"q": node}, stored, 0, SPAN * SECOND, tmp_path / "work", HighSettings(shares=4, slice_rows=20))
+    steps, tasks, outcomes, named = level.steps(), list[Task](), None, set[str]()
+    others.clear()  # of the inputs
+    with pytest.raises(StopIteration) as end:
+        while True:
+            tasks = [*steps.send(outcomes).tasks]
+            at_work, named = True, named | {task.func.__name__ for task in tasks}
+            outcomes, at_work = {task: task() for task in tasks}, False
+    assert others == []
+    assert end.value.value["q"].rows > 0 and "gather" in named
 
 
 @pytest.mark.slow

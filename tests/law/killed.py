@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from lowwater.config import Config, Limits, QuerySet, Thresholds
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.captures import read_captures
-from lowwater.lake.tables import open_table
+from lowwater.lake.tables import fetch_rows, open_table, table_dataset
 from lowwater.low import LowSettings, Policy
 from lowwater.plan.properties import hands_over, horizon
 from lowwater.plan.queryset import QueryPlan
@@ -177,9 +177,9 @@ def expected(job: Job, intervals: Sequence[tuple[int, int]], case: Case) -> dict
 
 def rows_of(lake: Lake, query: QueryPlan) -> Rows:
     """The rows of a published table."""
-    table = open_table(lake.table(query.name))
-    names = [*(f.name for f in query.high.fields), "_last"]
-    rows = table.to_pyarrow_table().to_pylist() if table is not None else []
+    path, names = lake.table(query.name), [*(f.name for f in query.high.fields), "_last"]
+    table = open_table(path)
+    rows = fetch_rows(path, table_dataset(path, table)).to_table().to_pylist() if table is not None else []
     return Rows(shown(tuple(row[name] for name in names)) for row in rows)
 
 

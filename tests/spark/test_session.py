@@ -36,9 +36,10 @@ if TYPE_CHECKING:
 
 
 ENDING = """
-import psutil
+import atexit, psutil
 from lowwater.spark.session import build_session
-from lowwater.spark.tasks import SparkTasks
+from lowwater.spark.tasks import SparkTasks, clones
+atexit.register(lambda: print(*(each.client.is_closed for each in clones(session))))  # called last
 session = build_session("one", "local[1]")
 print(SparkTasks(lambda: session)(lambda x: x + 1, range(3)))
 print(*(process.pid for process in psutil.Process().children(recursive=True)), flush=True)
@@ -304,8 +305,8 @@ def test_a_process_ends_its_server_without_a_word(tmp_path: Path) -> None:
     command = [sys.executable, "-c", ENDING]
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     assert (done.returncode, done.stderr) == (0, ""), done.stderr
-    rows, processes = done.stdout.splitlines()
-    assert rows == "[1, 2, 3]"
+    rows, processes, closed = done.stdout.splitlines()
+    assert (rows, closed) == ("[1, 2, 3]", "True")
     for _ in range(300):
         if not any(psutil.pid_exists(int(each)) for each in processes.split()):
             break
