@@ -72,6 +72,8 @@ def options(master: str, app: str, home: Path, port: int, memory: str, level: st
         "spark.connect.grpc.binding.port": str(port),
         # With it the Python workers of a client end with its session, and those of the next one load everything again.
         "spark.sql.artifact.isolation.enabled": "false",
+        # With it a session makes a folder when it ends, which may be after this process has removed its own.
+        "spark.connect.session.connectML.mlCache.memoryControl.enabled": "false",
         "spark.python.daemon.module": "lowwater.spark.workers",
         # Python starts slowly on a busy machine; 15 s are the default.
         "spark.python.authenticate.socketTimeout": "120s",
