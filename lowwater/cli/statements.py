@@ -44,6 +44,14 @@ def show_log(root: PurePath, queries: Path, selection: StatementSelection, as_js
     terminal.open_console().print(table)
 
 
+_GOES_ON = {
+    statements.RETIRE: "now",
+    statements.DROP: "now",
+    statements.RENAME: "now",
+    statements.MOVE: "to query set",
+}
+
+
 def _act(said: Said) -> tuple[object, ...]:
     """What one line tells: an acceptance is of many defects where many files have one."""
     each = said.statement
@@ -55,10 +63,14 @@ def _about(said: Sequence[Said]) -> str:
     each = said[0].statement
     if each.query_set is not None:
         what = f"query set {each.query_set}" if each.query is None else f"query {each.query} of {each.query_set}"
-        to = "now" if each.act in (statements.RETIRE, statements.DROP) else "to version"
+        to = _GOES_ON.get(each.act, "to version")
         what += f" {to} {each.what}" if each.what else ""
     else:
         parts = each.file, f"link {each.link!r}" if each.link else "", each.cause
-        what = ", ".join(filter(None, parts)) + (f" ({len(said):,} defects)" if len(said) > 1 else "")
+        what = (
+            ", ".join(filter(None, parts))
+            + (f" now {each.what}" if each.act == statements.RENAME else "")
+            + (f" ({len(said):,} defects)" if len(said) > 1 else "")
+        )
     start, end = min(one.statement.start for one in said), max(one.statement.end for one in said)
     return what if (start, end) == (0, 0) else f"{what}, {format_instant(start)} to {format_instant(end)}"

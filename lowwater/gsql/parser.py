@@ -93,7 +93,7 @@ def parse(text: str, file: str = "", functions: tuple[str, ...] = ()) -> syntax.
             f"the query text has {size:,} bytes, more than {limits.QUERY_BYTES:,}", "split it into several files", file
         )
     source = unix_lines(text)
-    tokens = _tokens_of(source, functions)
+    tokens = tokens_of(source, functions)
     parts: list[syntax.QueryFile] = []
     errors: list[QueryError] = []
     for segment in _segments(tokens):
@@ -153,7 +153,8 @@ def _parse_statement(tokens: Sequence[Token], functions: tuple[str, ...]) -> syn
     return result
 
 
-def _tokens_of(source: str, functions: tuple[str, ...]) -> list[Token]:
+def tokens_of(source: str, functions: tuple[str, ...]) -> list[Token]:
+    """Returns the tokens of a text with `\\n` at line ends, and the end of it; `functions` as for `parse`."""
     tokens = list(_lark(functions).lex(source))
     line, column = (tokens[-1].end_line, tokens[-1].end_column) if tokens else (1, 1)
     return [*tokens, Token("$END", "", line=line, column=column)]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import shlex
 import uuid
-from collections.abc import Collection
-from contextlib import suppress
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import PurePath
@@ -501,8 +501,31 @@ def is_format_1(names: Collection[str]) -> bool:
     return not {FORMAT, RESTORING} & set(names) and {"captures", "packets"} <= set(names)
 
 
+RENAMING = "renaming.json"
+"""File of a lake in which a link, query or query set is being renamed or moved: until it is gone, only who does so
+opens the lake."""
+
+_OPENED_BY_NAMES = set[PurePath]()
+
+
+@contextmanager
+def renaming(root: PurePath) -> Iterator[None]:
+    """Lets this process open a lake in which it changes names."""
+    _OPENED_BY_NAMES.add(root)
+    try:
+        yield
+    finally:
+        _OPENED_BY_NAMES.discard(root)
+
+
 def _require_format(root: PurePath, names: Collection[str]) -> None:
-    """Raises LakeError if a lake, in whose folder are these names, has another format than this version reads."""
+    """Raises LakeError if a lake, in whose folder are these names, has another format than this version reads, or its
+    names are being changed."""
+    if RENAMING in names and root not in _OPENED_BY_NAMES:
+        raise errors.LakeError(
+            f"{root}: names in it are being changed, or a command that did so was ended",
+            f"`lowwater rename --resume --lake {shlex.quote(str(root))}` goes on, unless it is at work still",
+        )
     other = next((name for name in names if name.startswith(_FORMAT) and name != FORMAT), None)
     if other is not None:
         text = f"{root}: is a lake of format {other.removeprefix(_FORMAT)}, and this version of Lowwater reads format 2"

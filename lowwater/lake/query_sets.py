@@ -41,7 +41,7 @@ SKIPPED, UNREPORTED = "skipped", "unreported"
 def store_chained(root: PurePath, query_set: str, chained: bool) -> None:
     """Stores whether the intervals of a query set must run in order.
     Raises LakeError if the marker cannot be written."""
-    path = _marker(root, query_set)
+    path = marker(root, query_set)
     if (paths.may_hold(root, path.parent.name) and paths.has_file(path)) == chained:
         return
     objects.look_again(root)
@@ -54,10 +54,11 @@ def store_chained(root: PurePath, query_set: str, chained: bool) -> None:
 
 def is_chained(root: PurePath, query_set: str) -> bool:
     """Whether the intervals of a query set run in order, according to its last plan; False if it was never planned."""
-    return paths.has_file(_marker(root, query_set))
+    return paths.has_file(marker(root, query_set))
 
 
-def _marker(root: PurePath, query_set: str) -> PurePath:
+def marker(root: PurePath, query_set: str) -> PurePath:
+    """File that says that a query set is chained, by being there."""
     return root / "_chained" / _file_name(query_set)
 
 
@@ -84,7 +85,7 @@ class LastLook:
 
 def last_look(root: PurePath, query_set: str) -> LastLook:
     """Reads what the last look at a query set has left. What is not there, or nobody can read, was never told."""
-    path = _path(root, query_set)
+    path = look_file(root, query_set)
     if not paths.may_hold(root, FOLDER):
         return LastLook()
     try:
@@ -102,7 +103,7 @@ def last_look(root: PurePath, query_set: str) -> LastLook:
 
 def store_look(root: PurePath, query_set: str, look: LastLook) -> None:
     """Keeps a look, in the place of the one before. Raises LakeError if it cannot be written."""
-    path = _path(root, query_set)
+    path = look_file(root, query_set)
     told = [{"from": t.start, "to": t.end, "why": t.why} | ({"by": t.by} if t.by else {}) for t in look.told]
     with _writing(path):
         paths.write(path, json.dumps({"at": look.at, "cannot_start": told}, indent=1).encode())
@@ -116,7 +117,8 @@ def _writing(path: PurePath) -> Iterator[None]:
         raise LakeError(f"{path}: cannot be written: {error.strerror}", "check that the lake is writable") from error
 
 
-def _path(root: PurePath, query_set: str) -> PurePath:
+def look_file(root: PurePath, query_set: str) -> PurePath:
+    """File with the last look at a query set."""
     return root / FOLDER / f"{_file_name(query_set)}.json"
 
 

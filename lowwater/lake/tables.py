@@ -324,8 +324,8 @@ def check_owner(path: PurePath, owner: str) -> None:
     if holder != owner:
         raise OwnerError(
             f"table {path.name!r} belongs to query set {holder!r}, and {owner!r} claims it too",
-            f"rename the query {path.name!r} in {owner!r}, or call the query set {holder!r} again; or remove {path} if "
-            f"{holder!r} no longer makes it",
+            f"`lowwater move query` {path.name} with --to {owner} if it is a query of that set now; "
+            f"`lowwater rename set` {holder} {owner} if the set is called so now; else give the query another name",
         )
 
 

@@ -24,7 +24,7 @@ from lowwater.high.operators import StoredState
 from lowwater.high.runner import Level, Runner, Running
 from lowwater.instants import format_instant
 from lowwater.lake import layout, locks, tables, upkeep, words
-from lowwater.lake.ledgers import intervals, runs
+from lowwater.lake.ledgers import intervals, runs, statements
 from lowwater.lake.ledgers.captures import Captures
 from lowwater.lake.ledgers.intervals import range_words
 from lowwater.lake.ledgers.missing import KnownMissing
@@ -338,6 +338,8 @@ def _attempt(
             LinkScans(runner.tasks("audit")) as scans,
             runner.levels() as level,
         ):
+            if len(statements.renames(lake)) != job.renames:
+                raise errors.BusyError("names in the lake have changed since this run began", "run it again")
             job = replace(job, lake=replace(lake, fence=fence))
             for journal in journals.values():
                 journal.job = job

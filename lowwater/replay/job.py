@@ -28,7 +28,7 @@ from lowwater.instants import format_duration, format_instant
 from lowwater.lake import keys, layout, query_sets, words
 from lowwater.lake.ingestion import known_files, record_options
 from lowwater.lake.keys import outdated
-from lowwater.lake.ledgers import runs
+from lowwater.lake.ledgers import runs, statements
 from lowwater.lake.ledgers.captures import Capture, Captures, ingested_links, interface_links, moved_to, read_captures
 from lowwater.lake.ledgers.coverage import Gap, at_edge, check, gap_error, gap_texts, unsettled
 from lowwater.lake.ledgers.missing import KnownMissing, Missing, fields_read, lacking_fields, missing_texts
@@ -108,6 +108,7 @@ class Job:
     # whether an interval runs that captures cover only from the first or to the last record of a link (T6)
     through_end: bool = False
     files: tuple[Path, ...] = ()
+    renames: int = 0  # changes of names in the lake when it was opened
     passed: int = 0  # instant, ns, up to which the schedule has seen time pass; intervals until then are expected
 
     @staticmethod
@@ -141,7 +142,8 @@ class Job:
         # Within the patience its links may still report: nobody is told that it cannot start.
         passed = max(0, query_sets.last_look(root, query_set).at - config.replay.patience)
         about = lake, config, query_set, plan, config.length(query_set), suites, unread
-        return Job(*about, modules_of(config.suites.modules), files=tuple(files), passed=passed)
+        modules, renames = modules_of(config.suites.modules), len(statements.renames(lake))
+        return Job(*about, modules, files=tuple(files), renames=renames, passed=passed)
 
     def require_suites(self) -> None:
         """Checks that its Python may run and its rows can be judged: who only looks at it needs neither.
@@ -374,6 +376,10 @@ def query_files(config: Config, query_set: str, folder: Path) -> list[Path]:
     path = folder / f"{query_set}.gsql"
     if Path(query_set).name == query_set and path.is_file():
         return [path]
+    if config.lake is not None:
+        now, called = statements.new_name(layout.Lake(paths.lake_path(config.lake)), statements.SET, query_set)
+        if now:
+            raise ConfigError(called, f"ask for {now}")
     names = {*config.query_sets, *(path.stem for path in folder.glob("*.gsql"))}
     raise ConfigError(f"there is no query set {query_set!r}", nearest(query_set, names))
 

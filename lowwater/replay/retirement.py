@@ -1,4 +1,5 @@
-"""Queries and query sets that are made no more: their tables stay, or go, and their subscribers are told.
+"""Links that have ended, queries and query sets that are made no more: what there is of them stays, or goes, and
+subscribers are told.
 
 A retirement is a statement (`lowwater log`), made before anything goes. Whoever is killed runs the same again.
 """
@@ -15,13 +16,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lowwater import documents
-from lowwater.config import section_of
+from lowwater.config import load_config, section_of
 from lowwater.errors import LakeError, nearest
 from lowwater.lake import layout, locks, open_tables, tables
 from lowwater.lake.ledgers import runs, statements
+from lowwater.lake.ledgers.captures import ingested_links
 from lowwater.lake.ledgers.statements import Statement
 from lowwater.lake.results.pins import pins_file, tables_by_owner
 from lowwater.lake.results.subscription import consumers_folder, consumers_of
+from lowwater.link_names import family_of
 from lowwater.replay.job import Job
 from lowwater.replay.schedule.links import known_sets
 from lowwater.storage import paths
@@ -142,17 +145,34 @@ def retire(what: Retirement, successor: str, person: str, why: str) -> None:
             statements.state(lake, (_revival(each, person, why) for each in said))
 
 
-def undo(lake: layout.Lake, query: str, person: str, why: str) -> None:
-    """Says that a query which was retired is made again: its subscribers wait for it.
+def undo(lake: layout.Lake, kind: str, name: str, person: str, why: str) -> None:
+    """Says that a query which was retired is made again, so that its subscribers wait for it, or that a link goes on.
     Raises LakeError if it is not retired, or the lake cannot be written."""
-    said = statements.retired(lake).get(query)
+    said = (statements.retired_links(lake) if kind == "link" else statements.retired(lake)).get(name)
     if said is None:
-        raise LakeError(f"query {query} is not retired", "`lowwater log` lists what was said")
+        raise LakeError(f"{kind} {name} is not retired", "`lowwater log` lists what was said")
     statements.state(layout.open_lake(lake.root, make=False), [_revival(said, person, why)])
 
 
+def retire_link(root: PurePath, link: str, person: str, why: str, dry_run: bool = False) -> None:
+    """Retires a link: it has ended, and what there is of it stays.
+    Raises LakeError if it never had captures, or its section says that it goes on."""
+    lake, config = layout.lake_to_read(root), load_config(root)
+    there = {family_of(each) for each in ingested_links(lake)}
+    if link not in there:
+        raise LakeError(f"no link {link!r} has captures", nearest(link, there))
+    if link in config.links.keys() - config.ended.keys() and config.links[link].until is None:
+        raise LakeError(
+            f"link {link} has a section, by which it goes on",
+            f"take {section_of(link)} out of {documents.FILE_NAME} first, or write until in it",
+        )
+    if not dry_run:
+        said = Statement(0, person, statements.RETIRE, why, link)
+        statements.state(layout.open_lake(root, make=False), [said])
+
+
 def _revival(said: Statement, person: str, why: str) -> Statement:
-    return Statement(0, person, statements.REVIVE, why, query_set=said.query_set, query=said.query)
+    return Statement(0, person, statements.REVIVE, why, said.link, query_set=said.query_set, query=said.query)
 
 
 def _drop(what: Retirement, lake: layout.Lake) -> None:

@@ -54,7 +54,14 @@ def said_of(root: PurePath, queries: Path, selection: StatementSelection | None 
     known = set().union(*known_sets(root, queries), set_names(root, queries))
     if chosen.query_set is not None and chosen.query_set not in known:
         query_files(load_config(root), chosen.query_set, queries)  # it says so
-    found = [*log.acceptances(), *log.set_asides(), *log.declarations(), *log.of_intervals(), *log.retirements()]
+    found = [
+        *log.acceptances(),
+        *log.set_asides(),
+        *log.declarations(),
+        *log.of_intervals(),
+        *log.retirements(),
+        *log.renames(),
+    ]
     found = [each for each in found if _is_chosen(each.statement, chosen, log)]
     return sorted(found, key=lambda each: each.statement.at)
 
@@ -172,12 +179,20 @@ class _Log:
             yield self._stands(act, done[act], OLDER)
 
     def retirements(self) -> Iterator[Said]:
-        """Which queries are made no more."""
+        """Which queries are made no more, and which links have ended."""
         mine = [each for each in self.told if each.act in (statements.RETIRE, statements.DROP, statements.REVIVE)]
-        newest = {each.query: each for each in mine}
+        newest = {(each.link, each.query): each for each in mine}
         for each in mine:
-            last = newest[each.query]
+            last = newest[each.link, each.query]
             yield Said(each, each is last, "" if each is last else _superseded(last))
+
+    def renames(self) -> Iterator[Said]:
+        """Which names have changed, and which still hold."""
+        mine = statements.renames(self.lake)
+        for at, each in enumerate(mine):
+            later = [other for other in mine[at + 1 :] if statements.kind_of(other) == statements.kind_of(each)]
+            gone = next((other for other in later if _name_of(other) == each.what and other.act == each.act), None)
+            yield Said(each, gone is None, "" if gone is None else _superseded(gone))
 
     def _acted_rows(self) -> list[runs.ReplayRow]:
         acted = (pc.field("state") == words.ROLLED_BACK) | pc.match_substring(pc.field("accounting"), '"consent"')
@@ -200,6 +215,11 @@ class _Log:
             if row.digest and job.inputs(*span, job.captures()).digest(query) != row.digest:
                 return Said(about, False, "; ".join([*notes, "its inputs have changed since"]))
         return Said(about, True, "; ".join(notes))
+
+
+def _name_of(said: Statement) -> str:
+    """The name that something had."""
+    return said.link or (said.query_set if said.query is None or said.act == statements.MOVE else said.query) or ""
 
 
 def _replaced(row: runs.ReplayRow, rows: Sequence[runs.ReplayRow]) -> str:

@@ -29,11 +29,10 @@ from lowwater.lake.ledgers import files, runs, statements
 from lowwater.lake.ledgers.captures import family_claims, ingested_links
 from lowwater.lake.ledgers.claims import Left
 from lowwater.lake.results import publish
-from lowwater.lake.results.streams import state_folder
 from lowwater.lake.words import FAILED
 from lowwater.link_names import family_of
-from lowwater.plan import queryset
-from lowwater.replay.job import IntervalInputs, Job
+from lowwater.replay.job import Job
+from lowwater.replay.kept_digests import KeptPublications, take_state
 from lowwater.replay.schedule.links import jobs
 from lowwater.storage import paths
 
@@ -287,20 +286,6 @@ def _older(key: keys.HighKey, job: Job) -> Iterator[keys.HighKey]:
     yield replace(key, links=[{**each, "policy": policy} for each, policy in zip(lived, policies, strict=True)])
 
 
-class _Kept(runs.Publications):
-    """The publications of a query set, with the digests of now where these are known."""
-
-    def __init__(self, past: runs.Publications, now: Mapping[tuple[str, int, int, str], str]) -> None:
-        self._past, self._now = past, now
-
-    def meeting(self, start: int, end: int) -> list[runs.ReplayRow]:
-        return [self._of_now(row) for row in self._past.meeting(start, end)]
-
-    def _of_now(self, row: runs.ReplayRow) -> runs.ReplayRow:
-        digest = self._now.get((row.query, *row.interval, row.digest))
-        return row if digest is None else replace(row, digest=digest)
-
-
 def _keep(lake: layout.Lake, queries: Path, tell: Tell) -> int:
     """Gives the publications whose inputs have not changed the digest of now; returns their number."""
     lake, found = layout.lake_to_read(lake.root), dict[tuple[str, str, int, int, str], str]()
@@ -321,7 +306,7 @@ def _keep(lake: layout.Lake, queries: Path, tell: Tell) -> int:
 def _of_set(job: Job) -> dict[tuple[str, int, int, str], str]:
     past = runs.Publications(job.lake, job.query_set)
     captures, found = job.captures(), dict[tuple[str, int, int, str], str]()
-    known, now = job.known_missing(captures), _Kept(past, found)
+    known, now = job.known_missing(captures), KeptPublications(past, found)
     rows = [row for row in runs.read_replays(job.lake, job.query_set, stage=runs.PUBLISH) if row.state != FAILED]
     intervals = sorted({row.interval for row in rows})
     for start, end in intervals:
@@ -335,15 +320,8 @@ def _of_set(job: Job) -> dict[tuple[str, int, int, str], str]:
             digest = after.key(query).digest
             if last.digest != digest and last.digest in {each.digest for each in (key, *_older(key, job))}:
                 found[(query.name, start, end, last.digest)] = digest
-                _take_state(before, query, last.digest, digest)
+                take_state(before, query, last.digest, digest)
     return found
-
-
-def _take_state(inputs: IntervalInputs, query: queryset.QueryPlan, old: str, new: str) -> None:
-    about = inputs.lake, inputs.query_set, query.name, inputs.start, inputs.end
-    source, target = state_folder(*about, old), state_folder(*about, new)
-    for file in paths.files_below(source):
-        paths.copy(file, target / file.relative_to(source))
 
 
 # Columns of instants, which tables of 0.1 lack.

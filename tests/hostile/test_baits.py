@@ -206,6 +206,8 @@ def every_command(folder: Path, tmp_path: Path) -> list[Sequence[object]]:
         ["rollback", "n", "--at", "2026-01-01T00:00Z", "--to", "previous", "--because", "a test", *of_lake],
         ["streams", *of_lake],
         ["tail", "n", *of_lake],
+        ["rename", "query", "n", "other", "--why", "a test", *of_lake],
+        ["move", "query", "n", "--to", "other", "--why", "a test", *of_lake],
         ["retire", "query", "n", "--drop", "--why", "a test", *of_lake],
         ["doctor", *of_lake],
         ["lsp"],

@@ -192,6 +192,8 @@ def commands(lake: Path) -> list[list[object]]:
         ["ingest", "--lake", lake, "--link", "main1", capture],
         ["maintain", "--lake", lake],
         ["verify", "--lake", lake, "--data"],
+        ["rename", "link", "main1", "core", "--lake", lake, "--dry-run", *queries],
+        ["move", "query", "flows", "--to", "q", "--lake", lake, "--dry-run", *queries],
         ["retire", "query", "flows", "--lake", lake, "--drop", "--dry-run", *queries],
         ["upgrade", "--lake", lake, *queries],
         ["backup", "--lake", lake, "--to", lake.parent / "backups"],

@@ -26,12 +26,12 @@ FAMILIES = {
         "maintain",
         "metrics",
         "restore",
-        "retire",
         "serve",
         "traces",
         "upgrade",
         "verify",
     ),
+    "names": ("move", "rename", "retire"),
     "results": ("diff", "history", "rollback", "rows", "sql", "streams", "tail"),
     "texts": ("ask", "check", "cookbook", "explain", "run"),
 }

@@ -1,4 +1,4 @@
-"""Commands of who operates a lake: backup, restore, retire, doctor, maintain, verify, metrics, traces, serve."""
+"""Commands of who operates a lake: backup, restore, doctor, maintain, verify, metrics, traces, serve."""
 
 from __future__ import annotations
 
@@ -376,72 +376,6 @@ def _list_backups(place: PurePath, names: list[str]) -> None:
             _taken(each.at), each.of, f"{len(each.files):,}", size_text(each.bytes), f"{len(each.damaged) or ''}"
         )
     open_console().print(table)
-
-
-@click.command()
-@click.argument("kind", type=click.Choice(["query", "set"]))
-@click.argument("name")
-@options.OF_LAKE
-@options.QUERIES
-@click.option("--keep", "act", flag_value="keep", help="The tables stay, and are read as before.")
-@click.option("--drop", "act", flag_value="drop", help="The tables go, with all that was made for them.")
-@click.option("--undo", "act", flag_value="undo", help="A query that was retired is made again.")
-@click.option("--now", "successor", metavar="QUERY", default="", help="The query that goes on in its place.")
-@click.option("--why", default="", help="Why, in a sentence: `lowwater log` and subscribers are told.")
-@options.BY
-@click.option("--dry-run", is_flag=True, help="Only say what would go, and who is told.")
-def retire(
-    kind: str,
-    name: str,
-    lake: PurePath,
-    queries: Path,
-    act: str | None,
-    successor: str,
-    why: str,
-    by: str | None,
-    dry_run: bool,
-) -> None:
-    """Ends a query or a query set: its tables stay or go, and its subscribers are told.
-
-    \b
-    First take the query out of its file, or the set out of the settings. With --keep its tables stay, also for SQL and
-    subscribers, who are told once they have read all of it. With --drop go its tables, the rows between the stages,
-    states and sums; of a set also its reports and what the ledgers say of it. A query that is in its file still may be
-    dropped: the next `lowwater backfill` makes its table anew, as after a column has got another type. --now names the
-    query that subscribers are sent to, as after a query was given another name. A command that was ended may be run
-    again.
-    Example:
-      lowwater retire query flows --lake var/lake --keep --now talkers --why "talkers has the ports, too"
-      lowwater retire set scans --lake var/lake --drop --why "nobody reads it"
-    """
-    from lowwater.lake.layout import lake_to_read
-    from lowwater.replay import retirement
-
-    if act is None:
-        raise click.UsageError("say what becomes of the tables: --keep or --drop; or --undo")
-    if act == "undo":
-        if kind != "query" or successor or dry_run:
-            raise click.UsageError("--undo goes with a query, --why and --by")
-        retirement.undo(lake_to_read(lake), name, options.person(by), why)
-        say(f"query {name} is made again, once `lowwater backfill` runs it")
-        return
-    if not why and not dry_run:
-        raise click.UsageError("say why: --why")
-    what = retirement.retirement(lake, queries, kind, name, act == "drop")
-    folders, size = what.folders() if what.drop else [], what.bytes() if what.drop else 0
-    told = what.subscribers()
-    if not dry_run:
-        retirement.retire(what, successor, options.person(by), why)
-    verb = "would be" if dry_run else "is"
-    for query in what.queries:
-        also = ", and made anew by the next `lowwater backfill`" if query in what.made else ""
-        say(f"query {query} of {what.query_set} {verb} {'dropped' if what.drop else 'retired'}{also}")
-    for folder in folders:
-        say(f"{folder.relative_to(what.lake.root)}: {'would go' if dry_run else 'gone'}")
-    if what.drop:
-        say(f"{size_text(size)} {verb} freed")
-    for each in told:
-        say(f"told: subscriber {each}")
 
 
 @click.command()

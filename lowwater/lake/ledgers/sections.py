@@ -13,6 +13,7 @@ from lowwater.errors import LakeError
 from lowwater.instants import format_instant
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.captures import ingested_links, read_captures
+from lowwater.lake.ledgers.statements import retired_links
 from lowwater.limits import SETTINGS_BYTES
 from lowwater.link_names import family_of
 from lowwater.storage import objects, paths
@@ -47,14 +48,17 @@ def ended_lines(lake: Lake, config: Config) -> list[str]:
     if not config.ended:
         return []
     captures, lines = read_captures(lake, ingested_links(lake), config), list[str]()
-    there = {family_of(link) for link, rows in captures.items() if len(rows)}
+    there = {family_of(link) for link, rows in captures.items() if len(rows)} - retired_links(lake).keys()
+    empty = sorted(config.links.keys() - config.ended.keys() - set(map(family_of, captures)))
     for name, end in sorted(config.ended.items()):
         if name in there:
+            called = f"; if it is called {empty[0]} now: `lowwater rename link` {name} {empty[0]}" if empty else ""
             when = "where its captures end" if end is None else f"at {format_instant(end)}, where its captures end"
             until = "" if end is None else f', or write until = "{format_instant(end)}" in it for a link that is over'
             lines.append(
                 f"link {name!r}: {FILE_NAME} has no section {section_of(name)} any more: by its last settings it has "
-                f"ended {when}, and its history stays; give it its section back{until}"
+                f"ended {when}, and its history stays; give it its section back{until}; `lowwater retire link` {name} "
+                f"with --keep ends this line{called}"
             )
     return lines
 

@@ -5,12 +5,17 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import pyarrow.compute as pc
 
 from lowwater.instants import SECOND, format_instant
 from lowwater.lake import layout, locks, tables
 from lowwater.lake.open_tables import cached_value
+from lowwater.link_names import family_of
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
 
 # Each act of a person appends a row for each thing that it is about, before it does anything: where a crash comes
 # between, a statement is there that never took effect, and no effect that nobody said.
@@ -24,6 +29,7 @@ ASIDE, COUNT = "set aside", "count again"
 COVERS = "covers"
 APPROVE, ROLL_BACK, LIFT = "approve", "roll back", "lift"
 RETIRE, DROP, REVIVE = "retire", "drop", "make again"
+RENAME, MOVE = "rename", "move"
 
 ACTS = {
     ACCEPT: "what is missing is accepted, and is no reason against `done`",
@@ -34,9 +40,11 @@ ACTS = {
     APPROVE: "an interval is published although its audit warned",
     ROLL_BACK: "earlier rows of an interval stand for its present inputs",
     LIFT: "a roll back ends, and the interval is due again",
-    RETIRE: "a query is made no more, and its table stays",
+    RETIRE: "a query is made no more, or a link has ended, and what there is of it stays",
     DROP: "a query is made no more, or is made anew, and its table goes",
-    REVIVE: "a query that was retired or dropped is made again",
+    REVIVE: "a query or a link that was retired or dropped goes on",
+    RENAME: "a link, query or query set is called otherwise from then on",
+    MOVE: "a query is one of another query set from then on",
 }
 """What people say, and what it means."""
 
@@ -98,8 +106,20 @@ def retired(lake: layout.Lake) -> Mapping[str, Statement]:
 
 
 def _retired(lake: layout.Lake) -> dict[str, Statement]:
-    newest = {each.query or "": each for each in read_statements(lake, (RETIRE, DROP, REVIVE))}
+    newest = {each.query: each for each in read_statements(lake, (RETIRE, DROP, REVIVE)) if each.query}
     return {query: each for query, each in newest.items() if each.act != REVIVE}
+
+
+def retired_links(lake: layout.Lake) -> Mapping[str, Statement]:
+    """Reads which links are retired, by the newest statement about each."""
+
+    def read(table: DeltaTable | None) -> Mapping[str, Statement]:
+        said = [] if table is None else read_statements(lake, (RETIRE, REVIVE))
+        newest = {each.link: each for each in said if each.link}
+        return {link: each for link, each in newest.items() if each.act == RETIRE}
+
+    with tables.lake_errors(f"{lake.statements}: the table cannot be read"):
+        return cached_value(lake.statements, "retired links", read)
 
 
 def retired_words(said: Statement) -> str:
@@ -114,7 +134,75 @@ def read_statements(lake: layout.Lake, acts: Sequence[str] | None = None) -> lis
     """Reads the statements, or those of some acts, oldest first."""
     chosen = None if acts is None else pc.field("act").isin(list(acts))
     rows = tables.read_rows(lake.statements, layout.STATEMENTS, chosen)
-    return [Statement(**row) for row in rows.sort_by("at").to_pylist()]
+    said, renamed = [Statement(**row) for row in rows.sort_by("at").to_pylist()], renames(lake)
+    return [_called_now(each, renamed) for each in said] if renamed else said
+
+
+# Rows are never changed: what they are about has, when they are read, the name that it has now.
+
+
+def renames(lake: layout.Lake) -> Sequence[Statement]:
+    """Reads what got another name, or another query set, oldest first, as it was said."""
+
+    def read(table: DeltaTable | None) -> Sequence[Statement]:
+        if table is None:
+            return ()
+        chosen = pc.field("act").isin([RENAME, MOVE])
+        rows = tables.read_rows(lake.statements, layout.STATEMENTS, chosen)
+        return [Statement(**row) for row in rows.sort_by("at").to_pylist()]
+
+    with tables.lake_errors(f"{lake.statements}: the table cannot be read"):
+        return cached_value(lake.statements, "renames", read)
+
+
+LINK, QUERY, SET = "link", "query", "query set"
+"""Kinds of things that have a name."""
+
+
+def kind_of(said: Statement) -> str:
+    """Of which kind of thing a statement says that it got another name."""
+    return LINK if said.link else SET if said.query is None else QUERY
+
+
+def link_called(link: str, old: str, new: str) -> str:
+    """Returns the name of a link, or of an interface of one, once the link `old` is called `new`."""
+    return new + link[len(old) :] if family_of(link) == old else link
+
+
+def _called_now(said: Statement, renamed: Sequence[Statement]) -> Statement:
+    if said.act in (RENAME, MOVE):
+        return said
+    for each in renamed:
+        if each.at <= said.at:
+            continue
+        if each.act == MOVE:
+            if (said.query_set, said.query) == (each.query_set, each.query):
+                said = replace(said, query_set=each.what)
+        elif (kind := kind_of(each)) == LINK:
+            said = replace(said, link=link_called(said.link, each.link, each.what)) if said.link else said
+        elif said.query_set == each.query_set:
+            if kind == SET:
+                said = replace(said, query_set=each.what)
+            elif said.query == each.query:
+                said = replace(said, query=each.what)
+            elif said.act in (RETIRE, DROP) and said.what == each.query:
+                said = replace(said, what=each.what)
+    return said
+
+
+def new_name(lake: layout.Lake, kind: str, name: str) -> tuple[str, str]:
+    """Returns the name that a link, query or query set has now which got another one, and a sentence that says so;
+    two empty texts if it never did."""
+    last: Statement | None = None
+    now = name
+    for each in renames(lake):
+        known = {LINK: each.link, QUERY: each.query, SET: each.query_set}[kind]
+        if each.act == RENAME and kind_of(each) == kind and known == now:
+            now, last = each.what, each
+    if last is None or now == name:
+        return "", ""
+    when = format_instant(last.at // SECOND * SECOND)
+    return now, f"{kind} {name} is called {now} since {when}, by {last.person}: {last.why}"
 
 
 def declared(lake: layout.Lake) -> Sequence[Statement]:

@@ -202,6 +202,11 @@ class Audited:
     fingerprint: str  # digest of the stream when it was audited
 
 
+def description(query: str, query_set: str) -> str:
+    """What a published table says of itself to other programs."""
+    return f"rows of the query {query} of the query set {query_set}, published by Lowwater"
+
+
 def publish(
     lake: layout.Lake,
     query_set: str,
@@ -245,7 +250,7 @@ def publish(
     if not spans:
         return results
     schema = layout.table_schema(fields)
-    about = f"rows of the query {query} of the query set {query_set}, published by Lowwater"
+    about = description(query, query_set)
     table = tables.create(path, schema, ["_hour"], query_set, {**WITH_INSTANTS, **words}, about)
     _refuse_changes(path, pa.schema(table.schema().to_arrow()), schema)
     table = tables.with_properties(path, tables.with_columns(path, table, schema), words, lake.fence)

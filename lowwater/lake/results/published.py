@@ -54,6 +54,10 @@ INTERVAL = "lowwater.interval:"
 """Begins the names under which Delta keeps the number of the newest publication of each interval, also in its
 checkpoints, and whoever writes them."""
 
+JOINED = "lowwater.joined"
+"""Property of a table that was moved to another query set: its version at that time. Until then it was published
+together with tables of the set that it has left."""
+
 ALWAYS = -(1 << 62), END_OF_TIME
 
 _HOUR_OF = re.compile(r"(?:^|/)_hour=(-?[0-9]+)/")
@@ -360,6 +364,7 @@ class TableState:
     checkpoint: int  # version of the checkpoint that has numbers; -1 without one
     damage: tuple[Damage, ...]  # rows that other programs have changed since they were published
     listed: pa.Table = field(repr=False)  # what the log says of its files
+    joined: int = -1  # version up to which it was published by another query set; -1 for none
 
     @cached_property
     def pieces(self) -> Sequence[Piece]:
@@ -469,7 +474,8 @@ def state_at(path: PurePath, table: DeltaTable) -> TableState:
     damage = [*(note.damage if note else ()), *(each for entry in later[first:] for each in entry.damage)]
     owner = table.metadata().configuration.get(OWNER) or ""
     digest = later[-1].digest if later else commit_digest(path, version)
-    return TableState(path, owner, version, digest, note, numbers, checkpoint, tuple(damage), files_of(table))
+    joined = int(table.metadata().configuration.get(JOINED) or -1)
+    return TableState(path, owner, version, digest, note, numbers, checkpoint, tuple(damage), files_of(table), joined)
 
 
 def _newest(path: PurePath, version: int) -> tuple[Publication | None, list[LogEntry]]:
@@ -718,10 +724,11 @@ def unfinished(states: Sequence[TableState]) -> list[Range]:
     if all(each == acts[0] for each in acts[1:]):
         return ranges
     together: dict[tuple[Range, int], int] = defaultdict(int)
-    for each in acts:
+    for state, each in zip(states, acts, strict=True):
+        joined = {(piece.start, piece.end) for piece in state.pieces if version_of(piece.number) <= state.joined}
         for item in each.items():
-            together[item] += 1
+            together[item] += 0 if item[0] in joined else 1
     for (bounds, number), count in together.items():
-        if count < min(len(states), act_of(number).tables):
+        if 0 < count < min(len(states), act_of(number).tables):
             ranges.append(bounds)
     return ranges

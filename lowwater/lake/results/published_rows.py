@@ -20,6 +20,7 @@ from lowwater.instants import HOUR, format_instant
 from lowwater.lake import layout
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.runs import ReplayRow, read_replays
+from lowwater.lake.ledgers.statements import QUERY, new_name
 from lowwater.lake.results.published import HourFile, by_hour, damages
 from lowwater.lake.tables import files_dataset, files_of, lake_errors, open_table, plain_type, within
 from lowwater.lake.words import BLOCKED, DAMAGED, DONE
@@ -155,6 +156,9 @@ def of_query(column: pa.Field) -> bool:
 
 
 def _unknown(lake: Lake, query: str, ran: bool) -> LakeError:
+    now, called = new_name(lake, QUERY, query)
+    if now:
+        return LakeError(called, f"ask for {now}")
     names = [path.name for path in paths.children(lake.table(query).parent)]
     if ran or lake.table(query).name in names:  # a ledger that was restored alone knows nothing of the table
         return LakeError(

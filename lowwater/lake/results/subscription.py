@@ -21,7 +21,7 @@ from lowwater.catalog.schemas import LAST
 from lowwater.errors import BehindError, BusyError, LakeError, nearest
 from lowwater.lake import locks, open_tables
 from lowwater.lake.layout import Lake, lake_to_read
-from lowwater.lake.ledgers.statements import Statement, retired, retired_words
+from lowwater.lake.ledgers.statements import QUERY, Statement, new_name, retired, retired_words
 from lowwater.lake.results.published import LogEntry, commit_digest, last_note, read_entry, table_state
 from lowwater.lake.results.published_rows import of_query
 from lowwater.lake.tables import lake_errors, live_files, open_table, plain_type, safe_name
@@ -329,6 +329,9 @@ class Subscription:
         if table is None:
             if (said := retired(self._lake).get(self.stream)) is not None:
                 raise _gone(said)
+            now, called = new_name(self._lake, QUERY, self.stream)
+            if now:
+                raise LakeError(called, f"subscribe to {now}, with the same position: nothing is read twice")
             names = [path.name for path in paths.folders(self._path.parent)]
             hint = nearest(self.stream, names) or "`lowwater streams` lists the streams, `lowwater backfill` runs them"
             raise LakeError(f"there is no published stream {self.stream!r}", hint)

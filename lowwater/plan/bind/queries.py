@@ -588,14 +588,19 @@ def _add(contents: Texts, file: str, source: str, library: str) -> None:
     attempt_all([partial(add, number, statement) for number, statement in enumerate(parsed.statements)])
 
 
+def name_of_file(file: str) -> str:
+    """The name of the first query of a file, where its text gives none."""
+    name = Path(file).name.split(".", 1)[0].replace("-", "_") or "default_query"
+    return f"q{name}" if name[0].isdigit() else name
+
+
 def _name(statement: syntax.Statement, number: int, text: Text) -> str:
     entries, place = options(statement), place_of(statement)
     name = entries.get("query_name", "")
     if not name and "query_name" in entries:
         raise text.error(place, "query_name is empty", "give a name of letters, digits and _, or leave query_name out")
     if not name and number == 0:
-        name = Path(text.file).name.split(".", 1)[0].replace("-", "_") or "default_query"
-        name = f"q{name}" if name[0].isdigit() else name
+        name = name_of_file(text.file)
     if not name:
         hint = "write DEFINE { query_name 'x'; } before it"
         raise text.error(place, "a second query of one file needs a name", hint)
