@@ -5,6 +5,9 @@ PYTHON ?=
 # Of the law, that `make fuzz` adds to those of its ledger.
 CASES ?= 3000
 SPARK_CASES ?= 300
+FAMILIES := tops once asof rows_before fills
+FAMILY_CASES ?= 1000
+FAMILY_SPARK ?= 40
 FULL ?=
 WORKERS ?= 3
 EXTRAS := spark sql quality airflow s3 metrics serve editor all
@@ -212,6 +215,8 @@ days: setup
 
 fuzz: setup
 	$(BIN)/python -m tests.law.fuzz --reference $(CASES) --spark $(SPARK_CASES)
+	for family in $(FAMILIES); do \
+	    $(BIN)/python -m tests.law.fuzz --family $$family --process $(FAMILY_CASES) --spark $(FAMILY_SPARK) || exit 1; done
 	$(BIN)/python -m tests.hostile.fuzz
 	LOWWATER_ACCOUNTS=2000 $(BIN)/python -m pytest tests/lake/test_outside.py --timeout=0
 	$(BIN)/python -m pytest tests --hypothesis-profile=fuzz --timeout=0 -m hypothesis

@@ -17,6 +17,7 @@ STAGES = (
     "files",
     "records",
     "high",
+    "questions",
     "run",
     "first_run",
     "interval",

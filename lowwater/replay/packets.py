@@ -643,12 +643,12 @@ def row_packets(query: QueryPlan, row: Mapping[str, Any]) -> RowPackets:
     if grouped and (key is None or not set(key) <= usable):
         raise _refused(query, "its columns do not carry the whole GROUP BY, so several groups may give the same row")
     chosen = [item for item in node.fields if item.name in usable]
-    row = {item.name: _of_row(query, item, row[item.name]) for item in node.fields}
-    parts = [_equals(item, row[item.name]) for item in chosen]
+    row = {item.name: value_of_row(query, item, row[item.name]) for item in node.fields}
+    parts = [equals(item, row[item.name]) for item in chosen]
     start, end = _span(node.fields, row)
     if end <= start:
         raise _refused(query, "no column of it tells a time of packets")
-    conditions = _together(_conditions(query, node, parts, True))
+    conditions = together(_conditions(query, node, parts, True))
     # A packet of the other side lies as far from those of this one as the window of the join is wide.
     reach = sum(
         start - min(join.window.needed(start, join.kind)) for join in _chain(node) if isinstance(join, ops.Join)
@@ -656,7 +656,7 @@ def row_packets(query: QueryPlan, row: Mapping[str, Any]) -> RowPackets:
     return RowPackets(conditions, max(0, start - reach), end + reach)
 
 
-def _together(conditions: Iterable[SourceCondition]) -> tuple[SourceCondition, ...]:
+def together(conditions: Iterable[SourceCondition]) -> tuple[SourceCondition, ...]:
     """Makes one condition of those over the same packets, so that a packet of both sides of a join counts once."""
     found: dict[tuple[Any, ...], SourceCondition] = {}
     for each in conditions:
@@ -747,9 +747,11 @@ def _joined(query: QueryPlan, node: ops.Join, parts: Sequence[ex.Expr]) -> Itera
     ties = [ex.Binary(ex.Type.BOOL, "=", left, right) for left, right in node.equalities]
     left = [*_moved(parts, node.items), *ties, *bounds, *_predicate(node.residual)]
     known: dict[str, ex.Expr] = {}
-    while said := {name: value for part in left for name, value in _value(part) if name not in known}:
+    while said := {name: value for part in left for name, value in values_told(part) if name not in known}:
         known.update(said)
-        left = [ops.with_columns(part, known) for part in left if all(name not in known for name, _ in _value(part))]
+        left = [
+            ops.with_columns(part, known) for part in left if all(name not in known for name, _ in values_told(part))
+        ]
     left += [ex.Binary(ex.Type.BOOL, "=", ex.Column(value.type, name), value) for name, value in known.items()]
     for alias, side in node.sides:
         own = [part for part in left if any(name.startswith(f"{alias}.") for name in ex.columns_of(part))]
@@ -761,7 +763,7 @@ def _joined(query: QueryPlan, node: ops.Join, parts: Sequence[ex.Expr]) -> Itera
         yield from _conditions(query, side, below, False)
 
 
-def _value(part: ex.Expr) -> Iterator[tuple[str, ex.Expr]]:
+def values_told(part: ex.Expr) -> Iterator[tuple[str, ex.Expr]]:
     """Yields the column of which a condition says the value, and the value."""
     if isinstance(part, ex.Binary) and part.op == "=":
         for column, value in ((part.left, part.right), (part.right, part.left)):
@@ -777,7 +779,7 @@ def _moved(parts: Sequence[ex.Expr], items: Sequence[ops.Item]) -> list[ex.Expr]
     return [ops.substitute(part, items) for part in parts]
 
 
-def _of_row(query: QueryPlan, item: ops.Field, value: Any) -> Any:
+def value_of_row(query: QueryPlan, item: ops.Field, value: Any) -> Any:
     """The value of a column of a row, as plans have it. Rows come in addresses, which anybody may write."""
     if value is None:
         return None
@@ -807,7 +809,8 @@ def _of_row(query: QueryPlan, item: ops.Field, value: Any) -> Any:
     raise errors.LakeError(f"{value!r:.80} is no value of column {item.name}", f"its type is {item.type}")
 
 
-def _equals(item: ops.Field, value: Any) -> ex.Expr:
+def equals(item: ops.Field, value: Any) -> ex.Expr:
+    """Returns the condition that a column has a value."""
     column = ex.Column(item.type, item.name)
     if value is None:
         return ex.Unary(ex.Type.BOOL, "IS NULL", column)

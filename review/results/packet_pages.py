@@ -1,4 +1,4 @@
-"""Routes from a row to its packets: the packets that it counted, decoded, and all of them as a pcapng.
+"""Routes from a row to its packets: the packets that it counted, decoded, all of them as a pcapng, and its evidence.
 
 Beside `pages`, whose rows link here. A row is named by its values, so the address stays good
 when a table is replaced.
@@ -21,6 +21,7 @@ from lowwater.catalog.values import format_ip, ip_from_words
 from lowwater.errors import LowwaterError
 from lowwater.lake.tables import safe_name
 from lowwater.low.predicate import Predicate
+from lowwater.replay.evidence import find_row, gather, write
 from lowwater.replay.packets import (
     SHOWN,
     RowPackets,
@@ -71,6 +72,10 @@ def add_packets(router: APIRouter, ledgers: Ledgers, permission: Any, page: Show
     async def download(set_name: str, query: str, request: Request, sees: Any = permission) -> Any:
         return await answer(set_name, query, request, sees, partial(_download, page=page, headers=headers))
 
+    @router.api_route("/results/{set_name}/{query}/evidence.zip", methods=METHODS)
+    async def evidence(set_name: str, query: str, request: Request, sees: Any = permission) -> Any:
+        return await answer(set_name, query, request, sees, partial(_evidence, headers=headers))
+
 
 def _row(text: str) -> dict[str, Any] | None:
     if len(text) > LONGEST_ROW:
@@ -85,11 +90,13 @@ def _row(text: str) -> dict[str, Any] | None:
 
 
 def _page(chosen: Chosen, row: dict[str, Any], watch: Callable[[int], None]) -> str:
+    asked = urlencode({"row": json.dumps(row)})
     values: dict[str, Any] = {"name": chosen.job.query_set, "query": chosen.query.name, "row": row, "refused": ""}
+    values["evidence"] = f"evidence.zip?{asked}"
     try:
         wanted = row_packets(chosen.query, row)
         values |= _found(chosen, wanted, watch)
-        values["download"] = f"packets.pcapng?{urlencode({'row': json.dumps(row)})}"
+        values["download"] = f"packets.pcapng?{asked}"
     except LowwaterError as error:
         values["refused"] = str(error)
     return fill_template(chosen.snapshot, "packets.html", "Results", "../../../", values, True)
@@ -119,6 +126,17 @@ def _decoded(packet: dict[str, Any]) -> dict[str, Any]:
         words = packet.get("ipversion"), packet.get(f"{name}_hi"), packet.get(f"{name}_lo")
         decoded[name] = None if None in words else format_ip(ip_from_words(*words))  # type: ignore[arg-type]
     return decoded
+
+
+def _evidence(chosen: Chosen, row: dict[str, Any], watch: Callable[[int], None], headers: dict[str, str]) -> Response:
+    found = gather(find_row(chosen.job, chosen.query, row), MOST_EXPORTED, watch)
+    file = tempfile.TemporaryFile()  # noqa: SIM115 - closed once it is sent
+    write(found, file)
+    watch(0)
+    name = f'attachment; filename="{safe_name(chosen.query.name)}-evidence.zip"'
+    return StreamingResponse(
+        pieces(file), media_type="application/zip", headers=headers | {"Content-Disposition": name}
+    )
 
 
 def _download(

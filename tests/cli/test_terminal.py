@@ -139,6 +139,7 @@ def test_a_lake(lake: tuple[Path, Path], tmp_path: Path) -> None:
     clean("replay", HOSTILE, *at, "--from", "2025-01-01", "--to", "2025-01-02", code=1)
     clean("replay", "broken", *at, "--from", "2025-01-01", "--to", "2025-01-02", code=1)
     clean("rows", HOSTILE, "--lake", root, code=1)
+    clean("evidence", HOSTILE, "--lake", root, "--row", '{"n": 1}', "--out", root / "none.zip", code=1)
     clean("diff", HOSTILE, "--lake", root, "--from", "0", code=1)
     clean("history", HOSTILE, "--lake", root, code=1)
     clean("rollback", HOSTILE, "--lake", root, "--at", "2025-01-01", "--to", "0", "--because", HOSTILE, code=1)

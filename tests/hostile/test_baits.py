@@ -180,6 +180,7 @@ def every_command(folder: Path, tmp_path: Path) -> list[Sequence[object]]:
         ["backfill", *of_lake],
         ["status", *of_lake],
         ["rows", "n", *of_lake],
+        ["evidence", "n", *of_lake, "--row", '{"n": 1}', "--out", tmp_path / "row.zip"],
         ["report", *of_lake, "--html", tmp_path / "site"],
         ["expect", "--query-set", "n", "--write", *of_lake],
         ["skew", *of_lake],

@@ -183,6 +183,7 @@ def commands(lake: Path) -> list[list[object]]:
         ["report", "--lake", lake],
         ["streams", "--lake", lake],
         ["rows", "flows", "--lake", lake],
+        ["evidence", "flows", "--lake", lake, "--row", '{"n": 1}', "--out", lake.parent / "row.zip", *queries],
         ["diff", "flows", "--lake", lake, "--from", "0"],
         ["skew", "--lake", lake],
         ["metrics", "--lake", lake, *queries],

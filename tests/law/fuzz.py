@@ -5,7 +5,7 @@ A run goes on behind the last seed that the ledger, or what was kept of earlier 
 to the project, so that every machine goes on from there. `--seed N` runs one case again and prints the whole of it,
 made small; what it prints belongs in `found`. `--again` runs every case that was kept once more, from a ledger of its
 own: what an engine is held to that was made anew. `--records` runs the cases over links of records (`record_cases`),
-which have a ledger and a grammar of their own.
+which have a ledger and a grammar of their own. So have those of one family of questions: `--family asof`.
 """
 
 from __future__ import annotations
@@ -19,11 +19,14 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from random import Random
 from typing import TYPE_CHECKING, Any
 
+from hypothesis import strategies as st
+
 from lowwater.high.process import InProcess
-from tests.law import record_cases
-from tests.law.cases import VERSION, Case, case
+from tests.law import questions, record_cases
+from tests.law.cases import SHARED, VERSION, Case, case
 from tests.law.compare import (
     PROCESS,
     REFERENCE,
@@ -34,8 +37,13 @@ from tests.law.compare import (
     evaluated,
     refused,
 )
+from tests.law.drawn import drawn as drawn_of
+from tests.law.joined import ALL, ANTI, ASOF, ASOF_LEFT, SEMI, SHAPES, Grammar as Joins
 from tests.law.killed import compare_published
+from tests.law.questions import Question
 from tests.law.reduce import reduced, smaller
+from tests.law.settings import choices
+from tests.law.worlds import world
 
 if TYPE_CHECKING:
     from lowwater.high.runner import Runner
@@ -164,6 +172,51 @@ RECORDS = Grammar(
     record_cases.smaller,
     " --records",
 )
+
+
+def _joins(*kinds: str) -> st.SearchStrategy[Question]:
+    """One join of some kinds, or such a join over joins of any kind."""
+
+    def question(number: int) -> Question:
+        random = Random(number)
+        grammar, kind = Joins(random, kinds=ALL), random.choice(kinds)
+        if random.random() < 0.6:
+            return grammar.output(grammar.leaf(), grammar.leaf(), kind)
+        return grammar.chain(random.choice(SHAPES), kind)
+
+    return st.integers(0, 1 << 30).map(question)
+
+
+FAMILIES = {
+    "tops": questions.tops,
+    "once": lambda: _joins(ANTI, SEMI),
+    "asof": lambda: _joins(ASOF, ASOF_LEFT),
+    "rows_before": questions.rows_before,
+    "fills": questions.fills,
+}
+"""Families of questions that are run by themselves too: as the first question of a case in twenty they are rare."""
+
+
+def family_case(name: str, seed: int) -> Case:
+    """One question of a family over the world of a number, with settings of that number."""
+    made = world(seed // SHARED)
+    stamps = [packet.stamp for packets in made.packets.values() for packet in packets]
+    found, choice = drawn_of(
+        st.tuples(FAMILIES[name](), choices(max(stamps, default=0) - min(stamps, default=0))), seed
+    )
+    return Case(made, (replace(found, family=name),), choice)
+
+
+def family(name: str) -> Grammar:
+    """The cases of one family."""
+    return Grammar(
+        f"{VERSION} {name}",
+        lambda seed, engine: accepted(family_case(name, seed), engine),
+        check,
+        described,
+        smaller,
+        f" --family {name}",
+    )
 
 
 def following(cases: int, engine: str, ledger: Path, least: int = 0, grammar: Grammar = PACKETS) -> range:
@@ -310,8 +363,9 @@ def main() -> int:
     parser.add_argument("--seed", type=int, help="show one case")
     parser.add_argument("--engine", choices=list(ENGINES), default=REFERENCE)
     parser.add_argument("--records", action="store_true", help="cases over links of records")
+    parser.add_argument("--family", choices=list(FAMILIES), help="cases of one family of questions")
     options = parser.parse_args()
-    grammar = RECORDS if options.records else PACKETS
+    grammar = RECORDS if options.records else family(options.family) if options.family else PACKETS
     if options.keep:
         return keep(options.ledger, grammar)
     if options.again and options.ledger == LEDGER:

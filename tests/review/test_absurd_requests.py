@@ -128,7 +128,7 @@ def test_a_row_of_any_values_has_packets_or_is_refused(app: Any, made: tuple[Pat
     ]
     statuses = Counter[int]()
     for number, (column, value) in enumerate(product(row, absurd)):
-        page = ("packets", "packets.pcapng")[number % 2]
+        page = ("packets", "packets.pcapng", "evidence.zip")[number % 3]
         answer = ask(app, f"/results/q/{query}/{page}", query=urlencode({"row": json.dumps({**row, column: value})}))
         assert answer.status < 500, (column, value, answer.text)
         statuses[answer.status] += 1

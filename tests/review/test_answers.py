@@ -172,7 +172,7 @@ def test_people_take_turns() -> None:
     assert order == ["little 1", "other 1", "much 1", "much 2", "much 3"]
 
 
-DOWNLOADS = ("rows.csv", "rows.parquet", "plot.json", "diff", "packets", "packets.pcapng")
+DOWNLOADS = ("rows.csv", "rows.parquet", "plot.json", "diff", "packets", "packets.pcapng", "evidence.zip")
 
 
 @pytest.mark.slow
@@ -191,7 +191,7 @@ def test_downloads_wait_in_one_queue_and_pages_do_not(
         running -= 1
         raise LakeError("a test")
 
-    for module, name in ((pages, "result_table"), (packet_pages, "row_packets")):
+    for module, name in ((pages, "result_table"), (packet_pages, "row_packets"), (packet_pages, "find_row")):
         monkeypatch.setattr(module, name, held)
 
     async def one(path: str, query: str = HOUR) -> Message:

@@ -41,6 +41,7 @@ PER_QUERY = {
     "/results/{set_name}/{query}/rows.parquet": [urlencode(SPAN)],
     "/results/{set_name}/{query}/packets": [],
     "/results/{set_name}/{query}/packets.pcapng": [],
+    "/results/{set_name}/{query}/evidence.zip": [],
     "/results/{set_name}/{query}/diff": [urlencode({**SPAN, "before": 0, "after": 1})],
 }
 QUERIES = ("web", "names", "tls", "logged")

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 from pathlib import Path
-from urllib.parse import urlencode
+from urllib.parse import parse_qs, urlencode
+from zipfile import ZipFile
 
 import pyarrow as pa
 import pytest
@@ -45,6 +47,14 @@ def test_a_row_leads_to_its_packets_in_wiresharks_format(app: FastAPI, made: tup
     (tmp_path / "row.pcapng").write_bytes(download.body)
     shown = subprocess.run(["tshark", "-r", tmp_path / "row.pcapng"], capture_output=True, text=True, timeout=300)
     assert shown.returncode == 0 and len(shown.stdout.splitlines()) == most.column("cnt")[0].as_py()
+    assert [attrs["href"] for attrs in packets.all("a") if "evidence" in (attrs["href"] or "")] == [
+        f"evidence.zip?{urlencode({'row': parse_qs(query)['row'][0]})}"
+    ]
+    (tmp_path / "evidence.zip").write_bytes(ask(app, "/results/q/flows/evidence.zip", query=query).body)
+    with ZipFile(tmp_path / "evidence.zip") as archive:
+        archive.extractall(tmp_path)
+    checked = subprocess.run([sys.executable, tmp_path / "check.py"], capture_output=True, text=True, timeout=300)
+    assert checked.returncode == 0 and "the row of flows is derived" in checked.stdout, checked
 
 
 def test_plots_are_saved_beside_the_query_set(app: FastAPI, made: tuple[Path, Path]) -> None:
@@ -109,7 +119,8 @@ def test_a_search_that_is_not_understood_says_so_beside_the_form(app: FastAPI) -
 
 def test_who_may_not_see_a_query_set_sees_none_of_its_results(made: tuple[Path, Path]) -> None:
     app = create(Ledgers(*made), permissions=lambda: lambda name: False)
-    for path in ("", "/rows.csv", "/rows.parquet", "/plot.json", "/plots.json", "/packets", "/packets.pcapng", "/diff"):
+    files = "/rows.csv", "/rows.parquet", "/plot.json", "/plots.json", "/packets.pcapng", "/evidence.zip"
+    for path in ("", *files, "/packets", "/diff"):
         assert ask(app, f"/results/q/flows{path}", query="row=%7B%7D").status == 404, path
     assert "flows" not in ask(app, "/results/index.html").text
 

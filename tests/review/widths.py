@@ -45,7 +45,12 @@ AUDITED = "q/some/links.html"
 """The page of an audit with a failure, below the reports."""
 FILES = ("/results/{set_name}/{query}/plot.json", "/results/{set_name}/{query}/plots.json")
 FILES += ("/results/{set_name}/{query}/rows.{form}",)
-FILES += ("/results/{set_name}/{query}/packets.pcapng", "/assets/{name:path}", "/write/check")
+FILES += (
+    "/results/{set_name}/{query}/evidence.zip",
+    "/results/{set_name}/{query}/packets.pcapng",
+    "/assets/{name:path}",
+    "/write/check",
+)
 """Routes that answer with files, and so have no page."""
 
 

@@ -32,7 +32,7 @@ FAMILIES = {
         "verify",
     ),
     "names": ("move", "rename", "retire"),
-    "results": ("diff", "history", "rollback", "rows", "sql", "streams", "tail"),
+    "results": ("diff", "evidence", "history", "rollback", "rows", "sql", "streams", "tail"),
     "texts": ("ask", "check", "cookbook", "explain", "run"),
 }
 """Modules of this folder and their commands."""

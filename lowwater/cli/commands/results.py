@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import shutil
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
@@ -402,6 +403,59 @@ def _readers(info: StreamInfo) -> list[str]:
 
 def _second(instant: int) -> str:
     return format_instant(instant - instant % SECOND)
+
+
+def _row(_: click.Context, __: click.Parameter, text: str) -> dict[str, Any]:
+    try:
+        row = json.loads(text)
+    except (ValueError, RecursionError):
+        row = None
+    if not isinstance(row, dict) or not row or any(isinstance(value, list | dict) for value in row.values()):
+        raise click.BadParameter(f"{text!r:.80} is no row: write columns and values as JSON, such as '{{\"tb\": 7}}'")
+    return row
+
+
+@click.command()
+@click.argument("query")
+@options.OF_LAKE
+@click.option("--row", required=True, callback=_row, metavar="JSON", help="The row, or columns that only it has.")
+@click.option(
+    "--out", required=True, type=click.Path(path_type=Path), help="The archive, NAME.zip; another name is a folder."
+)
+@options.QUERIES
+def evidence(query: str, lake: PurePath, row: dict[str, Any], out: Path, queries: Path) -> None:
+    """Writes what a third person needs to check a published row: query, plan, packets, and a script that derives it.
+
+    \b
+    The packets are all that the row follows from, also through joins and other queries, a file for each link.
+    `python3 check.py` in the archive derives the row from them: by tshark and DuckDB where SQL says what the plan says,
+    else by the reference engine. Captures are named with their SHA-256, and the accounts of the interval are there. The
+    same row gives the same bytes.
+    Example:
+      lowwater evidence flows --lake var/lake --row '{"tb": 29453760, "srcIP": "10.0.0.1"}' --out row.zip
+    """
+    import zipfile
+    from tempfile import TemporaryFile
+
+    from lowwater.replay import evidence as evidences
+
+    if out.exists():
+        raise click.BadParameter(f"--out {out}: is there already")
+    found = evidences.gather(evidences.find_row(*evidences.owner_of(lake, queries, query), row))
+    with TemporaryFile() as file:
+        manifest = evidences.write(found, file)
+        if out.suffix == ".zip":
+            file.seek(0)
+            out.parent.mkdir(parents=True, exist_ok=True)
+            with out.open("wb") as archive:
+                shutil.copyfileobj(file, archive)
+        else:
+            with zipfile.ZipFile(file) as archive:
+                archive.extractall(out)
+    count = found.packets.count
+    how = "tshark and DuckDB" if found.sql else f"the reference engine, since {found.why}"
+    say(f"{out}: {count:,} packet{'' if count == 1 else 's'}; check.py derives the row by {how}")
+    say(f"manifest.json has the SHA-256 {manifest}")
 
 
 MOST_DIFFERENCES = 20

@@ -380,7 +380,7 @@ def _table(query: QueryPlan, result: ReferenceResult) -> pa.Table:
 def _packets(inputs: LowInputs, node: Node, link: str, start: int) -> Iterable[pa.RecordBatch]:
     thinned = inputs.config.link(link).shed is not None
     read = [
-        *_columns(node),
+        *source_columns(node),
         *planned_skews(inputs.config, inputs.plan, link).columns,
         *(schemas.THINNED_BY if thinned else ()),
     ]
@@ -389,11 +389,11 @@ def _packets(inputs: LowInputs, node: Node, link: str, start: int) -> Iterable[p
     return list(batches) if thinned else batches  # they are read twice
 
 
-def _columns(node: Node) -> list[str]:
+def source_columns(node: Node) -> list[str]:
     """The stored columns that a logical plan reads of packets."""
     if isinstance(node, Source):
         thinned = schemas.THINNED_BY if node.sample else ()
         return schemas.stored(
             [*(f.name for f in node.fields if f.name != properties.ROW), *columns_of(node.member), *thinned]
         )
-    return list(dict.fromkeys(name for child in node.inputs() for name in _columns(child)))
+    return list(dict.fromkeys(name for child in node.inputs() for name in source_columns(child)))
