@@ -140,7 +140,8 @@ def printed_around_the_door(path: Path) -> list[str]:
 
 def test_text_goes_to_a_terminal_through_one_door() -> None:
     door = PACKAGE / "terminal.py"
-    found = {str(path.relative_to(ROOT)): printed_around_the_door(path) for path in MODULES if path != door}
+    script = PACKAGE / "replay" / "evidence_check.py"  # runs where there is no package
+    found = {str(path.relative_to(ROOT)): printed_around_the_door(path) for path in {*MODULES} - {door, script}}
     assert {path: lines for path, lines in found.items() if lines} == {}
     assert len(printed_around_the_door(door)) >= 3
 

@@ -29,6 +29,7 @@ from lowwater import __version__, errors, limits
 from lowwater.catalog import expr as ex
 from lowwater.catalog.time import link_skews
 from lowwater.catalog.values import format_ip
+from lowwater.config import section_of, toml_key
 from lowwater.instants import SECOND, format_duration, format_instant
 from lowwater.lake import tables
 from lowwater.lake.layout import lake_to_read
@@ -546,11 +547,10 @@ def _settings(job: Job, query: QueryPlan) -> str:
     """The settings that the reference engine needs: late packets are not among those of the evidence, so the longest
     skew of a link is enough."""
     lines = [
-        f'[links.{json.dumps(link)}]\nskew = "{format_duration(job.config.link(link).longest_skew)}"\n'
-        for link in query.links
+        f'{section_of(link)}\nskew = "{format_duration(job.config.link(link).longest_skew)}"\n' for link in query.links
     ]
     sets = {name: [link for link in links if link in query.links] for name, links in sorted(job.config.sets.items())}
-    lines += ["[sets]", *(f"{json.dumps(name)} = {json.dumps(links)}" for name, links in sets.items() if links)]
+    lines += ["[sets]", *(f"{toml_key(name)} = {json.dumps(links)}" for name, links in sets.items() if links)]
     return "\n".join(lines) + "\n"
 
 
