@@ -300,7 +300,7 @@ def figure_of(query: QueryPlan) -> str:
         if item.name in numbers and aggregates & set(ex.columns_of(item.expr)):
             return str(item.name)
     times = {each.name for each in query.logical.fields if each.temporal}
-    return next((name for name in numbers if name not in times and not name.endswith("Port")), "")
+    return next((name for name in numbers if name not in times and not _is_port(name)), "")
 
 
 def _print_table(found: Answer, limit: int) -> None:
@@ -337,7 +337,11 @@ def _print_table(found: Answer, limit: int) -> None:
 
 
 def _is_label(kind: pa.Field) -> bool:
-    return bool(pa.types.is_string(kind.type)) or kind.name.endswith("Port") or kind.name == "protocol"
+    return bool(pa.types.is_string(kind.type)) or _is_port(kind.name) or kind.name == "protocol"
+
+
+def _is_port(name: str) -> bool:
+    return name.lower().endswith("port")
 
 
 BARS, WIDEST = 20, 100

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lowwater.catalog import expr as ex, schemas, state_json
+from lowwater.catalog import expr as ex, schemas, state_json, tcp
 from lowwater.columns.files import Bounds, digests
 from lowwater.columns.values import Frame, Numbers, changes, codes, concat_frames, group_end, normal, ranks
 from lowwater.high.operators import StateHandover, order_of
+from lowwater.machine_code import cached_njit
 from lowwater.plan import operators as ops, temporal
 from lowwater.stream.over import overflow
 
@@ -142,6 +144,7 @@ class _Rows:
         begins: place of the first row of the partition of each row.
         places: place of each row of the slice.
         times: value of ORDER BY of each row.
+        segments: arguments of functions of TCP -> what they have found, for the next of them.
     """
 
     order: Numbers
@@ -149,6 +152,7 @@ class _Rows:
     begins: Numbers
     places: Numbers
     times: Numbers = field(default_factory=lambda: np.zeros(0, np.int64))
+    segments: dict[tuple[object, ...], tuple[npt.NDArray[Any], ...]] = field(default_factory=dict)
 
     @staticmethod
     def of(partition: Sequence[pa.Array], kept: int, rows: int) -> _Rows:
@@ -218,12 +222,49 @@ def _first_value(node: ops.Over, function: ops.RowFunction, rows: _Rows, kept: F
 
 
 def _session(node: ops.Over, function: ops.RowFunction, rows: _Rows, kept: Frame, frame: Frame) -> Given:
-    times, at = rows.times, np.arange(len(rows.order))
-    starts = ~rows.new | (rows.begins == at) | (np.diff(times, prepend=0) > function.reach)
     mine = frame[node.order.name].fill_null(0)
     begun = rows.sorted(kept[_part(function, "begin")], mine).to_numpy(zero_copy_only=False)
-    found = pa.array(begun[np.maximum.accumulate(np.where(starts, at, 0))])
+    starts = (rows.begins == np.arange(len(begun))) | (np.diff(rows.times, prepend=0) > function.reach)
+    found = pa.array(_begins(rows.times, rows.new, starts, begun, function.most))
     return found, {"begin": found}
+
+
+@cached_njit()
+def _begins(
+    times: Numbers, new: npt.NDArray[np.bool_], starts: npt.NDArray[np.bool_], begun: Numbers, most: int
+) -> Numbers:
+    """The begins of sessions of sorted rows. `new`: other rows bring theirs, in `begun`. `most`: length at which one is
+    cut; 0 for none."""
+    found = begun.copy()
+    for at in range(len(times)):
+        if new[at] and not starts[at]:
+            found[at] = times[at] if most and times[at] - found[at - 1] >= most else found[at - 1]
+    return found
+
+
+def _segments(node: ops.Over, function: ops.RowFunction, rows: _Rows, kept: Frame, frame: Frame) -> Given:
+    assert function.argument is not None
+    key = function.argument, function.more, function.reach
+    columns = [frame[column.name] for column in (function.argument, *function.more)]
+    if key not in rows.segments:
+        whole = [rows.sorted(pa.nulls(kept.rows, column.type), column).cast(INT64) for column in columns]
+        valid = np.logical_and.reduce([column.is_valid().to_numpy(zero_copy_only=False) for column in whole])
+        forward, *others = (column.fill_null(0).to_numpy(zero_copy_only=False) for column in whole)
+        earlier = kept[_part(function, "state")]
+        there = pc.list_value_length(earlier).to_numpy(zero_copy_only=False) > 0
+        places = np.where(there, np.cumsum(there) - 1, -2)
+        before = np.where(rows.new, -1, np.append(places, -1)[np.minimum(rows.order, kept.rows)])
+        saved = earlier.flatten().to_numpy(zero_copy_only=False).reshape(-1, tcp.STATE)
+        rows.segments[key] = tcp.segments(
+            before, saved, rows.begins, function.reach, rows.times, valid, forward != 0, np.column_stack(others)
+        )  # fmt: skip
+        rows.segments[key] += (valid,)
+    bits, trips, began, states, valid = rows.segments[key]
+    ends = pa.array(np.append(0, np.cumsum(rows.ends * tcp.STATE)), pa.int32())
+    parts = {"state": pa.ListArray.from_arrays(ends, pa.array(states.ravel()))}
+    if function.function == "tcp_round_trip":
+        return pa.array(trips, mask=trips < 0), parts
+    return pa.array(bits if function.function == "tcp_analysis" else began, mask=~valid), parts
 
 
 def _count(node: ops.Over, function: ops.RowFunction, rows: _Rows, kept: Frame, frame: Frame) -> Given:
@@ -298,6 +339,9 @@ _FUNCTIONS = {
     "lag": _lag,
     "first_value": _first_value,
     "session": _session,
+    "tcp_analysis": _segments,
+    "tcp_began": _segments,
+    "tcp_round_trip": _segments,
     "row_number": _count,
     "count": _count,
     "sum": _sum,
@@ -319,6 +363,9 @@ def _kept_types(node: ops.Over) -> dict[str, pa.DataType]:
             "lag": ("value",),
             "first_value": ("value",),
             "session": ("begin",),
+            "tcp_analysis": ("state",),
+            "tcp_began": ("state",),
+            "tcp_round_trip": ("state",),
             "row_number": ("count",),
             "count": ("count",),
             "sum": (*totals, "count"),
@@ -327,7 +374,8 @@ def _kept_types(node: ops.Over) -> dict[str, pa.DataType]:
             "max": ("value",),
         }[function.function]
         whole = {"begin", "count", "upper", "lower"}
-        types |= {_part(function, name): INT64 if name in whole else kind for name in parts}
+        of = dict.fromkeys(whole, INT64) | {"state": pa.list_(INT64)}
+        types |= {_part(function, name): of.get(name, kind) for name in parts}
     return types
 
 

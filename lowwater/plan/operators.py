@@ -904,12 +904,21 @@ class RowFunction:
     """A function of a row and those before it in its partition. All but `lag` and `first_value` ignore NULL."""
 
     name: str  # the column with its value
-    function: str  # avg, count, first_value, lag, max, min, row_number, session or sum
+    # avg, count, first_value, lag, max, min, row_number, session, sum, tcp_analysis, tcp_began or tcp_round_trip
+    function: str
     argument: Column | None  # column of the input; None for row_number, and for count of rows
     type: Type
-    reach: int = 0  # of lag: how many rows it looks back; of session: the longest gap, in units of the order
+    # of lag: how many rows it looks back; of those that end with a gap: the longest one, in units of the order
+    reach: int = 0
     default: Column | None = None  # of lag: column with the value where there is no such row; None for NULL
     peers: bool = False  # whether it takes the later rows too that are equal in order, as RANGE of SQL does
+    most: int = 0  # of session: the length at which it is cut, in units of the order; 0 for none
+    more: tuple[Column, ...] = ()  # of tcp_...: the arguments behind the first one
+
+    @property
+    def forgets(self) -> bool:
+        """Whether no row matters any more once the gap is over."""
+        return self.function in ("session", "tcp_analysis", "tcp_began", "tcp_round_trip")
 
 
 @dataclass(frozen=True)
@@ -932,7 +941,7 @@ class Over(
     place: Place = field(default=(0, 0), compare=False)
 
     def exprs(self) -> tuple[Expr, ...]:
-        arguments = [written(each.argument, each.default) for each in self.functions]
+        arguments = [(*written(each.argument, each.default), *each.more) for each in self.functions]
         return (*self.partition, self.order, *(expr for pair in arguments for expr in pair))
 
     def physical(self) -> Physical:
@@ -968,8 +977,8 @@ class Over(
 
     def forgets(self, promise: int) -> int | None:
         """Returns the value of the order column below which no row can matter after a promise (ns); None where every
-        row may: only the gaps of sessions have an end."""
-        if any(each.function != "session" for each in self.functions):
+        row may: only where a gap ends what is before."""
+        if not all(each.forgets for each in self.functions):
             return None
         return self.time.promise(promise) - max(each.reach for each in self.functions)
 

@@ -7,7 +7,9 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Any
 
-from lowwater.catalog import expr as ex
+import numpy as np
+
+from lowwater.catalog import expr as ex, tcp
 from lowwater.errors import ValueOverflowError
 from lowwater.plan import operators as ops
 from lowwater.stream import operators
@@ -26,7 +28,7 @@ class OverOperator(operators.StreamOperator):
         self._node = node
         self._partition = [names.index(column.name) for column in node.partition]
         self._order = names.index(node.order.name)
-        self._taken = [_places(names, each.argument, each.default) for each in node.functions]
+        self._taken = [_places(names, each.argument, each.default, *each.more) for each in node.functions]
         self._waiting: list[operators.Row] = []
         self._before: dict[Values, Before] = {}
 
@@ -80,14 +82,14 @@ class OverOperator(operators.StreamOperator):
     def _value(
         self,
         function: ops.RowFunction,
-        taken: tuple[int | None, int | None],
+        taken: Sequence[int | None],
         row: Values,
         before: Sequence[Values],
         kept: list[Any],
         at: int,
     ) -> Value:
         """The value of a function for a row, of which the others of its partition are before; changes what it keeps."""
-        argument, default = (None if place is None else row[place] for place in taken)
+        argument, default, *more = (None if place is None else row[place] for place in taken)
         value = argument if taken[0] is not None else 1
         if function.function == "lag":
             earlier = before[-function.reach] if len(before) >= function.reach else None
@@ -99,8 +101,20 @@ class OverOperator(operators.StreamOperator):
         if function.function == "session":
             now = int(row[self._order] or 0)
             begins = not before or now - int(before[-1][self._order] or 0) > function.reach
-            kept[at] = now if begins else kept[at]
+            cut = function.most and before and now - kept[at] >= function.most
+            kept[at] = now if begins or cut else kept[at]
             return kept[at]  # type: ignore[no-any-return]
+        if function.function.startswith("tcp_"):
+            values = [argument, *more]
+            if any(each is None for each in values):
+                return None
+            state, now = np.array(kept[at] or tcp.fresh(), np.int64), int(row[self._order] or 0)
+            forward, seq, ack, window, flags, length = (int(each) for each in values)  # type: ignore[arg-type]
+            bits = tcp.segment(state, function.reach, now, bool(forward), seq, ack, window, flags, length)
+            trip = tcp.handshake(state, now, flags)
+            kept[at] = state.tolist()
+            told = {"tcp_analysis": bits, "tcp_began": state[tcp.BEGAN], "tcp_round_trip": trip}[function.function]
+            return None if told < 0 else int(told)
         if value is not None:
             kept[at] = _added(function.function, kept[at], _normal(value))
         return self._result(function, kept[at])
@@ -129,9 +143,8 @@ def overflow(node: ops.Over) -> ValueOverflowError:
     return ValueOverflowError(message, "partition by more columns, scale the argument down, or write avg")
 
 
-def _places(names: Sequence[str], *columns: ex.Column | None) -> tuple[int | None, int | None]:
-    argument, default = (None if column is None else names.index(column.name) for column in columns)
-    return argument, default
+def _places(names: Sequence[str], *columns: ex.Column | None) -> list[int | None]:
+    return [None if column is None else names.index(column.name) for column in columns]
 
 
 def _normal(value: Value) -> Value:

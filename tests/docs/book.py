@@ -38,7 +38,7 @@ BEGIN = 1_200_000
 
 FENCE = re.compile(r"^```(?P<info>[^\n`]+)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 TABLE = re.compile(r"(?P<open><!-- table: (?P<name>\w+) -->\n)(?P<text>.*?)(?P<close><!-- end -->)", re.DOTALL)
-WORLDS = ("hellos", "web")
+WORLDS = ("flow", "hellos", "web")
 """Other packets than those of the world, by the word of their block and of the examples that read them."""
 DERIVED = ("error", "run", "note")
 """Words of gsql blocks that are followed by what comes of them; with `bug` by what should come of them."""

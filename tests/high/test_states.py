@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import assume, given, settings, strategies as st
 
+from lowwater.catalog.expr import Type
 from lowwater.errors import LowwaterError
 from lowwater.high.operators import StateHandover, StoredState
 from lowwater.high.process import InProcess
@@ -34,6 +35,8 @@ _WHERE = _OF.replace("GROUP", "WHERE len > 40 AND ssample(len, 3) = TRUE GROUP")
 _BEFORE = "PARTITION BY srcIP, srcPort ORDER BY timestamp"
 _ASKED = ("lag(len, 2)", "sum(len)", "min(len)", "count(len)", "avg(len)", "first_value(len)", "sum(len * 0.5)")
 _FUNCTIONS = ", ".join(f"{each} OVER ({_BEFORE})" for each in _ASKED)
+_GIVEN = "(len > 80, sequence_number, ack_number, window, flags, len, 20 s)"
+_SEGMENTS = ", ".join(f"{each}{_GIVEN} OVER ({_BEFORE})" for each in ("tcp_analysis", "tcp_began", "tcp_round_trip"))
 QUERIES = {
     "idle": f"SELECT tb, srcIP, k, count(*), running_sum(len), FIRST(len), LAST(len) {_OF} CLOSING_WHEN count(*) = 0",
     "open": f"SELECT tb, srcIP, k, count(*), sum(len) {_OF} HAVING count(*) > 0 CLOSING_WHEN sum(len) > 250",
@@ -44,6 +47,8 @@ QUERIES = {
     "sampled": _SAMPLE.format(_WHERE, "srcIP"),
     "apart": _SAMPLE.format(_WHERE, "k, srcIP"),
     "before": f"SELECT timestamp, {_FUNCTIONS} FROM [main1, main2].TCP",
+    "cut": "SELECT timestamp, session(timestamp, 5 s, 15 s) OVER (PARTITION BY srcIP) FROM main1.TCP",
+    "segments": f"SELECT timestamp, {_SEGMENTS} FROM [main1, main2].TCP",
     "asleep": "SELECT timestamp, session(timestamp, 3 s) OVER (PARTITION BY srcIP) FROM main1.TCP",
     "above": f"SELECT tb, srcIP, k, count(*) AS n {_OF} CLOSING_WHEN count(*) = 0; DEFINE {{ query_name 'q'; }} "
     "SELECT tb, srcIP, sum(n) FROM f GROUP BY tb/3 AS tb, srcIP",
@@ -73,8 +78,14 @@ def packets(lfta: Lfta, count: int, chance: Random) -> list[Row]:
             "b": chance.choice([None, False, True]),
             "srcPort": chance.choice([None, *range(4)]),
             "len": chance.randint(30, 120),
+            "sequence_number": chance.choice([None, 0, 7, 90, 180]),
+            "ack_number": chance.choice([0, 7, 90, 180]),
+            "window": chance.choice([0, 9]),
+            "flags": chance.choice([2, 16, 18, 20]),
             "_value": chance.choice([None, 0.5, 40.25]),
         }
+        if any(f.name == "_value" and f.type is Type.BOOL for f in lfta.stored):
+            drawn["_value"] = chance.random() < 0.5
         made.append((tuple(f.temporal.promise(at) if f.temporal else drawn[f.name] for f in lfta.stored), at))
     return sorted(made, key=lambda row: row[1])
 

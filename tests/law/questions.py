@@ -336,6 +336,76 @@ def sessions(draw: st.DrawFn) -> Question:
     return Question("q", f"{_Q}{text}", sql)
 
 
+_ENDS = {
+    "srcIP": "src",
+    "srcIP, destPort": "src, dport",
+    "destPort, interface": "dport, link",
+}
+
+
+@st.composite
+def cut_sessions(draw: st.DrawFn) -> Question:
+    """Sessions that are cut at a length, and their sizes: groups by a begin."""
+    links, (where, condition) = draw(st.sampled_from(list(LINKS_OF))), draw(st.sampled_from(_FEW))
+    partition, partition_sql = draw(st.sampled_from(list(_ENDS.items())))
+    gap, most = draw(st.sampled_from((1, 5, 60))), draw(st.sampled_from((2, 30, 200)))
+    text = (
+        f"SELECT timestamp, srcIP, destPort, interface, len, session(timestamp, {gap} s, {most} s) "
+        f"OVER (PARTITION BY {partition}) AS begun FROM {links}.TCP {where}"
+    )
+    same = " AND ".join(f"s.{name.strip()} IS NOT DISTINCT FROM r.{name.strip()}" for name in partition_sql.split(","))
+    sql = (
+        "WITH RECURSIVE r AS MATERIALIZED (SELECT *, row_number() OVER "
+        f"(PARTITION BY {partition_sql} ORDER BY ts, link, position) AS n FROM p "
+        f"WHERE link IN ({LINKS_OF[links]}) AND flags IS NOT NULL AND ({condition})), "
+        "s AS (SELECT *, ts AS begun FROM r WHERE n = 1 UNION ALL SELECT r.*, "
+        f"CASE WHEN r.ts - s.ts > {gap * int(SECOND)} OR r.ts - s.begun >= {most * int(SECOND)} "
+        f"THEN r.ts ELSE s.begun END FROM s JOIN r ON r.n = s.n + 1 AND {same}) "
+    )
+    if draw(st.booleans()):
+        return Question("q", f"{_Q}{text}", f"{sql} SELECT ts, src, dport, link, len, begun FROM s")
+    above = f"SELECT begun, {partition}, count(*), sum(len), max(timestamp) FROM inner GROUP BY begun, {partition}"
+    sql += f"SELECT begun, {partition_sql}, count(*), sum(len)::BIGINT, max(ts) FROM s GROUP BY begun, {partition_sql}"
+    return Question("q", f"{_INNER}{text};\n{_Q}{above}", sql)
+
+
+@st.composite
+def segments(draw: st.DrawFn) -> Question:
+    """What is unusual about segments of TCP, beside those of both directions before them."""
+    links, (where, condition) = draw(st.sampled_from(list(LINKS_OF))), draw(st.sampled_from(_FEW))
+    by, by_sql = draw(st.sampled_from((("", ""), (", interface", ", link"))))
+    gap = draw(st.sampled_from((1, 30, 3600)))
+    given = f"(srcPort < destPort, sequence_number, ack_number, window, flags, payload_length, {gap} s)"
+    over = (
+        "OVER (PARTITION BY IF(srcPort < destPort, srcPort, destPort), IF(srcPort < destPort, destPort, srcPort)"
+        f"{by} ORDER BY timestamp)"
+    )
+    text = (
+        f"SELECT timestamp, tcp_analysis{given} {over} AS bits, tcp_round_trip{given} {over} AS trip, "
+        f"tcp_began{given} {over} AS began FROM {links}.TCP {where}"
+    )
+    row = "ts || ',' || (sport < dport)::INT || ',' || " + " || ',' || ".join(
+        ("sequence_number", "ack_number", '"window"', "flags", "payload_length")
+    )
+    of = f"least(sport, dport), greatest(sport, dport){by_sql}"
+    sql = (
+        "SELECT unnest(times) AS ts, unnest(string_split(said, ';')) AS said "
+        "FROM (SELECT list(ts ORDER BY ts, link, position) AS times, "
+        f"segments(string_agg({row}, ';' ORDER BY ts, link, position), {gap * int(SECOND)}) AS said FROM p "
+        f"WHERE link IN ({LINKS_OF[links]}) AND flags IS NOT NULL AND ({condition}) GROUP BY {of})"
+    )
+    bits, trip, began = (f"nullif(split_part(said, ',', {number}), '')::BIGINT" for number in (1, 2, 3))
+    sql = f"SELECT ts, {bits}, {trip}, {began} FROM ({sql})"
+    if draw(st.booleans()):
+        above = "SELECT tb, count(*), sum(bits), min(trip), max(began) FROM inner GROUP BY timestamp/60000000000 AS tb"
+        sql = (
+            "SELECT ts // 60000000000, count(*), sum(bits)::BIGINT, min(trip), max(began) "
+            f"FROM ({sql}) s(ts, bits, trip, began) GROUP BY 1"
+        )
+        return Question("q", f"{_INNER}{text};\n{_Q}{above}", sql)
+    return Question("q", f"{_Q}{text}", sql)
+
+
 @st.composite
 def befores_of_groups(draw: st.DrawFn) -> Question:
     """The group before, in the epoch before, and what all groups so far add up to."""
@@ -356,7 +426,7 @@ def befores_of_groups(draw: st.DrawFn) -> Question:
 
 def rows_before() -> st.SearchStrategy[Question]:
     """Functions of a row and those before it."""
-    return befores() | sessions() | befores_of_groups()
+    return befores() | sessions() | cut_sessions() | segments() | befores_of_groups()
 
 
 @st.composite

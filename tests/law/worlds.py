@@ -8,6 +8,7 @@ from itertools import accumulate
 from pathlib import Path
 from random import Random
 from typing import Any
+from zlib import crc32
 
 import duckdb
 import pyarrow as pa
@@ -16,6 +17,7 @@ from lowwater.catalog.schemas import TYPES
 from lowwater.catalog.values import pack_ip
 from tests.capturemaker import arp, ethernet, ipv4, ipv6, pcap_bytes, tcp_header, udp_header
 from tests.database import database
+from tests.law.segments import add_segments
 from tests.plan import batch_rows
 
 SECOND = 1_000_000_000
@@ -56,7 +58,7 @@ class Packet:
         if self.kind == "arp":
             return arp()
         if self.kind == "tcp":
-            body = tcp_header(self.sport, self.dport, self.flags, data=self.data)
+            body = tcp_header(self.sport, self.dport, self.flags, *self.numbers, data=self.data)
         elif self.kind == "udp":
             body = udp_header(self.sport, self.dport, self.data)
         else:
@@ -64,6 +66,13 @@ class Packet:
         if six:
             return ethernet(ipv6(self.src, self.dest, self.protocol, body, ttl=self.ttl), 0x86DD)
         return ethernet(ipv4(self.src, self.dest, self.protocol, body, ttl=self.ttl))
+
+    @property
+    def numbers(self) -> tuple[int, int, int]:
+        """Sequence number, acknowledged number and window of a segment: few, so that segments repeat one another."""
+        drawn = crc32(bytes([self.flags, self.ttl]) + self.data)
+        seq, ack = ((2**32 - 20 + (0, 0, 1, 6, 7, 46)[(drawn >> shift) % 6]) % 2**32 for shift in (0, 8))
+        return seq, ack, (0, 512, 512)[(drawn >> 16) % 3]
 
     @property
     def protocol(self) -> int:
@@ -74,6 +83,7 @@ class Packet:
     def columns(self) -> dict[str, Any]:
         """Its columns, as queries name them; addresses as text."""
         ip, ports, size = self.kind != "arp", self.kind in PROTOCOLS, len(self.frame)
+        seq, ack, window = self.numbers if self.kind == "tcp" else (None, None, None)
         return {
             "timestamp": self.stamp,
             "len": size + self.beyond,
@@ -84,6 +94,10 @@ class Packet:
             "srcPort": self.sport if ports else None,
             "destPort": self.dport if ports else None,
             "flags": self.flags if self.kind == "tcp" else None,
+            "sequence_number": seq,
+            "ack_number": ack,
+            "window": window,
+            "payload_length": None if seq is None else len(self.data),
             "icmp_type": 8 if self.kind == "icmp" else None,
             "ttl": self.ttl if ip else None,
             "ipversion": (6 if ":" in self.src else 4) if ip else None,
@@ -130,6 +144,7 @@ class World:
     def oracle(self) -> duckdb.DuckDBPyConnection:
         """A DuckDB with all records as `records`, the admitted ones as `p`, and the watch list as `w`."""
         connection = database()
+        add_segments(connection)
         connection.execute("SET error_on_division_by_zero = false")
         rows = [
             {"link": link, "position": position, "arrival": arrival, "admitted": admitted, **packet.columns}
@@ -184,6 +199,7 @@ class World:
 
 
 _NUMBERS = ("timestamp", "len", "caplen", "protocol", "srcPort", "destPort", "flags", "ttl", "ipversion")
+_NUMBERS += ("sequence_number", "ack_number", "window", "payload_length")
 RECORDS = pa.schema(
     [("link", pa.string()), ("position", pa.int64()), ("arrival", pa.int64()), ("admitted", pa.bool_())]
     + [(name, pa.int64()) for name in _NUMBERS]

@@ -60,6 +60,13 @@ CASES = {
     "over_far": "SELECT time, lag(len, 5000) OVER (ORDER BY timestamp) FROM TCP",
     "over_session": "SELECT time, session(time, 5 s) OVER (ORDER BY timestamp) FROM TCP",
     "over_gap": "SELECT time, session(timestamp, 0) OVER (ORDER BY timestamp) FROM TCP",
+    "over_session_order": "Query a: SELECT len, session(timestamp, 5, 60) OVER (PARTITION BY srcIP) AS t FROM TCP;\n"
+    "Query b: SELECT t, lag(len) OVER (ORDER BY t) FROM a",
+    "over_segments": "SELECT time, tcp_analysis(srcPort, sequence_number, ack_number, window, flags, len, 1 h) "
+    "OVER (PARTITION BY srcIP ORDER BY timestamp) FROM TCP",
+    "over_segments_order": "SELECT time, tcp_analysis(SYN, sequence_number, ack_number, window, flags, len, 1 h) "
+    "OVER (PARTITION BY srcIP ORDER BY time) FROM TCP",
+    "over_segments_few": "SELECT time, tcp_round_trip(SYN, 1 h) OVER (PARTITION BY srcIP ORDER BY timestamp) FROM TCP",
     "over_type": "SELECT time, sum(srcIP) OVER (ORDER BY timestamp) FROM TCP",
     "over_nested": "SELECT time, lag(lag(len) OVER (ORDER BY timestamp)) OVER (ORDER BY timestamp) FROM TCP",
     "over_joined": "SELECT lag(A.len) OVER (ORDER BY A.time) FROM main1.TCP A JOIN main2.TCP B ON A.time = B.time",

@@ -39,7 +39,7 @@ CODE: dict[str, tuple[str, ...]] = {
     "running aggregation": ("stream/aggregates.py", "stream/groups.py", "plan/operators.py::Running"),
     "top rows": ("stream/groups.py", "plan/operators.py::Top", "plan/operators.py::ByEpoch"),
     "filling": ("stream/fill.py", "high/fill.py", "plan/operators.py::Fill", "plan/operators.py::ByEpoch"),
-    "rows before": ("stream/over.py", "high/over.py", "plan/operators.py::Over"),
+    "rows before": ("stream/over.py", "high/over.py", "catalog/tcp.py", "plan/operators.py::Over"),
     "sampling": ("stream/groups.py", "catalog/builtin/supergroups.py", "plan/operators.py::Sampling"),
     "join": ("stream/joins.py", "plan/operators.py::Join", "plan/operators.py::Window"),
     "FILTER_JOIN": ("stream/joins.py", "plan/operators.py::FilterJoin"),

@@ -165,7 +165,7 @@ def _constant(expr: ex.Expr) -> tuple[int, ex.Expr]:
 
 def _same_scale(pair: _Pair) -> bool:
     def scale(time: Temporal) -> set[tuple[Step, ...]]:
-        return {_divided(steps[:-1] if steps and steps[-1].op == "add" else steps) for steps in time.components}
+        return {_divided(steps[:-1] if steps and steps[-1].op == "add" else steps) for steps in time.chains}
 
     return scale(pair.left_time) == scale(pair.right_time)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from lowwater import limits
 from lowwater.catalog import expr as ex
@@ -17,7 +18,7 @@ from lowwater.gsql.printer import print_expression
 from lowwater.plan import operators as ops, properties
 from lowwater.plan.bind.durations import unit_in
 from lowwater.plan.bind.expressions import NUMERIC, Scope, number_of
-from lowwater.plan.temporal import CLOCK, Temporal
+from lowwater.plan.temporal import CLOCK, Step, Temporal
 from lowwater.plan.text import Text, place_of, spot
 
 _ARGUMENTS = {
@@ -28,8 +29,11 @@ _ARGUMENTS = {
     "max": (1, 1),
     "min": (1, 1),
     "row_number": (0, 0),
-    "session": (2, 2),
+    "session": (2, 3),
     "sum": (1, 1),
+    "tcp_analysis": (7, 7),
+    "tcp_began": (7, 7),
+    "tcp_round_trip": (7, 7),
 }
 """Function -> the least and the largest number of its arguments."""
 
@@ -41,6 +45,9 @@ _INSTEAD = {
     "nth_value": "write row_number() OVER (...) AS n, and WHERE n = 3 in a query that reads it",
 }
 """Function of SQL in lower case -> what to write instead."""
+
+_OF_SEGMENTS = ("tcp_analysis", "tcp_began", "tcp_round_trip")
+"""Functions of the segments of a connection (SEMANTICS O12)."""
 
 FRAMED = ("avg", "count", "max", "min", "sum")
 """Functions that a frame concerns."""
@@ -99,11 +106,13 @@ class RowWindows:
         return name
 
     def _parts(self, name: str, node: syntax.Over, inner: Scope, order: ex.Expr) -> tuple[object, ...]:
-        """Returns a function in parts: name, argument, reach, default, whether it takes peers."""
+        """Returns a function in parts: name, argument, reach, default, whether it takes peers, most, more arguments."""
         written, text = node.call.arguments, self.text
         peers = name in FRAMED and not node.rows
         if not written:
-            return name, None, 0, None, peers
+            return name, None, 0, None, peers, 0, ()
+        if name in _OF_SEGMENTS:
+            return self._of_segments(name, node, inner, order)
         argument = inner.bind(written[0])
         if name == "session":
             if argument != order:
@@ -111,10 +120,10 @@ class RowWindows:
                 raise text.error(
                     node.place, "a session is told by the gaps of ORDER BY, and this is another time", hint
                 )
-            gap = inner.constant(written[1], "the gap of a session", (written[0], unit_in(argument, inner.units)))
-            if not (isinstance(gap, int) and 0 < gap < 1 << 62):
-                raise text.error(place_of(written[1]), "the gap of a session is a whole number above 0")
-            return name, argument, gap, None, peers
+            beside = written[0], unit_in(argument, inner.units)
+            gap = self._length(inner, written[1], "the gap of a session", beside)
+            most = self._length(inner, written[2], "the longest time of a session", beside) if len(written) > 2 else 0
+            return name, argument, gap, None, peers, most, ()
         if name == "lag":
             back = inner.constant(written[1], "lag") if len(written) > 1 else 1
             if not (isinstance(back, int) and 1 <= back <= limits.LAG_ROWS):
@@ -123,14 +132,31 @@ class RowWindows:
             default = None
             if len(written) > 2:
                 argument, default = inner.of_one_type([argument, inner.bind(written[2])], "lag", node.place)
-            return name, argument, back, default, peers
+            return name, argument, back, default, peers, 0, ()
         if name in ("sum", "avg"):
             argument = number_of(argument) if argument.type is ex.Type.BOOL else argument
             if argument.type not in NUMERIC:
                 raise text.error(node.place, f"{name} takes numbers, not {argument.type}")
             if argument.type is ex.Type.FLOAT:
                 argument = ex.Unary(ex.Type.FLOAT, ex.SUMMED, argument)
-        return name, argument, 0, None, peers
+        return name, argument, 0, None, peers, 0, ()
+
+    def _of_segments(self, name: str, node: syntax.Over, inner: Scope, order: ex.Expr) -> tuple[object, ...]:
+        *written, last = node.call.arguments
+        arguments = inner.all(*written)
+        for at, (each, kind) in enumerate(zip(arguments, (ex.Type.BOOL, *[ex.Type.INT] * 5), strict=True)):
+            if each.type is not kind:
+                given = "srcPort < destPort, sequence_number, ack_number, window, flags, payload_length, 1 h"
+                hint = f"write {name}({given})"
+                raise self.text.error(place_of(written[at]), f"{name} takes a condition and five whole numbers", hint)
+        gap = self._length(inner, last, "the gap of a connection", (node.order, unit_in(order, inner.units)))
+        return name, arguments[0], gap, None, False, 0, tuple(arguments[1:])
+
+    def _length(self, inner: Scope, node: syntax.Expression, what: str, beside: tuple[Any, Any]) -> int:
+        length = inner.constant(node, what, beside)
+        if not (isinstance(length, int) and 0 < length < 1 << 62):
+            raise self.text.error(place_of(node), f"{what} is a whole number above 0")
+        return length
 
     def applied(self, items: Sequence[ops.Item], below: Callable[[Sequence[ops.Item]], ops.Node]) -> ops.Node:
         """Returns the plan of a statement with these select items. `below`: makes the statement without OVER, with
@@ -143,22 +169,26 @@ class RowWindows:
         assert self._order is not None
         partition, order = tuple(map(lower.column, self._partition)), lower.column(self._order)
         functions = []
-        for (name, argument, reach, default, peers), column in self._columns.items():
+        for (name, argument, reach, default, peers, most, more), column in self._columns.items():
             taken = [None if each is None else lower.column(each) for each in (argument, default)]  # type: ignore[arg-type]
-            parts = column.name, name, taken[0], column.type, reach, taken[1], peers
+            others = tuple(map(lower.column, more))  # type: ignore[call-overload]
+            parts = column.name, name, taken[0], column.type, reach, taken[1], peers, most, others
             functions.append(ops.RowFunction(*parts))  # type: ignore[arg-type]
         node = below(lower.items)
-        self._check(node, order, any(each.peers for each in functions))
-        added = tuple(ops.Field(each.name, each.type) for each in functions)
+        self._check(node, order, functions)
+        time = ops.temporals(node.fields)[order.name]
+        added = tuple(ops.Field(each.name, each.type, _begin_of(each, time)) for each in functions)
         fields = (*node.fields, *added)
         over = ops.Over(self.query, fields, node, partition, order, tuple(functions), spot(self._first))
         return ops.Map(self.query, ops.make_fields(upper, ops.temporals(fields)), over, None, tuple(upper))
 
-    def _check(self, node: ops.Node, order: ex.Column, peers: bool) -> None:
+    def _check(self, node: ops.Node, order: ex.Column, functions: Sequence[ops.RowFunction]) -> None:
         assert self._first is not None
         place, text = self._first.place, self.text
         time = ops.temporals(node.fields).get(order.name)
-        if time is None or not time.increasing or len(time.chains) > 1:
+        # Sessions overlap: their rows come in no order of their begins, unless these are epochs.
+        begins = time is not None and time.components != time.chains and not _grouped(node)
+        if time is None or not time.increasing or len(time.chains) > 1 or (begins and _in_step(node)):
             hint = "write ORDER BY timestamp; the first rows of each epoch by other columns: ORDER BY ... LIMIT 10"
             raise text.error(place, "ORDER BY of OVER is a column of time that increases", hint)
         if time.origin or properties.by_arrival(node):
@@ -170,7 +200,9 @@ class RowWindows:
         if not _in_step(node):
             hint = "write OVER into a query that one side reads, or group the joined rows by an epoch first"
             raise text.unsupported(place, "Lowwater does not run OVER of joined rows, which come in no one order", hint)
-        if peers and not _told(node, time):
+        if any(each.function in _OF_SEGMENTS for each in functions) and time.components != CLOCK.components:
+            raise text.error(place, "segments are in the order of their time in ns", "write ORDER BY timestamp")
+        if any(each.peers for each in functions) and not _told(node, time):
             hint = "write ORDER BY timestamp, or add ROWS UNBOUNDED PRECEDING for a value of each row"
             message = "rows of equal ORDER BY have one value here, and their time is coarser than that of the rows"
             raise text.unsupported(place, message, hint)
@@ -180,7 +212,15 @@ def _type(name: str, argument: ex.Expr | None) -> ex.Type:
     if name in ("count", "row_number"):
         return ex.Type.INT
     assert argument is not None
+    if name in _OF_SEGMENTS:
+        return ex.Type.INT
     return ex.Type.FLOAT if name == "avg" else argument.type
+
+
+def _begin_of(function: ops.RowFunction, time: Temporal) -> Temporal | None:
+    """The progress of the begin of a session that is cut: rows of later times may be of one that began by so much
+    before them. None for all else."""
+    return time.joined(time.then(Step("add", 1 - function.most))) if function.most else None
 
 
 @dataclass
@@ -216,6 +256,11 @@ def _in_step(node: ops.Node) -> bool:
     if isinstance(node, ops.ByEpoch):
         return len(ops.clocks(node.key_fields)) == 1
     return not isinstance(node, ops.Join) and all(map(_in_step, node.inputs()))
+
+
+def _grouped(node: ops.Node) -> bool:
+    """Whether rows are those of epochs."""
+    return isinstance(node, ops.ByEpoch) or (bool(node.inputs()) and all(map(_grouped, node.inputs())))
 
 
 def _told(node: ops.Node, time: Temporal) -> bool:

@@ -163,11 +163,10 @@ def row_functions(node: ops.Over) -> tuple[gsql.SelectItem, ...]:
     """Returns the functions of the rows before, each as the item that adds its column."""
     items = []
     for each in node.functions:
-        written = [] if each.argument is None else [expression(each.argument)]
-        if each.reach:
-            written.append(gsql.Literal("int", each.reach))
-        if each.default is not None:
-            written.append(expression(each.default))
+        columns = [column for column in (each.argument, each.default, *each.more) if column is not None]
+        numbers: list[gsql.Expression] = [gsql.Literal("int", number) for number in (each.reach, each.most) if number]
+        first = len(columns) if each.function.startswith("tcp_") else 1
+        written = [*map(expression, columns[:first]), *numbers, *map(expression, columns[first:])]
         star = each.function == "count" and not written
         call = gsql.Call(each.function, tuple(written), star=star)
         framed = each.function in FRAMED and not each.peers
