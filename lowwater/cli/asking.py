@@ -318,7 +318,9 @@ def _print_table(found: Answer, limit: int) -> None:
         ordered = rows.take(pc.sort_indices(numbered, sort_keys=keys))
     table = Table(box=None, pad_edge=False)
     hidden = {time.removesuffix("_start"), time}
-    columns = [*([time] if time else []), *(name for name in names if name not in hidden)]
+    every = [*([time] if time else []), *(name for name in names if name not in hidden)]
+    columns = every[: max(console.width // NARROWEST, 2)]
+    columns += [figure] if figure and figure not in columns else []
     for name in columns:
         right = not (pa.types.is_string(rows.schema.field(name).type) or name == time)
         table.add_column(terminal.styled(name), justify="right" if right else "left")
@@ -329,6 +331,8 @@ def _print_table(found: Answer, limit: int) -> None:
     if rows.num_rows > limit:
         what = f", those of most {figure}" if figure else ""
         console.print(f"{limit:,} of {rows.num_rows:,} rows{what}; --limit and --format csv give more", soft_wrap=True)
+    if left := [name for name in every if name not in columns]:
+        console.print(terminal.styled(f"--format csv also has {', '.join(left)}"), soft_wrap=True)
     if figure and rows.num_rows > 1:
         console.print()
         labels = [name for name in columns if name not in (figure, time) and _is_label(rows.schema.field(name))]
@@ -344,8 +348,8 @@ def _is_port(name: str) -> bool:
     return name.lower().endswith("port")
 
 
-BARS, WIDEST = 20, 100
-"""Most lines of a plot, and most characters of one."""
+BARS, WIDEST, NARROWEST = 20, 100, 9
+"""Most lines of a plot, most characters of one, and the characters that a column of a table has at least."""
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 
 

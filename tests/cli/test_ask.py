@@ -96,7 +96,7 @@ def test_epochs_of_another_length(capture: Path) -> None:
     assert len({row["tb"] for row in minutes}) > 10 and len({row["tb"] for row in hour}) <= 2
     assert sum(int(row["bytes"]) for row in minutes) == sum(int(row["bytes"]) for row in hour) > 0
     for each in recipes():
-        if each.name in ("days", "protocols", "percentile"):
+        if each.name in ("conversations", "days", "protocols", "percentile"):
             assert "no epochs" in lowwater("ask", each.name, "--every", "10m").err
         else:
             text = lowwater("ask", each.name, "--every", "20m").out

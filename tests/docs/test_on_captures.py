@@ -7,7 +7,7 @@ import re
 import shutil
 import subprocess
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -53,7 +53,9 @@ FIELDS = {
     "ja3": "tls.handshake.ja3", "asked": "dns.qry.name", "rcode": "dns.flags.rcode", "method": "http.request.method",
     "host": "http.host", "status": "http.response.code",
 }  # fmt: skip
-FIN, SYN, ACK = 1, 2, 16
+FIN, SYN, RST, ACK = 1, 2, 4, 16
+TOLD = ("retransmission", "duplicate_ack", "out_of_order", "zero_window")
+"""What tshark says of segments, in the order of the columns of conversations."""
 
 
 class Packet(NamedTuple):
@@ -80,6 +82,8 @@ class Packet(NamedTuple):
     method: str | None
     host: str | None
     status: int | None
+    stream: str = ""
+    told: frozenset[str] = frozenset()
 
     def epoch(self, seconds: int) -> int:
         """The number of its epoch of a length."""
@@ -90,11 +94,22 @@ def packets_of(path: Path) -> list[Packet]:
     """The packets of a capture, in its order."""
     # Every packet by itself: tshark does not look into segments that it takes for repeated ones.
     settings = ("ip.defragment:FALSE", "tcp.desegment_tcp_streams:FALSE", "tcp.analyze_sequence_numbers:FALSE")
+    alone = _read(path, settings, list(FIELDS.values()))
+    told = _read(path, settings[:1], ["tcp.stream", *(f"tcp.analysis.{name}" for name in TOLD)])
+    return [
+        _packet(dict(zip(FIELDS, row, strict=True)))._replace(
+            stream=stream, told=frozenset(name for name, cell in zip(TOLD, cells, strict=True) if cell)
+        )
+        for row, (stream, *cells) in zip(alone, told, strict=True)
+    ]
+
+
+def _read(path: Path, settings: Sequence[str], fields: Sequence[str]) -> list[list[str]]:
     words = [part for setting in settings for part in ("-o", setting)]
-    words += [part for name in FIELDS.values() for part in ("-e", name)]
+    words += [part for name in fields for part in ("-e", name)]
     command = ["tshark", "-n", "-r", str(path), "-T", "fields", "-E", "separator=|", "-E", "occurrence=f", *words]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
-    return [_packet(dict(zip(FIELDS, row, strict=True))) for row in csv.reader(done.stdout.splitlines(), delimiter="|")]
+    return [*csv.reader(done.stdout.splitlines(), delimiter="|")]
 
 
 def _packet(row: dict[str, str]) -> Packet:
@@ -285,9 +300,52 @@ def new_hosts(packets: list[Packet]) -> Iterable[tuple[Any, ...]]:
 
 
 def repeated(packets: list[Packet]) -> Iterable[tuple[Any, ...]]:
-    data = [each for each in of_tcp(packets) if each.payload]
-    for key, group in grouped(data, lambda each: (each.epoch(60), each.src, each.dest, each.sport, each.dport)).items():
-        yield key[0] * 60, *key[1:], len(group), len(group) - len({each.seq for each in group})
+    flows = grouped(of_tcp(packets), lambda each: (each.epoch(60), each.src, each.dest, each.sport, each.dport))
+    for (epoch, *flow), group in flows.items():
+        counts = [sum(name in each.told for each in group) for name in ("retransmission", "out_of_order")]
+        yield epoch * 60, *flow, *counts, sum(each.payload > 0 for each in group)
+
+
+def handshakes_of(stream: list[Packet]) -> Iterable[tuple[Packet, int]]:
+    """The last segment of the handshake of a stream, and the time that it took, ns."""
+    asked = None
+    for each in stream:
+        if each.flags & (SYN | ACK) == SYN:
+            asked = each.stamp
+        elif each.flags & (SYN | ACK) == ACK and asked is not None and each.stamp > asked:
+            yield each, each.stamp - asked
+            return
+
+
+def handshake_times(packets: list[Packet]) -> Iterable[tuple[Any, ...]]:
+    found = defaultdict(list)
+    for stream in grouped(of_tcp(packets), lambda each: (each.stream,)).values():
+        for each, took in handshakes_of(stream):
+            found[each.epoch(60), each.dest].append(took)
+    for (epoch, server), values in found.items():
+        yield epoch * 60, server, max(values) // 1000, int(sum(values) / len(values)) // 1000, len(values)
+
+
+def conversations(packets: list[Packet]) -> Iterable[tuple[Any, ...]]:
+    day = 86_400 * 1_000_000
+    stamps = sorted(each.stamp // 1000 for each in packets)
+    for stream in grouped(of_tcp(packets), lambda each: (each.stream,)).values():
+        first, latest = stream[0], max(each.stamp for each in stream) // 1000
+        ends = (first.src, first.sport), (first.dest, first.dport)
+        client, server = reversed(ends) if first.flags & (SYN | ACK) == SYN | ACK else ends
+        sides = [[each for each in stream if (each.src, each.sport) == end] for end in (client, server)]
+        seen = [0, 0]
+        for at, side in enumerate(sides):
+            for each in side:
+                seen[at] |= each.flags
+        last = stamps[-1] if stamps[-1] // day <= first.stamp // 1000 // day + 1 else 0
+        ended = "idle" if last >= latest + 15_000_000 else "open"
+        ended = "reset" if (seen[0] | seen[1]) & RST else "closed" if seen[0] & seen[1] & FIN else ended
+        took = next((took for _, took in handshakes_of(stream)), None)
+        counts = [sum(each.len for each in side) for side in sides] + [len(side) for side in sides]
+        unusual = [sum(name in each.told for each in side) for name in TOLD for side in sides]
+        times = [Decimal(time) / 1_000_000 for time in (first.stamp // 1000, latest)]
+        yield times[0], *client, *server, ended, *counts, took, *unusual, *seen, times[1], "main1"
 
 
 def connections(packets: list[Packet]) -> Iterable[tuple[Any, ...]]:
@@ -398,6 +456,8 @@ ORACLES: dict[str, Oracle] = {
     "unanswered": unanswered,
     "new_hosts": new_hosts,
     "repeated": repeated,
+    "handshake_times": handshake_times,
+    "conversations": conversations,
     "connections": connections,
     "differences": lambda packets: (),  # both links have the same packets
     "names": names,
