@@ -4,8 +4,9 @@
 links, and ingests and replays them as they arrive: an `ingest` of all links and a `backfill` for each, in turns in its
 process and as clients of a server of Spark Connect, whose start is reported apart. It prints the ratio of each.
 
-Processor seconds of Spark's tasks are those of its Python workers; those of a client are what its commands took more
-than the same commands over hours of few packets. The event log of the server has the names and times of the tasks.
+Processor seconds of Spark's tasks are those of its Python workers; those of a client, and of the processes that Spark
+asks for offsets, are what they took more than with hours of few packets. The event log of the server has the names and
+times of the tasks.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from statistics import median
 
@@ -46,12 +47,17 @@ class Taken:
     Attributes:
         clock: seconds by the clock.
         client: processor seconds of the process of the command.
-        workers: processor seconds of Spark's Python processes.
+        workers: processor seconds of Spark's Python workers.
+        offsets: processor seconds of the processes that Spark asks for offsets.
     """
 
     clock: float = 0.0
     client: float = 0.0
     workers: float = 0.0
+    offsets: float = 0.0
+
+    def __add__(self, more: Taken) -> Taken:
+        return Taken(*(getattr(self, each.name) + getattr(more, each.name) for each in fields(self)))
 
 
 @dataclass
@@ -79,6 +85,12 @@ class Server:
                 found += times.user + times.system + times.children_user + times.children_system
         return found
 
+    def offsets(self) -> float:
+        """Processor seconds of processes that its JVM has started and that have ended: one for each streaming query."""
+        family = self.process.children(recursive=True) if self.process is not None else ()
+        ended = [each.cpu_times() for each in family if each.name() == "java"]
+        return float(sum(times.children_user + times.children_system for times in ended))
+
 
 @contextmanager
 def resident(master: str, folder: Path) -> Iterator[Server]:
@@ -104,7 +116,7 @@ def resident(master: str, folder: Path) -> Iterator[Server]:
 
 def command(server: Server, *words: str) -> Taken:
     """Runs a command of the command line to its end."""
-    before, used = server.workers(), resource.getrusage(resource.RUSAGE_CHILDREN)
+    before, offsets, used = server.workers(), server.offsets(), resource.getrusage(resource.RUSAGE_CHILDREN)
     begin = time.monotonic()
     environment = {**os.environ, MASTER: server.address}
     done = subprocess.run(
@@ -113,7 +125,7 @@ def command(server: Server, *words: str) -> Taken:
     assert done.returncode == 0, done.stdout + done.stderr
     clock, after = time.monotonic() - begin, resource.getrusage(resource.RUSAGE_CHILDREN)
     client = after.ru_utime + after.ru_stime - used.ru_utime - used.ru_stime
-    return Taken(clock, client, server.workers() - before)
+    return Taken(clock, client, server.workers() - before, server.offsets() - offsets)
 
 
 def intervals(server: Server, lake: Path, captures: Path, hours: int) -> Iterator[Taken]:
@@ -136,9 +148,7 @@ def intervals(server: Server, lake: Path, captures: Path, hours: int) -> Iterato
                 (arrived / file.name).hardlink_to(file)
         span = "--from", format_instant(start), "--to", format_instant(start + HOUR)
         for words in (("ingest", "--lake", str(lake)), ("backfill", "--lake", str(lake), *span)):
-            one = command(server, *words)
-            taken.clock, taken.client = taken.clock + one.clock, taken.client + one.client
-            taken.workers += one.workers
+            taken += command(server, *words)
         yield taken
 
 
@@ -186,12 +196,11 @@ def main() -> None:
         ratios = [its.clock / ours.clock for ours, its in pairs[1:]]
         if ratios:
             print(f"median of the further intervals: {median(ratios):.2f} times")
-        spark = [its for _, its in pairs]
-        workers = sum(each.workers for each in spark)
-        client = sum(max(0.0, each.client - least.client) for each, least in zip(spark, few, strict=True))
+        spark, least = (sum(each, Taken()) for each in ([its for _, its in pairs], few))
+        client, offsets = (max(0.0, getattr(spark, of) - getattr(least, of)) for of in ("client", "offsets"))
         print(
-            f"processor seconds on packets and rows: Spark's tasks {workers:.1f}, clients {client:.1f}: "
-            f"{workers / (workers + client):.1%} in tasks"
+            f"processor seconds on packets and rows: Spark's tasks {spark.workers:.1f}, clients {client:.1f}, offsets "
+            f"{offsets:.1f}: {spark.workers / (spark.workers + client + offsets):.1%} in tasks"
         )
         count, seconds, named = tasks(server.log)
         print(f"event log: {count} tasks, {seconds:.1f} s by the clock")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from itertools import repeat
@@ -104,9 +104,6 @@ Results = dict[str, HighResult | LowwaterError]
 
 Slices = list[tuple[list[TimeSlice], int]]
 """The slices of each part, and its number of shares."""
-
-Parts = Generator[Step, Outcomes, None]
-"""The work of a query: yields the parts that have been closed, as tasks, and is sent outcomes."""
 
 
 @dataclass(frozen=True)
@@ -211,7 +208,7 @@ class _Query:
         self.made: dict[str, dict[Source, StoredStream]] = {}
         self.carry = self.level.carries.get(self.name, operators.StateHandover(end=self.level.end))
 
-    def parts(self) -> Parts:
+    def parts(self) -> Steps:
         """Yields the parts of the query: of its fragments, and each in stages, which all feed those behind them."""
         fragments, top = fragment_plan(self.node)
         for name, plan in [*((each.name, each.node) for each in fragments), (RESULT, top)]:
@@ -244,7 +241,7 @@ class _Query:
             return StreamFiles(folder, node.fields, (level.start, level.end), level.end, level.published)
         return StreamFiles(folder, node.fields, (-temporal.END_OF_TIME, temporal.INT64_MAX), temporal.END_OF_TIME)
 
-    def _run(self, stage: Stage, out: StreamFiles, divided: tuple[Expr, ...]) -> Parts:
+    def _run(self, stage: Stage, out: StreamFiles, divided: tuple[Expr, ...]) -> Steps:
         """Yields the parts of a stage as they are closed, and writes its stream."""
         tasks, ended, closed, failure = list[Task](), dict[Task, Any](), _Closed(), None
         shared, begin, number = None, -ALL_TIME, 0

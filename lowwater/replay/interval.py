@@ -11,8 +11,9 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from hashlib import sha256
+from operator import call
 from pathlib import Path, PurePath
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -809,10 +810,12 @@ def _high(attempt: _Attempt, batch: _Batch, begun: float) -> None:
     results = high_results(attempt.high.result(attempt.tell))
     batch.took(begun)
     made, spans = list[runs.ReplayRow](), [turn.span for turn in batch.turns]
-    for query in evaluated.plan.queries:
+    asked, there = evaluated.plan.queries, batch.folder(attempt.shared or attempt.folder, "high")
+    work = [partial(batches.divided, results[each.name], each.high.fields, spans, there / each.name) for each in asked]
+    with tables.lake_errors(f"{job.query_set}: rows cannot be divided among intervals"):
+        divided = [*(attempt.runner.tasks("division of rows") if len(spans) > 1 else map)(call, work)]
+    for query, shares in zip(asked, divided, strict=True):
         result, stream = results[query.name], job.lake.stream(query.name)
-        with tables.lake_errors(f"{stream}: rows cannot be divided among intervals"):
-            shares = batches.divided(result, query.high.fields, spans, folder / f"shares-{query.name}")
         schema, own = layout.result_schema(query.high.fields), {span: share.files for span, share in shares.items()}
         streams.write_stream(stream, schema, own, job.query_set, job.lake.fence)
         for turn in batch.turns:

@@ -25,7 +25,7 @@ from lowwater.spark.session import Sessions, build_session
 from lowwater.spark.tasks import SparkTasks, cloned, tell, translate
 from lowwater.storage import paths
 
-TRIES = 3
+TRIES = 6
 _SLOW = "Timed out while waiting for the Python worker to connect back"
 """What Spark says of a stream whose Python process has not begun within ten seconds, on a busy machine."""
 _BEGINNING = Lock()

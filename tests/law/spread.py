@@ -112,13 +112,15 @@ def main() -> int:
     parser.add_argument("--cases", type=int, default=200, help="cases to run")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="no case begins after so many")
     parser.add_argument("--at-once", type=int, default=6, help="cases at once, most of which wait for the store")
+    parser.add_argument("--workers", type=int, default=3, help="of the cluster")
     parser.add_argument("--ledger", type=Path, default=LEDGER)
     parser.add_argument("--begin", type=int, default=0, help="least seed")
     parser.add_argument("--folder", type=Path, default=ROOT / "var" / "cluster-law", help="for the cluster's logs")
     options = parser.parse_args()
     options.ledger.parent.mkdir(parents=True, exist_ok=True)
     ends = time.monotonic() + options.seconds
-    with cluster(options.folder.absolute(), packages=str(ROOT)) as machines:  # functions of cases are of the tests
+    about = {"workers": options.workers, "packages": str(ROOT)}  # functions of cases are of the tests
+    with cluster(options.folder.absolute(), **about) as machines:
         os.environ.update(machines.environment())
         from lowwater.spark.session import build_session
         from tests.runners import spark_runner

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path, PurePath
+from pathlib import PurePath
 
 import numpy as np
 import pyarrow as pa
@@ -42,7 +42,7 @@ class Share:
 
 
 def divided(
-    result: HighResult, fields: Sequence[Field], intervals: Sequence[Range], folder: Path
+    result: HighResult, fields: Sequence[Field], intervals: Sequence[Range], folder: PurePath
 ) -> Mapping[Range, Share]:
     """Divides the stream of a query, in published types, among the intervals of a batch, in order. Files with rows of
     one interval stay as they are; others are written anew in `folder`. Of one interval it is the stream itself.
@@ -81,9 +81,11 @@ def _bounds(stored: pq.ParquetFile) -> tuple[int, int, str]:
     return min(each.min for each in lasts), max(each.max for each in lasts), kind
 
 
-def _choose(stored: pq.ParquetFile, span: Range, schema: pa.Schema, folder: Path, number: int, share: Share) -> None:
+def _choose(
+    stored: pq.ParquetFile, span: Range, schema: pa.Schema, folder: PurePath, number: int, share: Share
+) -> None:
     """Writes the rows of an interval, of a file that has rows of several, as files of its own."""
-    folder.mkdir(parents=True, exist_ok=True)
+    paths.make_folders(folder)
     with HourFiles(folder, f"rows-{number:05d}", schema) as out:
         for batch in stored.iter_batches(1 << 16):
             last = batch.column(LAST).to_numpy()
@@ -104,9 +106,9 @@ def _timeline(promises: pa.Table) -> Timeline:
     return Timeline(np.array(ticks, np.int64), np.array(values, np.int64))
 
 
-def _promises(timeline: Timeline, fields: Sequence[Field], span: Range, folder: Path) -> PurePath:
+def _promises(timeline: Timeline, fields: Sequence[Field], span: Range, folder: PurePath) -> PurePath:
     """Writes the promises of an interval: those within it, and its end at the tick at which all of it was promised."""
-    folder.mkdir(parents=True, exist_ok=True)
+    paths.make_folders(folder)
     start, end = span
     first, last = np.searchsorted(timeline.promises, start, side="right"), np.searchsorted(timeline.promises, end)
     out = StreamFiles(folder, fields, span, end, published=True)
