@@ -15,6 +15,7 @@ from lowwater.catalog.protocols import ALIASES, Protocol
 from lowwater.errors import LowwaterError, QueryError, QueryErrors
 from lowwater.gsql.printer import print_name
 from lowwater.gsql.words import FIRST_ROWS, JOINS_OF_WORDS, KEYWORDS, UPPER_ONLY
+from lowwater.plan.bind.over import WORDS as OVER
 from lowwater.plan.bind.queries import NO_EFFECT, TEXT, WORKS, bind_texts
 from lowwater.plan.bind.sources import source_fields
 from lowwater.plan.bind.sugar import WORDS
@@ -405,6 +406,8 @@ def _names(known: Knowledge, statement: Outline | None) -> Iterator[Completion]:
         yield Completion(name, FUNCTION, signatures(catalog, name)[0], function(catalog, name))
     for name, word in WORDS.items():
         yield Completion(name, FUNCTION, word.meaning)
+    for name, (form, meaning) in OVER.items():
+        yield Completion(name, FUNCTION, form, meaning)
     for name, moment in TIMES.items():
         yield Completion(name, FUNCTION, moment.form, moment.meaning)
 

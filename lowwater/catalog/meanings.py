@@ -111,7 +111,7 @@ AGGREGATES: dict[str, str] = {
     "count_distinct": "distinct values; also `count(DISTINCT x)`",
     "approx_count_distinct": "distinct values by HyperLogLog, standard error 1.6 %",
     "running_approx_count_distinct": "the same since the group began",
-    "quantile_of": "the value of rank ceil(phi * n)",
+    "quantile_of": "the value of rank ceil(phi * n); SQL's `percentile_disc`",
     "median_of": "`quantile_of(x, 0.5)`",
     "quantile_cont": "SQL's `percentile_cont`: the value at phi of the way through the values, between two of them",
     "arg_max": "x of the row with the largest y, of equal ones the least x",

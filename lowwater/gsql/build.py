@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from functools import reduce
@@ -21,6 +21,7 @@ from lark import Token, Transformer, v_args
 
 from lowwater import errors, limits, link_names
 from lowwater.gsql import nodes as syntax, words
+from lowwater.gsql.printer import print_expression
 from lowwater.instants import parse_moment
 
 # Turns literal tokens into nodes, and makes errors with a place. Errors carry only a line and a column here; `parser`
@@ -162,6 +163,33 @@ def named_here(call: syntax.Call) -> syntax.Call:
     return call
 
 
+ORDERED = {"percentile_cont": "quantile_cont", "percentile_disc": "quantile_of"}
+"""Aggregate with WITHIN GROUP in lower case -> its name here, with the value first."""
+
+
+def within_group(call: syntax.Call, orders: Sequence[syntax.Order] | None) -> syntax.Call:
+    """Returns the call of an aggregate with WITHIN GROUP by its name here."""
+    name = call.name.lower()
+    if orders is None:
+        if name not in ORDERED:
+            return call
+        value = print_expression(call.arguments[0]) if len(call.arguments) > 1 else "x"
+        hint = f"write {name}(0.95) WITHIN GROUP (ORDER BY {value})"
+        raise fault(f"{name} needs WITHIN GROUP", hint, call.place)
+    if name not in ORDERED:
+        hint = "percentile_cont and percentile_disc take it; string_agg joins in the order of time"
+        raise refusal(f"{call.name} with WITHIN GROUP", hint, call.place)
+    if len(call.arguments) != 1 or len(orders) != 1:
+        hint = f"write {name}(0.95) WITHIN GROUP (ORDER BY x)"
+        raise fault(f"{name} takes one fraction, and one expression of ORDER BY", hint, call.place)
+    (order,) = orders
+    if order.descending:
+        value = print_expression(order.expression)
+        hint = f"count from the other end: 0.05 for 0.95, and ORDER BY {value}"
+        raise refusal("WITHIN GROUP in descending order", hint, order.place)
+    return replace(call, name=ORDERED[name], arguments=(order.expression, *call.arguments))
+
+
 def filtered(call: syntax.Call, only: syntax.Expression | None) -> syntax.Call:
     """Returns an aggregate of the rows for which a condition is true: all of them ignore NULL, and count(x) too."""
     if only is None:
@@ -267,11 +295,12 @@ class ExpressionBuilder(Transformer[Token, syntax.QueryFile]):
         self,
         name: Token,
         arguments: tuple[syntax.Expression, ...] | None,
+        within: tuple[syntax.Order, ...] | None = None,
         only: syntax.Expression | None = None,
         over: syntax.Over | None = None,
     ) -> syntax.Expression:
-        written = self._function(checked_name(name))
-        return over_rows(named_here(syntax.Call(written, arguments or (), place=place_of(name))), only, over)
+        written = syntax.Call(self._function(checked_name(name)), arguments or (), place=place_of(name))
+        return over_rows(named_here(within_group(written, within)), only, over)
 
     def call_star(
         self, name: Token, _star: Token, only: syntax.Expression | None = None, over: syntax.Over | None = None
@@ -296,6 +325,9 @@ class ExpressionBuilder(Transformer[Token, syntax.QueryFile]):
     ) -> syntax.Call:
         call = syntax.Call(self._function(checked_name(name)), (argument,), distinct=True, place=place_of(name))
         return filtered(call, only)
+
+    def within(self, orders: tuple[syntax.Order, ...]) -> tuple[syntax.Order, ...]:
+        return orders
 
     def filter(self, condition: syntax.Expression) -> syntax.Expression:
         return condition

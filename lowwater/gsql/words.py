@@ -149,8 +149,8 @@ _SOFT |= {"ILIKE", "IS", "NULL", "CASE", "WHEN", "THEN", "ELSE", "END", "ANTI", 
 _CONDITIONS = {"ON", "USING", "EXISTS", "CAST", "EXTRACT", "FILTER", "FILL"}
 """Words that no position takes from a name: they need no quotes."""
 FIRST_ROWS: tuple[str, ...] = ("ORDER BY", "ASC", "DESC", "NULLS FIRST", "NULLS LAST", "LIMIT", "WITH TIES", "PER")
-FIRST_ROWS += ("QUALIFY", "OVER", "PARTITION BY", "ROWS UNBOUNDED PRECEDING", "FILL")
-"""Keywords of the first rows of an epoch, of OVER, and FILL. No position takes them from a name either."""
+FIRST_ROWS += ("QUALIFY", "OVER", "PARTITION BY", "ROWS UNBOUNDED PRECEDING", "FILL", "WITHIN GROUP")
+"""Keywords of the first rows of an epoch, of OVER, WITHIN GROUP and FILL. No position takes them from a name either."""
 _FRAMES = ("ROWS", "RANGE", "GROUPS")
 _TOP = {word.split()[0] for word in FIRST_ROWS} | {*_FRAMES}
 _JOINING = {"JOIN", "INNER", "LEFT", "RIGHT", "FULL", "ANTI", "SEMI", "ASOF", "CROSS", "NATURAL"}
@@ -214,7 +214,7 @@ class _Reading:
         joined: whether FROM has a join between its sources, so that ON or USING may follow.
         window: whether the current token is inside a window, before its WHERE.
         counted: the number of brackets open inside a window after its WHERE, the window's own included; 0 elsewhere.
-        over: the number of parentheses open inside OVER, its own included; 0 elsewhere.
+        over: the number of parentheses open inside OVER or WITHIN GROUP, its own included; 0 elsewhere.
     """
 
     def __init__(self, given: Sequence[Token]) -> None:
@@ -275,7 +275,7 @@ class _Reading:
             if self.counted == 1:
                 self.clause = self._outer
             self.counted = max(self.counted - 1, 0)
-        if self.before == "_OVER":
+        if self.before in ("_OVER", "_WITHIN"):
             self.over.append(1)
         elif token.type in ("LPAR", "RPAR") and self.over:
             self.over[-1] += 1 if token.type == "LPAR" else -1
@@ -375,6 +375,9 @@ class _Reading:
         if word == "OVER" and self.before == "RPAR" and self.kind(1) == "LPAR":
             self._around.append(self.clause)
             return token.update(type="_OVER", value=word)
+        if word == "WITHIN" and self.before == "RPAR" and follows == "GROUP" and self.kind(2) == "LPAR":
+            self._around.append(self.clause)
+            return self._merged(token, "_WITHIN", "WITHIN GROUP", 1)
         if self.over[-1:] == [1] and word == "PARTITION" and self.before == "LPAR" and follows == "BY":
             return token.update(type="PARTITION", value=word)
         if self.over[-1:] == [1] and word in _FRAMES and (ended or self.before in ("DIRECTION", "NULLS", "LPAR")):

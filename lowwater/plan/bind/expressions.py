@@ -28,8 +28,12 @@ from lowwater.plan.text import Text, attempt_all, place_of, spot
 
 FUNCTIONS = {
     "var": "write var_samp or var_pop",
-    "percentile_cont": "write quantile_cont(x, 0.95)",
-    "percentile_disc": "write quantile_of(x, 0.95)",
+    "ln": "write log(x)",
+    "median": "write quantile_cont(x, 0.5)",
+    "quantile_disc": "write quantile_of(x, 0.95)",
+    **dict.fromkeys(("quantile", "approx_quantile", "percentile"), "write quantile_of(x, 0.95), which is exact"),
+    **dict.fromkeys(("count_if", "countif"), "write count(*) FILTER (WHERE x > 1)"),
+    **dict.fromkeys(("listagg", "group_concat", "list", "array_agg"), "write string_agg(x, ',')"),
     **dict.fromkeys(("max_by", "argmax"), "write arg_max(x, y)"),
     **dict.fromkeys(("min_by", "argmin"), "write arg_min(x, y)"),
     **dict.fromkeys(("date_bin", "tumble", "bin"), "write time_bucket(INTERVAL '10 minutes', timestamp)"),
@@ -587,9 +591,22 @@ class Scope:
         if op in ("<<", ">>") and isinstance(operands[1], ex.Const) and not SHIFT.admits(operands[1].value):
             said = f"{print_expression(node)} is NULL in every row: the width of a shift is {SHIFT.says}"
             self.names.notes[spot(node)] = said
+        if op == "/" and self._cuts(bound, *operands):
+            assert isinstance(node, syntax.BinaryOp)
+            ratio = replace(node, left=syntax.Call("FLOAT", (node.left,)))
+            said = f"{print_expression(node)} is a whole number, cut off at the point"
+            self.names.notes[spot(node)] = f"{said}: for the ratio write {print_expression(ratio)}"
         if op in ("/", "%") and isinstance(operands[1], ex.Const) and operands[1].value == 0 and not operands[1].param:
             self.names.notes[spot(node)] = f"{print_expression(node)} is NULL in every row: it divides by 0"
         return bound
+
+    def _cuts(self, bound: ex.Expr, divided: ex.Expr, divisor: ex.Expr) -> bool:
+        """Whether a division of whole numbers by what is no constant cuts the ratio that SQL would give. What is
+        multiplied by a constant before, as per cent, is meant to be whole."""
+        own = self.names.defines.get("dialect", self.names.context.dialect) != "gigascope"
+        scaled = isinstance(divided, ex.Binary) and divided.op == "*"
+        scaled = scaled and any(isinstance(side, ex.Const) for side in divided.children())
+        return own and bound.type is ex.Type.INT and not isinstance(divisor, ex.Const | ex.Param) and not scaled
 
     def _note_null(self, node: syntax.BinaryOp) -> None:
         for value, other in ((node.left, node.right), (node.right, node.left)):

@@ -14,7 +14,7 @@ from itertools import product
 from math import prod
 
 from lowwater.catalog import functions
-from lowwater.catalog.expr import Column, Const, Expr, Param, Type
+from lowwater.catalog.expr import Binary, Column, Const, Expr, Param, Type
 from lowwater.errors import QueryError, full, raise_all
 from lowwater.gsql import nodes as syntax
 from lowwater.gsql.printer import print_expression, print_operand
@@ -125,11 +125,22 @@ def _operator(
         )
     _check_running(statement, group.aggregates, rows)
     if (closing := clauses.get("closing_when")) is not None:
+        if group.having is not None and _alternatives(group.having) <= _alternatives(closing):
+            rows.names.notes[spot(statement.having)] = (
+                "HAVING asks for what ends a group, so a group that is open where the data end has no row"
+            )
         return ops.Running(**plain, closing=closing, place=spot(statement.closing_when))
     if statement.supergroup:
         hint = "select a superaggregate, such as sum$(len), or leave SUPERGROUP out"
         raise rows.text.error(statement.supergroup[0].place, "nothing uses the SUPERGROUP", hint)
     return group
+
+
+def _alternatives(condition: Expr) -> set[Expr]:
+    """The parts of a condition at its top-level ORs."""
+    if isinstance(condition, Binary) and condition.op == "OR":
+        return _alternatives(condition.left) | _alternatives(condition.right)
+    return {condition}
 
 
 def _over_rows(

@@ -37,6 +37,14 @@ _ARGUMENTS = {
 }
 """Function -> the least and the largest number of its arguments."""
 
+WORDS = {
+    "first_value": ("first_value(x) OVER (...)", "x of the first row"),
+    "lag": ("lag(x, rows, default) OVER (PARTITION BY srcIP ORDER BY timestamp)", "x of the row before, or of several"),
+    "row_number": ("row_number() OVER (...)", "the number of the row, from 1"),
+    "session": ("session(timestamp, 5 min) OVER (...)", "the begin of the session: a longer gap begins a new one"),
+}
+"""Function that only OVER knows -> its form and its meaning."""
+
 _INSTEAD = {
     "lead": "write lag(x): the later row of the two has both values, and the earlier one waits for none",
     "rank": "write ORDER BY count(*) DESC LIMIT 10 WITH TIES, of each epoch",

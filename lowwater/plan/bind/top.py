@@ -54,10 +54,8 @@ def first_rows(top: syntax.Top, below: ops.Node, text: Text) -> ops.Top:
     columns = _Columns(below, shown)
     order = [columns.of(item) for item in items[len(shown) : len(shown) + len(top.order)]]
     per = [columns.of(item) for item in items[len(shown) + len(top.order) :]]
-    grouped = below.input if isinstance(below, ops.Map) and isinstance(below.input, ops.Fill) else below
-    if not top.per and isinstance(grouped, ops.ByEpoch):
-        times = [field for field in grouped.key_fields if field.temporal]
-        per = [columns.of(ops.Item(time.name, Column(time.type, time.name)), time) for time in times]
+    if not top.per:
+        per = [columns.of(ops.Item(time.name, Column(time.type, time.name)), time) for time in _epochs(below)]
     node = columns.node()
     times_below = ops.temporals(node.fields)
     if not any(column.name in times_below for column in per):
@@ -73,6 +71,17 @@ def first_rows(top: syntax.Top, below: ops.Node, text: Text) -> ops.Top:
         ops.Order(column, part.descending, part.nulls_first) for column, part in zip(order, top.order, strict=True)
     )
     return ops.Top(below.query, fields, node, keys, key_fields, parts, top.count, top.ties, kept)
+
+
+def _epochs(node: ops.Node) -> list[ops.Field]:
+    """The times of the groups of a statement, as its projection reads them; none of a statement without groups."""
+    if isinstance(node, ops.Map) and isinstance(node.input, ops.Over):
+        over = node.input.input
+        if isinstance(over, ops.ByEpoch) or (isinstance(over, ops.Map) and isinstance(over.input, ops.Fill)):
+            return [field for field in over.fields if field.temporal]
+        return []
+    grouped = node.input if isinstance(node, ops.Map) and isinstance(node.input, ops.Fill) else node
+    return [field for field in grouped.key_fields if field.temporal] if isinstance(grouped, ops.ByEpoch) else []
 
 
 class _Columns:
@@ -102,7 +111,7 @@ class _Columns:
 def _endless(top: syntax.Top, node: ops.Node, shown: int, text: Text) -> QueryError:
     written = ", ".join(map(print_expression, top.per))
     times = [field.name for field in node.fields[:shown] if field.temporal]
-    epoch = times[0] if times and times[0] != "time" else "time/60"
+    epoch = times[0] if times and times[0] not in ("time", "timestamp") else "time/60"
     if top.per:
         message = f"no column of PER makes progress, so the rows of {written} never end"
         return text.error(top.place, message, f"add the epoch: PER {epoch}, {written}")

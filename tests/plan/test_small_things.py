@@ -1,0 +1,198 @@
+"""What somebody types who comes from SQL, DuckDB or tshark: it works, or is refused with the word that does it."""
+
+from __future__ import annotations
+
+import pytest
+
+from lowwater.errors import QueryError
+from lowwater.plan.context import Context, Links
+from lowwater.plan.queryset import plan_texts
+
+LINKS = Links(("main1", "main2"))
+MINUTE = "time_bucket(INTERVAL '1 minute', timestamp)"
+
+
+def of_groups(item: str, more: str = "") -> str:
+    return f"SELECT {MINUTE} AS tb, {item} AS x FROM TCP GROUP BY tb{more}"
+
+
+WORKS = [
+    # expressions of a packet
+    *(
+        f"SELECT timestamp, {item} AS x FROM main1.TCP"
+        for item in (
+            "coalesce(vlan_id, 0)",
+            "ifnull(vlan_id, 0)",
+            "nullif(destPort, 80)",
+            "abs(srcPort - destPort)",
+            "mod(len, 7)",
+            "len % 7",
+            "greatest(srcPort, destPort)",
+            "least(srcPort, destPort, 1024)",
+            "round(ttl)",
+            "round(len*0.1, 2)",
+            "lower('GET')",
+            "upper('get')",
+            "length('abc')",
+            "substr('abcdef', 2, 3)",
+            "concat('a', 'b')",
+            "'a' || 'b'",
+            "CAST(len AS DOUBLE)",
+            "CAST(len AS BIGINT)",
+            "CAST(timestamp AS TIMESTAMP)",
+            "date_trunc('hour', timestamp)",
+            "extract(hour FROM timestamp)",
+            "date_part('minute', timestamp)",
+            "CASE WHEN SYN THEN 1 ELSE 0 END",
+            "CASE destPort WHEN 80 THEN 'http' ELSE 'other' END",
+            "frame.len",
+            "ip.src",
+            "tcp.srcport",
+            "tcp.flags.syn",
+            "lag(len) OVER (PARTITION BY srcIP ORDER BY timestamp)",
+            "row_number() OVER (ORDER BY timestamp)",
+            "sum(len) OVER (PARTITION BY srcIP ORDER BY timestamp)",
+            "sqrt(len)",
+            "ceil(len*0.1)",
+            "floor(len*0.1)",
+            "len BETWEEN 60 AND 100",
+            "-len",
+            "NOT SYN",
+            "SYN = TRUE",
+            "srcIP = destIP",
+        )
+    ),
+    # conditions
+    *(
+        f"SELECT timestamp FROM main1.TCP WHERE {condition}"
+        for condition in (
+            "srcIP = '10.0.0.1'",
+            "srcIP <<= '10.0.0.0/8'",
+            "srcIP IN ('10.0.0.1', '10.0.0.2')",
+            "protocol = 'tcp'",
+            "destPort NOT IN (80, 443)",
+            "vlan_id IS NULL",
+            "vlan_id IS NOT NULL",
+            "srcPort IS DISTINCT FROM 80",
+            "srcPort IS NOT DISTINCT FROM 80",
+            "srcPort != 80",
+            "srcPort <> 80",
+            "http_uri LIKE '/a%'",
+            "http_uri ILIKE '/A%'",
+            "http_uri NOT LIKE '%.css'",
+            "NOT (SYN AND ACK)",
+            "SYN OR RST",
+            "CAST(timestamp AS TIMESTAMP) < '2026-01-02T00:00:00Z'",
+            "tcp.dstport = 443",
+            "tcp.flags.reset",
+            "frame.len > 1000",
+        )
+    ),
+    # aggregates
+    *map(
+        of_groups,
+        (
+            "count(*)",
+            "count(vlan_id)",
+            "count(DISTINCT srcIP)",
+            "sum(len)",
+            "avg(len)",
+            "mean(len)",
+            "min(len)",
+            "max(len)",
+            "stddev(len)",
+            "stddev_pop(len)",
+            "variance(len)",
+            "var_pop(len)",
+            "any_value(srcIP)",
+            "arg_max(srcIP, len)",
+            "arg_min(srcIP, len)",
+            "string_agg('a', ',')",
+            "bool_or(SYN)",
+            "bool_and(ACK)",
+            "quantile_cont(len, 0.95)",
+            "percentile_cont(0.95) WITHIN GROUP (ORDER BY len)",
+            "percentile_disc(0.5) WITHIN GROUP (ORDER BY len)",
+            "count(*) FILTER (WHERE SYN)",
+            "sum(len) FILTER (WHERE destPort = 443)",
+            "count(*) - lag(count(*)) OVER (ORDER BY tb)",
+            "sum(SYN)",
+        ),
+    ),
+    # clauses
+    f"SELECT {MINUTE} AS tb, srcIP, count(*) AS n FROM TCP GROUP BY 1, 2",
+    f"SELECT {MINUTE} AS tb, srcIP, count(*) AS n FROM TCP GROUP BY ALL",
+    f"SELECT {MINUTE} AS tb, srcIP, count(*) AS n FROM TCP GROUP BY tb, srcIP HAVING n > 10",
+    f"SELECT {MINUTE} AS tb, srcIP, count(*) AS n FROM TCP GROUP BY tb, srcIP ORDER BY n DESC LIMIT 10",
+    f"SELECT {MINUTE} AS tb, srcIP, count(*) AS n FROM TCP GROUP BY 1, 2 ORDER BY 3 DESC NULLS LAST LIMIT 1 WITH TIES",
+    f"SELECT {MINUTE} AS tb, srcIP, count(*) AS n FROM TCP GROUP BY ALL\n"
+    "QUALIFY row_number() OVER (PARTITION BY tb ORDER BY n DESC) <= 3",
+    f"SELECT {MINUTE} AS tb, srcIP, count(*) AS n, lag(count(*)) OVER (PARTITION BY srcIP ORDER BY tb) AS before\n"
+    "FROM TCP GROUP BY tb, srcIP ORDER BY n DESC LIMIT 10",
+    f"SELECT {MINUTE} AS tb, count(*) AS n FROM TCP GROUP BY tb FILL",
+    f"SELECT DISTINCT {MINUTE} AS tb, srcIP FROM TCP",
+    "SELECT * FROM main1.TCP",
+    "SELECT time, srcIP FROM TCP UNION ALL UDP",
+    "SELECT Q.timestamp FROM DNS Q ASOF JOIN DNS A\n"
+    "ON Q.dns_id = A.dns_id AND A.timestamp BETWEEN Q.timestamp AND Q.timestamp + 2 s",
+    "SELECT a.timestamp FROM main1.TCP a ANTI JOIN main2.TCP b ON a.id = b.id AND b.time - a.time BETWEEN 0 AND 1",
+    "SELECT a.timestamp FROM main1.TCP a SEMI JOIN main2.TCP b ON a.id = b.id AND b.time - a.time BETWEEN 0 AND 1",
+    "SELECT a.timestamp FROM main1.TCP a\n"
+    "WHERE NOT EXISTS (SELECT * FROM main2.TCP b WHERE a.id = b.id AND a.time = b.time)",
+    "SELECT time, a.len FROM main1.TCP a JOIN main2.TCP b USING (time, id)",
+]
+
+REFUSED = {
+    # what is typed -> what is said to write
+    of_groups("median(len)"): "write quantile_cont(x, 0.5)",
+    of_groups("quantile_disc(len, 0.5)"): "write quantile_of(x, 0.95)",
+    of_groups("approx_quantile(len, 0.5)"): "write quantile_of(x, 0.95), which is exact",
+    of_groups("count_if(SYN)"): "write count(*) FILTER (WHERE x > 1)",
+    of_groups("list(len)"): "write string_agg(x, ',')",
+    of_groups("percentile_cont(0.9)"): "write percentile_cont(0.95) WITHIN GROUP (ORDER BY x)",
+    of_groups("percentile_cont(len, 0.9)"): "write percentile_cont(0.95) WITHIN GROUP (ORDER BY len)",
+    of_groups("percentile_disc(0.9) WITHIN GROUP (ORDER BY len DESC)"): "count from the other end: 0.05 for 0.95",
+    of_groups("string_agg('a', ',') WITHIN GROUP (ORDER BY len)"): "string_agg joins in the order of time",
+    of_groups("max_by(srcIP, len)"): "write arg_max(x, y)",
+    "SELECT count(*) AS n FROM TCP": "GROUP BY",
+    "SELECT srcIP, count(*) AS n FROM TCP GROUP BY srcIP": "time",
+    f"SELECT {MINUTE} AS tb, srcIP, count(*) AS n FROM TCP GROUP BY tb": "add srcIP to GROUP BY",
+    "SELECT timestamp FROM TCP ORDER BY len": "LIMIT",
+    "SELECT timestamp FROM TCP LIMIT 5": "ORDER BY count(*) DESC LIMIT 10",
+    "SELECT timestamp FROM TCP ORDER BY len LIMIT 5": "write of what: LIMIT 5 PER time/60",
+    "SELECT timestamp FROM TCP WHERE srcIP LIKE '10.%'": "<<= '10.0.0.0/8'",
+    "SELECT timestamp FROM TCP WHERE srcIP = '10.0.0.0/8'": "<<= '10.0.0.0/8'",
+    "SELECT timestamp FROM TCP WHERE srcIP IN (SELECT srcIP FROM UDP)": "",
+    "WITH a AS (SELECT time FROM TCP) SELECT time FROM a": "name the inner query with DEFINE",
+    "SELECT time FROM TCP WHERE protocl = 6": "did you mean protocol?",
+    "SELECT timee FROM TCP": "did you mean time?",
+    "SELECT time FROM TPC": "did you mean TCP?",
+    "SELECT time FROM main3.TCP": "main",
+    "SELECT lead(len) OVER (ORDER BY timestamp) AS n FROM TCP": "write lag(x)",
+    "SELECT time FROM TCP WHERE SYN = 1": "SYN is a condition: write SYN",
+    "SELECT strftime(timestamp, '%H') AS h FROM TCP": "CAST(timestamp AS TIMESTAMP)",
+    "SELECT hour(timestamp) AS h FROM TCP": "write extract(hour FROM timestamp)",
+    "SELECT time, ln(len) AS x FROM TCP": "write log(x)",
+    "SELECT time FROM TCP WHERE timestamp >= TIMESTAMP '2026-01-01T00:00:00Z'": "CAST(timestamp AS TIMESTAMP)",
+    "SELECT a.time FROM main1.TCP a, main2.TCP b": "",
+    "SELECT a.time FROM main1.TCP a CROSS JOIN main2.TCP b": "a join needs a temporal predicate",
+    "SELECT time FROM TCP WHERE timestamp > '2026-01-01'": "",
+    "SELECT CAST(len AS VARCHAR) AS x FROM TCP": "cast to BIGINT, DOUBLE or TIMESTAMP",
+}
+
+
+def test_there_are_as_many_as_said() -> None:
+    assert len(WORKS) + len(REFUSED) >= 120 and len(set(WORKS)) == len(WORKS)
+
+
+@pytest.mark.parametrize("text", WORKS)
+def test_it_works(text: str) -> None:
+    plan_texts([("q.gsql", f"DEFINE {{ query_name 'q'; }}\n{text}\n")], LINKS, None, Context(LINKS))
+
+
+@pytest.mark.parametrize("text", REFUSED)
+def test_it_is_refused_with_the_word_that_does_it(text: str) -> None:
+    with pytest.raises(QueryError) as refused:
+        plan_texts([("q.gsql", f"DEFINE {{ query_name 'q'; }}\n{text}\n")], LINKS, None, Context(LINKS))
+    hint = refused.value.hint
+    assert hint and REFUSED[text] in hint, (refused.value.message, hint)
