@@ -33,7 +33,7 @@ from lowwater.plan.temporal import END_OF_TIME
 from lowwater.replay import checks, job, row_files
 from lowwater.replay.names import set_context
 from lowwater.replay.progress import Progress
-from lowwater.replay.run_command import RunRequest, rows_of, run, run_intervals
+from lowwater.replay.run_command import RunRequest, rows_of, run, run_intervals, told_beside
 from lowwater.replay.stages.runners import runner_of
 
 # The questions: sections of the cookbook, whose queries a test runs.
@@ -250,9 +250,10 @@ def _over_lake(question: Recipe, text: str, asked: Asked, lake: Lake) -> Answer:
         found = run_intervals(request, lake, begun, folder, progress, runner, whole=False)
         (query,) = plan.queries
         rows = rows_of(found, query)
+        told = [*told_beside(request, lake, begun, found)]
     finally:
         caches.remove_folder(folder)
-    notes = [f"query {note.query}: {note}" for note in checks.unkept_notes(plan, config)]
+    notes = [*told, *(f"query {note.query}: {note}" for note in checks.unkept_notes(plan, config))]
     if late := sum(table.num_rows for table in found.violations):
         notes.append(f"{late:,} records come later than the skew of their link, and are in no row")
     for name in plan.links:

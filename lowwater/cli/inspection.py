@@ -18,7 +18,7 @@ from lowwater import errors, terminal
 from lowwater.capture import inspect as inspecting
 from lowwater.capture.content.packet_hashes import CONTENT
 from lowwater.capture.headers.tunnels import NAMES
-from lowwater.capture.headers.undecoded import may_carry_ip, name_of, types_words
+from lowwater.capture.headers.undecoded import is_beside, may_carry_ip, name_of, types_words
 from lowwater.capture.reader import digest
 from lowwater.capture.records import sanity
 from lowwater.capture.records.drops import Drops, total
@@ -646,6 +646,7 @@ def _interface(facts: inspecting.InterfaceFacts) -> dict[str, Any]:
         "undecoded_types": [
             {"type": text, "name": name_of(text), "may_carry_ip": may_carry_ip(text), **count._asdict()}
             for text, count in sorted(summary.types.items() if summary else ())
+            if not is_beside(text)
         ],
         "malformed": dict(sorted(facts.malformed.items())),
         "damaged": [

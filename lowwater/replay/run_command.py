@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from itertools import count as from_on
+from itertools import chain, count as from_on
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -40,7 +40,7 @@ from lowwater.plan import operators as ops, properties
 from lowwater.plan.bind import queries as reserved
 from lowwater.plan.queryset import Plan, QueryPlan, source_links
 from lowwater.plan.temporal import END_OF_TIME
-from lowwater.replay import checks, row_files
+from lowwater.replay import checks, remarks, row_files
 from lowwater.replay.accounts import Accounts, largest_lateness, lfta_counts, link_summary
 from lowwater.replay.progress import Progress
 from lowwater.replay.stages.engines import LowResult, high_level, high_results, low_level, reference_stage
@@ -203,6 +203,7 @@ def run(request: RunRequest, progress: Progress, runner: Runner | None = None) -
         request = _planned_anew(request, captures)
         found = run_intervals(request, lake, captures, folder, progress, runner)
         found.notes.update(dict.fromkeys(notes))
+        found.notes.update(dict.fromkeys(f"note: {line}" for line in told_beside(request, lake, captures, found)))
     except BaseException:
         if made:
             with suppress(OSError):
@@ -225,6 +226,23 @@ def run(request: RunRequest, progress: Progress, runner: Runner | None = None) -
         hint = f"the results of the other queries are in {request.out}"
         raise errors.PartialError(_told(found), "; ".join([*_hints(found), hint]), summary)
     return summary
+
+
+def told_beside(request: RunRequest, lake: Lake, captures: Mapping[str, Captures], found: RunResults) -> Iterator[str]:
+    """Yields what is to be said of the rows of each query that did not fail: what `check` says of its text, and what
+    the captures hold that the rows leave out or count twice. Raises LakeError if packets cannot be read."""
+    for note in request.plan.notes:
+        if note.query not in found.failures:
+            yield f"query {note.query}: {note}"
+    settings = {link: request.config.link(link) for link in request.plan.links}
+    for query in request.plan.queries:
+        if query.name not in found.failures:
+            last = np.concatenate(
+                [np.empty(0, np.int64), *(rows["_last"].to_numpy() for rows in found.rows[query.name])]
+            )
+            lines = remarks.of_packets(query, captures), remarks.of_begin(query, captures, last)
+            for line in chain(*lines, remarks.of_links(query, lake, captures, settings)):
+                yield f"query {query.name}: {line}"
 
 
 def _told(found: RunResults) -> str:

@@ -864,9 +864,27 @@ def decode(
     )
     if undecoded is not None:
         undecoded.add(records[WIRE, :count], unread[:missed, 0], unread[:missed, 1], link)
+        if anywhere & (_FRAGMENT_BIT | _UNSAID_BIT):
+            _count_beside(undecoded, records[WIRE, :count], out, present[:count])
     if listed and out.wanted & _CARRIER_COLUMNS:
         anywhere |= _carrier_kernel().of(listed)(buffer, carriers, listed, out, present)
     return clock, everywhere, anywhere
+
+
+_FRAGMENT_BIT, _PROTOCOL_BIT, _UNSAID_BIT = (bits_of(name) for name in ("offset", "protocol", "unsaid_length"))
+
+
+def _count_beside(undecoded: Undecoded, wires: Any, out: Columns, present: Any) -> None:
+    """Counts later fragments, and packets whose header leaves their length to the frame, if their columns are there."""
+    both = _FRAGMENT_BIT | _PROTOCOL_BIT
+    rows = unsaid = np.empty(0, np.intp)
+    if out.wanted & both == both:
+        rows = np.flatnonzero(out.narrow[FRAGMENT, : len(present)] > 0)  # few, and some where nothing was written
+        rows = rows[present[rows] & both == both]
+    if out.wanted & _UNSAID_BIT:
+        unsaid = np.flatnonzero(present & _UNSAID_BIT)
+    if len(rows) or len(unsaid):
+        undecoded.add_beside(wires, out.narrow[PROTOCOL, rows], rows, unsaid)
 
 
 @kernel

@@ -28,6 +28,10 @@ OTHER = "other"
 CUT = "cut"
 """Texts of many types together, and of records whose headers are cut or damaged before a type is known."""
 
+FRAGMENT, UNSAID = "later fragment of ", "length 0"
+"""Texts of packets with an IP header that are counted beside: the later fragments of a protocol, by its number, which
+have no ports; and those whose header leaves their length to the frame."""
+
 TOLD = 0.001
 """Share of packets or bytes from which `init`, `ingest` and `run` say what is not decoded."""
 
@@ -55,7 +59,7 @@ class Undecoded:
     @property
     def packets(self) -> int:
         """Number of packets without an IP header."""
-        return sum(count.packets for count in self.types.values())
+        return sum(count.packets for text, count in self.types.items() if not is_beside(text))
 
     def add(self, wires: NDArray[np.int64], rows: NDArray[np.int64], networks: NDArray[np.int64], link: int) -> None:
         """Counts records.
@@ -74,6 +78,23 @@ class Undecoded:
         np.add.at(sizes, inverse, wires[rows])
         for number, *count in zip(numbers.tolist(), packets.tolist(), sizes.tolist(), strict=True):
             self._put(type_text(number, link), Count(*count))
+
+    def add_beside(
+        self, wires: NDArray[np.int64], later: NDArray[np.int32], rows: NDArray[np.intp], unsaid: NDArray[np.intp]
+    ) -> None:
+        """Counts packets with an IP header that a query may miss.
+
+        Args:
+            wires: shape (n), bytes on the wire of all records.
+            later: shape (m), protocols of later fragments.
+            rows: shape (m), their indices.
+            unsaid: indices of packets whose header leaves the length to the frame.
+        """
+        for protocol in np.unique(later).tolist():
+            of = rows[later == protocol]
+            self._put(f"{FRAGMENT}{protocol}", Count(len(of), int(wires[of].sum(dtype=np.int64))))
+        if len(unsaid):
+            self._put(UNSAID, Count(len(unsaid), int(wires[unsaid].sum(dtype=np.int64))))
 
     def merge(self, other: Undecoded) -> None:
         """Adds what another one has counted."""
@@ -116,11 +137,23 @@ def largest(types: Mapping[str, Count], most: int = MOST_TYPES) -> dict[str, Cou
         >>> largest({"0x88cc": Count(1, 60), "0x8926": Count(9, 900), "cut": Count(2, 20)}, 1)
         {'0x8926': Count(packets=9, bytes=900), 'other': Count(packets=3, bytes=80)}
     """
-    ordered = sorted(types.items(), key=lambda item: (item[0] == OTHER, -item[1].packets, item[0]))
+    beside = {text: count for text, count in types.items() if is_beside(text)}
+    others = [item for item in types.items() if item[0] not in beside]
+    ordered = sorted(others, key=lambda item: (item[0] == OTHER, -item[1].packets, item[0]))
     kept = dict(ordered[:most])
     for _, count in ordered[most:]:
         kept[OTHER] = kept.get(OTHER, NONE).plus(count)
-    return kept
+    return kept | beside
+
+
+def is_beside(text: str) -> bool:
+    """Whether a text is of packets with an IP header, which are decoded.
+
+    Example:
+        >>> is_beside("later fragment of 17"), is_beside("length 0"), is_beside("0x88cc")
+        (True, True, False)
+    """
+    return text == UNSAID or text.startswith(FRAGMENT)
 
 
 _SPACES = {
@@ -250,7 +283,7 @@ def may_carry_ip(text: str) -> bool:
         >>> may_carry_ip("0x8926"), may_carry_ip("0x88cc"), may_carry_ip("PPP 0xc021"), may_carry_ip("802.11 encrypted")
         (True, False, False, True)
     """
-    return text not in NOT_IP and not (text.startswith("PPP ") and text >= _PPP_CONTROL)
+    return text not in NOT_IP and not is_beside(text) and not (text.startswith("PPP ") and text >= _PPP_CONTROL)
 
 
 def name_of(text: str) -> str:

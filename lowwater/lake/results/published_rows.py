@@ -53,6 +53,7 @@ class PublishedRows:
     query_set: str = ""  # that published them
     absent: tuple[str, ...] = ()  # ranges without a publication, as text
     not_done: tuple[str, ...] = ()  # intervals that are not done, as text: by the ledger, or by `due.as_they_stand`
+    told: tuple[str, ...] = ()  # what the captures hold that the rows leave out (`remarks`), by `due.as_they_stand`
 
     def meets(self, start: int, end: int) -> bool:
         """Whether an interval, ns, has a part of the range."""
@@ -60,7 +61,7 @@ class PublishedRows:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        return *self.absent, *self.not_done
+        return *self.absent, *self.not_done, *self.told
 
     def batches(self, limit: int | None = None) -> Iterator[pa.RecordBatch]:
         """Yields the rows by time (`_last`), then by all columns. More than SORTED_ROWS of one instant stay as stored.

@@ -24,6 +24,7 @@ from lowwater.lake.results.publish import require_types
 from lowwater.lake.results.published import damages
 from lowwater.lake.results.published_rows import PublishedRows, state_words
 from lowwater.plan import properties, queryset, temporal
+from lowwater.replay import remarks
 from lowwater.replay.job import IntervalInputs, Job, TrialChanges, query_files, require_owned
 from lowwater.replay.schedule.links import known_sets, set_names
 from lowwater.replay.stages.inputs import last_instant
@@ -57,9 +58,14 @@ def as_they_stand(rows: PublishedRows, queries: Path) -> PublishedRows:
     `queries`: as for `statuses`."""
     try:
         job = Job.open(rows.lake.root, rows.query_set, queries)
+        captures = job.captures()
+        told = [str(note) for note in job.plan.notes if note.query == rows.query]
+        for query in (each for each in job.plan.queries if each.name == rows.query):
+            told += remarks.of_packets(query, captures, rows.start, rows.end)
+            told += remarks.of_begin(query, captures, start=rows.start)
         replays = runs.read_replays(rows.lake, rows.query_set, (rows.start, rows.end))
         # Also of those that the range cuts, and of those of another length.
-        found = [*intervals.set_status(expected(job, job.captures()), replays, wanted=rows.meets)]
+        found = [*intervals.set_status(expected(job, captures), replays, wanted=rows.meets)]
         states = with_running(rows.lake, found)
     except LowwaterError:
         return rows
@@ -70,7 +76,7 @@ def as_they_stand(rows: PublishedRows, queries: Path) -> PublishedRows:
     unpublished = (row for row in own if row.rows is None and row.lacking)
     waiting = [row for row in unpublished if [*uncovered(there, row.start, row.end)] == [(row.start, row.end)]]
     not_done += [state_words(row.start, row.end, row.shown, row.why) for row in waiting]
-    return replace(rows, not_done=tuple(not_done)) if published else rows
+    return replace(rows, not_done=tuple(not_done) if published else rows.not_done, told=tuple(told))
 
 
 def with_running(lake: layout.Lake, rows: Sequence[intervals.StatusRow]) -> list[intervals.StatusRow]:

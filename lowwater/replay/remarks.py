@@ -1,0 +1,210 @@
+"""What the captures of a query hold that its rows leave out or count otherwise than somebody may expect, without a
+mistake of anybody: later fragments, lengths that a header leaves out, packets that two links have, and the begin of the
+data, before which nothing is known.
+
+`run`, `ask`, `rows` and `sql` tell it beside the rows, with counts.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import combinations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from lowwater.capture.headers.undecoded import FRAGMENT, UNSAID, Count, Undecoded
+from lowwater.catalog import expr as ex
+from lowwater.catalog.schemas import stored
+from lowwater.config import Link
+from lowwater.instants import format_duration, format_instant
+from lowwater.lake import layout
+from lowwater.lake.ledgers.captures import Capture, Captures
+from lowwater.lake.packets import read_packets
+from lowwater.low import needed_columns
+from lowwater.plan import operators as ops
+from lowwater.plan.queryset import QueryPlan
+from lowwater.plan.temporal import END_OF_TIME
+
+TOTAL, SAID = "total_length", "unsaid_length"
+
+
+def of_packets(query: QueryPlan, captures: Mapping[str, Captures], start: int = 0, end: int = END_OF_TIME) -> list[str]:
+    """Says what a query leaves out of the packets of captures that meet [start, end), ns, and counts as 0."""
+    lines: list[str] = []
+    for protocol, lftas in _by_protocol(query).items():
+        links = sorted({link for lfta in lftas for link in lfta.links})
+        rows = [
+            rows[at] for link in links if (rows := captures.get(link)) is not None for at in rows.meeting(start, end)
+        ]
+        types = beside(rows)
+        lines += fragment_words(protocol, number_of(lftas[0].member), types)
+        if any(TOTAL in names and SAID not in names for names in (needed_columns([lfta]) for lfta in lftas)):
+            lines += unsaid_words(types)
+    return list(dict.fromkeys(lines))
+
+
+def _by_protocol(query: QueryPlan) -> dict[str, list[ops.Lfta]]:
+    found: dict[str, list[ops.Lfta]] = defaultdict(list)
+    for lfta in query.lftas:
+        if lfta.kind == "pcap":
+            found[lfta.protocol].append(lfta)
+    return found
+
+
+def beside(rows: Iterable[Capture]) -> Mapping[str, Count]:
+    """Returns what the ledger tells of the packets of captures by type, of those of which it tells."""
+    total = Undecoded()
+    for row in rows:
+        if row.undecoded_types:
+            total.merge(Undecoded.stored(row.undecoded_types))
+    return total.types
+
+
+def number_of(member: ex.Expr | None) -> int | None:
+    """The number above IP that the packets of a protocol have, by its condition; None if that does not say one."""
+    for part in ex.walk(member) if member is not None else ():
+        match part:
+            case ex.Binary(op="=", left=ex.Column(name="protocol"), right=ex.Const(value=value)):
+                return int(value or 0)
+    return None
+
+
+def fragment_words(protocol: str, number: int | None, types: Mapping[str, Count]) -> Iterator[str]:
+    """Says how many later fragments the rows of a protocol leave out. `number`: of the protocol above IP."""
+    if number is not None and (count := types.get(f"{FRAGMENT}{number}")) is not None:
+        many = "later fragment has" if count.packets == 1 else "later fragments have"
+        yield (
+            f"{count.packets:,} {many} no header of {protocol}, and no ports: {count.bytes:,} bytes are not in FROM "
+            f"{protocol}. FROM DataProtocol with protocol = {number} has them"
+        )
+
+
+def unsaid_words(types: Mapping[str, Count]) -> Iterator[str]:
+    """Says in how many packets `total_length` is not the length."""
+    if (count := types.get(UNSAID)) is not None:
+        many = "1 packet has" if count.packets == 1 else f"{count.packets:,} packets have"
+        yield f"{many} no length in the header, as where the card segments: total_length is 0 there, ip_length is not"
+
+
+# The begin of the data: what an ANTI JOIN looks for before it is unknown.
+
+
+def of_begin(
+    query: QueryPlan, captures: Mapping[str, Captures], last: NDArray[np.int64] | None = None, start: int = 0
+) -> list[str]:
+    """Says which rows of an ANTI JOIN that looks back reach behind the begin of the data.
+
+    Args:
+        last: the last instants of the rows, ns; None where they are not counted.
+        start: first of these instants that is asked about.
+    """
+    node = query.logical
+    while isinstance(node, ops.Map | ops.Top):
+        node = node.input
+    if not isinstance(node, ops.Join) or node.kind is not ops.JoinKind.ANTI:
+        return []
+    window = node.window
+    links = {link for each in ops.walk(node.right) if isinstance(each, ops.Source) for link in each.links}
+    smallest = [captures[link].numbers("smallest", END_OF_TIME) for link in links if link in captures]
+    begin = min((int(each.min(initial=END_OF_TIME)) for each in smallest), default=END_OF_TIME)
+    if window.left_time.origin or not window.left_time.increasing or begin == END_OF_TIME:
+        return []
+    value = window.left_time.promise(begin)
+    back = window.left_time.first(value) - window.right_time.first(value - window.below)
+    until = window.last_left(window.left_time.promise(begin + back - 1))
+    count = None if last is None else int(np.count_nonzero(last <= until))
+    if back <= 0 or until < start or count == 0:
+        return []
+    many = "rows are" if last is None else f"{count:,} of {len(last):,} rows are"
+    return [
+        f"{many} of the first {format_duration(back)} of the data, which begin at {format_instant(begin)}: what was "
+        "before is unknown, so all may look new there"
+    ]
+
+
+# Packets that several links of one source have: two taps of one wire, or of one way.
+
+_FLOW = ("srcIP", "destIP")
+_IDENTIFYING = ("protocol", "srcPort", "destPort", "id", "sequence_number", "ack_number", "total_length", "flags")
+_COMPARED = 1 << 16
+"""Most packets of a link that are compared: of more, those whose hash is divisible by a power of two."""
+_LEAST = 0.001
+
+
+class _Sample:
+    """Hashes of the packets of a link, those divisible by `step`."""
+
+    def __init__(self) -> None:
+        self.step, self.packets = 1, 0
+        self._parts: list[NDArray[np.uint64]] = []
+        self._kept = 0
+
+    def add(self, hashes: NDArray[np.uint64]) -> None:
+        self.packets += len(hashes)
+        chosen = hashes[hashes % np.uint64(self.step) == 0]
+        self._parts.append(chosen)
+        self._kept += len(chosen)
+        while self._kept > _COMPARED:
+            self.step *= 2
+            self._parts = [self.at(self.step)]
+            self._kept = len(self._parts[0])
+
+    def at(self, step: int) -> NDArray[np.uint64]:
+        hashes = np.concatenate([np.empty(0, np.uint64), *self._parts])
+        return hashes[hashes % np.uint64(step) == 0]
+
+
+def of_links(
+    query: QueryPlan, lake: layout.Lake, captures: Mapping[str, Captures], settings: Mapping[str, Link]
+) -> list[str]:
+    """Says which packets a source reads from several links, by what identifies a packet of TCP or IPv4: its addresses,
+    ports, numbers and lengths. Rows that have the link tell it themselves.
+    Raises LakeError if packets cannot be read."""
+    samples: dict[str, _Sample] = {}
+    lines = []
+    for protocol, lftas in _by_protocol(query).items():
+        merged = [lfta for lfta in lftas if len(lfta.links) > 1 and "interface" not in _names(lfta)]
+        for one, other in dict.fromkeys(pair for lfta in merged for pair in combinations(lfta.links, 2)):
+            for link in (one, other):
+                if link not in samples:
+                    samples[link] = _sampled(lake, link, captures.get(link, Captures()), settings[link])
+            first, second = samples[one], samples[other]
+            step = max(first.step, second.step)
+            met = int(np.isin(second.at(step), first.at(step)).sum()) * step
+            if met > _LEAST * min(first.packets, second.packets):
+                about = "about " if step > 1 else ""
+                lines.append(
+                    f"FROM {protocol} reads {one} and {other}, and {about}{met:,} packets are on both: each counts "
+                    f"twice. Name one link, as in FROM {one}.{protocol}, or add link to the groups"
+                )
+    return lines
+
+
+def _names(lfta: ops.Lfta) -> set[str]:
+    exprs = [*(key.expr for key in lfta.keys), *(part.argument for part in lfta.partials)]
+    return {*ex.columns_of(lfta.predicate, *(each for each in exprs if each is not None))}
+
+
+def _sampled(lake: layout.Lake, link: str, captures: Captures, settings: Link) -> _Sample:
+    sample = _Sample()
+    columns = stored([*_FLOW, *_IDENTIFYING])
+    for batch in read_packets(lake, link, captures, settings, 0, 0, END_OF_TIME, columns):
+        told = pc.or_(pc.is_valid(batch.column("sequence_number")), pc.greater(batch.column("id").fill_null(0), 0))
+        rows = batch.filter(pc.and_(told, pc.is_valid(batch.column("protocol"))))
+        if rows.num_rows:
+            sample.add(_hashes(rows, columns))
+    return sample
+
+
+def _hashes(rows: pa.RecordBatch, columns: Sequence[str]) -> NDArray[np.uint64]:
+    mixed: NDArray[np.uint64] = np.zeros(rows.num_rows, np.uint64)
+    with np.errstate(over="ignore"):
+        for name in columns:
+            values = rows.column(name).cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
+            mixed = (mixed ^ values.view(np.uint64)) * np.uint64(0x9E3779B97F4A7C15)
+            mixed ^= mixed >> np.uint64(29)
+    return mixed
