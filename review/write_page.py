@@ -1,13 +1,15 @@
-"""The page on which a query is written, checked and explained as one types, and tried on some packets.
+"""The page on which a query is written, checked and explained as one types, and tried on some packets; beside it the
+page that answers a statement of SQL.
 
-`app` includes its routes, behind the login of the host. Only this page has a script, a file of ours; without it the
-page does the same by its form. Nothing is written, and no file of the machine and no Python of a user is read or run.
+`app` includes its routes, behind the login of the host. Only the first page has a script, a file of ours; without it
+the page does the same by its form. Nothing is written, and no file of the machine and no Python of a user is read or
+run.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +18,7 @@ from fastapi.responses import HTMLResponse, JSONResponse, Response
 
 from lowwater.errors import LowwaterError
 from lowwater.instants import HOUR, SECOND, format_instant, parse_instant
+from lowwater.replay.look import LookRequest, run_look
 from lowwater.replay.preview import (
     LONGEST,
     MOST_PACKETS,
@@ -38,6 +41,10 @@ NEWEST = 30
 """Captures among which the hour to try is looked for."""
 EXAMPLE = (
     "SELECT tb*60 AS begin, srcIP, count(*) AS packets, sum(len) AS bytes\nFROM {}.TCP\nGROUP BY time/60 AS tb, srcIP\n"
+)
+STATEMENT = (
+    "SELECT time_bucket(INTERVAL '10 minutes', timestamp) AS begin, srcIP, sum(len) AS bytes\nFROM {}.TCP\n"
+    "GROUP BY begin, srcIP\nORDER BY bytes DESC\n"
 )
 SCRIPTED = "script-src 'self'; connect-src 'self'; form-action 'self'"
 
@@ -67,6 +74,8 @@ def add_write(router: APIRouter, ledgers: Ledgers, permission: Any, page: Shown,
     """Adds the routes of the page. `permission`: FastAPI dependency that returns the query sets that a user may see."""
     policy = headers["Content-Security-Policy"].replace("form-action 'none'", SCRIPTED)
     own = headers | {"Content-Security-Policy": policy}
+    asking = headers["Content-Security-Policy"].replace("form-action 'none'", "form-action 'self'")
+    plain = headers | {"Content-Security-Policy": asking}
     alone, checker = threading.BoundedSemaphore(1), Checker()
 
     @router.api_route("/write/index.html", methods=METHODS)
@@ -82,6 +91,23 @@ def add_write(router: APIRouter, ledgers: Ledgers, permission: Any, page: Shown,
             values |= _tried(snapshot, written, request, alone)
         return HTMLResponse(_page(snapshot, written, values), 200, own)
 
+    @router.api_route("/write/sql.html", methods=METHODS)
+    def sql(request: Request, sees: Any = permission) -> Response:
+        try:
+            snapshot = ledgers.now().only(sees)
+        except LowwaterError as error:
+            return page(str(error), 503)
+        given = request.query_params
+        start, length, text = *_range(snapshot, given), _clean(given.get("text", ""))
+        values: dict[str, Any] = {"text": text or _statement(snapshot), "start": start, "length": length}
+        values |= {"look": None, "refused": ""}
+        if text and not asked_by_person(request):
+            values["refused"] = "Another site sent this text. Press the button to run it."
+        elif text and request.method == "GET":
+            values |= _looked(snapshot, text, start, length, alone)
+        filled = {**values, "lengths": LENGTHS, "longest": LONGEST, "limits": Limits(), "most_rows": MOST_ROWS}
+        return HTMLResponse(fill_template(snapshot, "write_sql.html", "Write", "../", filled, True), 200, plain)
+
     @router.api_route("/write/check", methods=METHODS)
     def check(request: Request, sees: Any = permission) -> Response:
         try:
@@ -96,11 +122,8 @@ def add_write(router: APIRouter, ledgers: Ledgers, permission: Any, page: Shown,
 def _written(snapshot: Snapshot, given: Mapping[str, str], checker: Checker | None, who: Hashable) -> Written:
     """Reads what was sent, and checks it; without a checker it is only read."""
     links = sorted(snapshot.captures)
-    text = given.get("text", EXAMPLE.format(links[0] if links else "main1")).replace("\r\n", "\n").replace("\r", "\n")
-    query_set, start = given.get("set", ""), given.get("from", "") or format_instant(_newest_hour(snapshot))
-    length = given.get("length", "")
-    length = length if length in LENGTHS else "1 hour"
-    error = ""
+    text = _clean(given.get("text", EXAMPLE.format(links[0] if links else "main1")))
+    query_set, (start, length), error = given.get("set", ""), _range(snapshot, given), ""
     if len(text) > LONGEST:
         error = f"The text has {len(text):,} characters, and {LONGEST:,} are the most here: use `lowwater check`."
         text = text[:LONGEST]
@@ -113,6 +136,52 @@ def _written(snapshot: Snapshot, given: Mapping[str, str], checker: Checker | No
     else:
         known = checker.check(snapshot.lake.root, text, query_set, links, who)
     return Written(text, query_set, start, length, known)
+
+
+def _clean(text: str) -> str:
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _range(snapshot: Snapshot, given: Mapping[str, str]) -> tuple[str, str]:
+    """The range that is asked for: its first instant as written, and the name of its length."""
+    length = given.get("length", "")
+    start = given.get("from", "") or format_instant(_newest_hour(snapshot))
+    return start, length if length in LENGTHS else "1 hour"
+
+
+def _statement(snapshot: Snapshot) -> str:
+    links = sorted(snapshot.captures)
+    return STATEMENT.format(links[0] if links else "main1")
+
+
+def _looked(
+    snapshot: Snapshot, text: str, begin: str, length: str, alone: threading.BoundedSemaphore
+) -> dict[str, Any]:
+    """The rows of a statement over what the user may see, or why there are none."""
+    if len(text) > LONGEST:
+        return {
+            "refused": f"The text has {len(text):,} characters, and {LONGEST:,} are the most here: use `lowwater sql`."
+        }
+    try:
+        start = parse_instant(begin)
+    except ValueError as error:
+        return {"refused": str(error)}
+    tables = tuple(sorted(query.name for job in snapshot.jobs.values() for query in job.plan.queries))
+    links = tuple(sorted(snapshot.captures))
+    asked = LookRequest(lake_of(snapshot.lake.root), text, links, tables, start, start + LENGTHS[length])
+    return _alone(alone, lambda: {"look": run_look(asked)})
+
+
+def _alone(alone: threading.BoundedSemaphore, work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """Does what takes a machine's time, one at a time; says why it is not done."""
+    if not alone.acquire(blocking=False):
+        return {"refused": "Another query is being tried. Try again in some seconds."}
+    try:
+        return work()
+    except LowwaterError as error:
+        return {"refused": str(error)}
+    finally:
+        alone.release()
 
 
 def _newest_hour(snapshot: Snapshot) -> int:
@@ -134,14 +203,7 @@ def _tried(snapshot: Snapshot, written: Written, request: Request, alone: thread
     end = start + LENGTHS[written.length]
     links = tuple(sorted(snapshot.captures))
     asked = PreviewRequest(lake_of(snapshot.lake.root), written.text, written.query_set, links, start, end)
-    if not alone.acquire(blocking=False):
-        return {"refused": "Another query is being tried. Try again in some seconds."}
-    try:
-        return {"preview": run_preview(asked)}
-    except LowwaterError as error:
-        return {"refused": str(error)}
-    finally:
-        alone.release()
+    return _alone(alone, lambda: {"preview": run_preview(asked)})
 
 
 def _page(snapshot: Snapshot, written: Written, values: Mapping[str, Any]) -> str:

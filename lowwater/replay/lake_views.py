@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.dataset as pads
 
 from lowwater.capture.content.retention import contents_of
+from lowwater.capture.headers.undecoded import Count
 from lowwater.catalog.schemas import PAYLOAD
 from lowwater.config import Config, load_config
 from lowwater.lake import layout
@@ -20,7 +21,10 @@ from lowwater.lake.results.exploring import LAST, result_table
 from lowwater.lake.results.published_rows import published_rows
 from lowwater.lake.tables import fetch_rows, lake_errors, open_table, plain_type, table_dataset
 from lowwater.link_names import family_of
+from lowwater.plan.context import Context
+from lowwater.replay import remarks
 from lowwater.replay.packets import select_records
+from lowwater.replay.preview import preview_context
 from lowwater.replay.schedule.due import as_they_stand
 from lowwater.replay.sql import (
     ALL,
@@ -75,16 +79,30 @@ class LakePackets:
         for at, hole, span in self._captures.holes:
             yield f"link {self.link}: {hole_line(self._captures[at], hole, span)}"
 
+    def beside(self) -> Mapping[str, Count]:
+        return remarks.beside(self._captures[at] for at in self._captures.meeting(*self._span))
+
 
 class LakeSource:
-    """A lake as a source, between two instants, ns."""
+    """A lake as a source, between two instants, ns.
 
-    def __init__(self, lake: layout.Lake, span: tuple[int, int] = EVER) -> None:
-        self.lake, self._span = lake, span
+    Args:
+        links: the links, with their interfaces, that may be read; None for all.
+        tables: the published tables that may be read, without ledgers; None for all, and the ledgers.
+    """
+
+    def __init__(
+        self,
+        lake: layout.Lake,
+        span: tuple[int, int] = EVER,
+        links: Collection[str] | None = None,
+        tables: Collection[str] | None = None,
+    ) -> None:
+        self.lake, self._span, self._links, self._tables = lake, span, links, tables
         self._config = load_config(lake.root)
 
     def views(self, words: Words) -> Iterator[View]:
-        names = ingested_links(self.lake)
+        names = [name for name in ingested_links(self.lake) if self._links is None or name in self._links]
         captures = read_captures(self.lake, names)
         packets: dict[str, list[Packets]] = {}
         for name in names:
@@ -96,12 +114,16 @@ class LakeSource:
                 packets.setdefault(known, []).append(each)
         yield from packet_views(packets, words)
         for name in sorted(path.name for path in paths.folders(self.lake.root / "tables")):
-            if words.has(name):
+            if words.has(name) and (self._tables is None or name in self._tables):
                 view = self._table(name)
                 yield from (View(schema, name, *view) for schema in (ALL, TABLES))
-        for name in layout.LEDGERS:
+        for name in layout.LEDGERS if self._tables is None else ():
             if words.has(name) and (found := self._ledger(name)) is not None:
                 yield from (View(schema, name, *found) for schema in (ALL, LEDGERS))
+
+    def context(self) -> Context:
+        links = ingested_links(self.lake) if self._links is None else self._links
+        return preview_context(self.lake, self._config, "", links)
 
     def _records(self, link: str) -> View:
         selection = select_records(self.lake, self._config, link, None, *self._span)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 import resource
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import PurePath
 from typing import Any
@@ -160,10 +160,11 @@ def _tried(name: str, rows: pa.Table, fields: Sequence[ops.Field]) -> TriedQuery
     first = rows.slice(0, MOST_ROWS)
     shown = [row_files.csv_values(published(first.column(each.name).combine_chunks(), each.type)) for each in fields]
     values = zip(*shown, strict=True)
-    return TriedQuery(name, columns, tuple(tuple(_text(value) for value in row) for row in values), rows.num_rows)
+    return TriedQuery(name, columns, tuple(tuple(map(shortened, row)) for row in values), rows.num_rows)
 
 
-def _text(value: object) -> str | None:
+def shortened(value: object) -> str | None:
+    """Returns a value as text of bounded length; None for NULL."""
     if value is None:
         return None
     text = str(value)
@@ -198,34 +199,51 @@ class Limits:
 def run_preview(request: PreviewRequest, limits: Limits | None = None) -> Preview:
     """Tries a query text in a process of its own.
     Raises LowwaterError if the text, the range or the lake is wrong, or the preview exceeds a bound."""
-    bounds = limits or Limits()
-    child = processes.Process(__name__, bounds.megabytes, "://" in request.lake)
-    asked = {"request": asdict(request), "cpu": bounds.seconds, "megabytes": bounds.megabytes}
+    found = ask_alone(__name__, "the preview", asdict(request), limits or Limits(), "://" in request.lake)
+    return _from_json(found)
+
+
+def ask_alone(program: str, what: str, request: Mapping[str, Any], bounds: Limits, in_store: bool) -> Mapping[str, Any]:
+    """Asks a module of ours, which answers by `answer_alone`, in a process of its own, and returns what it made.
+    Raises LowwaterError if that failed, or exceeds a bound. `what`: as messages name it."""
+    child = processes.Process(program, bounds.megabytes, in_store)
+    asked = {"request": request, "cpu": bounds.seconds, "megabytes": bounds.megabytes, "what": what}
     try:
         (document,) = child.ask({**asked, "seconds": 2 * bounds.seconds}, bounds.seconds)  # should this one be gone
     except processes.EndedError as ended:
         said = str(ended) if str(ended).startswith("it took ") else "it ended without a result"
         hint = "choose a shorter range, or make the query smaller"
-        raise errors.LowwaterError(f"the preview was ended: {said}", hint) from None
+        raise errors.LowwaterError(f"{what} was ended: {said}", hint) from None
     finally:
         child.end()
     if "error" in document:
         raise errors.LowwaterError(document["error"], document["hint"])
-    return _from_json(document["preview"])
+    made: Mapping[str, Any] = document["made"]
+    return made
 
 
-def _answers(asked: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def answer_alone(
+    asked: Mapping[str, Any], make: Callable[[Mapping[str, Any]], dict[str, Any]]
+) -> Iterator[dict[str, Any]]:
+    """Answers a request of `ask_alone` in its process."""
     resource.setrlimit(resource.RLIMIT_CPU, (asked["cpu"], asked["cpu"] + 1))
     memory = 4 * asked["megabytes"] << 20  # of addresses; the parent counts exactly
     resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
     os.chdir("/")
     try:
-        request = PreviewRequest(**{**asked["request"], "links": tuple(asked["request"]["links"])})
-        yield {"preview": asdict(preview_text(request))}
+        yield {"made": make(asked["request"])}
     except errors.LowwaterError as error:
         yield {"error": error.message, "hint": error.hint}
     except MemoryError:
-        yield {"error": "the preview needs more memory than it may have", "hint": "choose a shorter range"}
+        yield {"error": f"{asked['what']} needs more memory than it may have", "hint": "choose a shorter range"}
+
+
+def _previewed(asked: Mapping[str, Any]) -> dict[str, Any]:
+    return asdict(preview_text(PreviewRequest(**{**asked, "links": tuple(asked["links"])})))
+
+
+def _answers(asked: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield from answer_alone(asked, _previewed)
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ import pyarrow.dataset as pads
 from lowwater import caches, errors, extras, limits, threads
 from lowwater.capture.content.retention import EVERYTHING, ContentOptions
 from lowwater.capture.content.stored import payload_of
-from lowwater.capture.headers.undecoded import Share, Undecoded
+from lowwater.capture.headers.undecoded import Count, Share, Undecoded, together
 from lowwater.capture.reader import CaptureChunk, CaptureIndex, Interface, index, read, read_chunk
 from lowwater.capture.records.drops import total
 from lowwater.catalog import expr as ex, protocols
@@ -36,7 +36,9 @@ from lowwater.lake.ingestion.tasks import damage_table, link_names
 from lowwater.lake.results.exploring import duckdb_settings, quoted
 from lowwater.link_names import family_of
 from lowwater.low.evaluate import addresses
+from lowwater.plan.context import Context, Links
 from lowwater.plan.temporal import END_OF_TIME
+from lowwater.replay import remarks
 
 if TYPE_CHECKING:
     import duckdb
@@ -89,6 +91,10 @@ class Source(Protocol):
 
     def views(self, words: Words) -> Iterator[View]:
         """Yields the views. The first one of a name counts."""
+        ...
+
+    def context(self) -> Context:
+        """Returns the names that a query of GSQL over the same packets may use."""
         ...
 
 
@@ -146,6 +152,12 @@ class PacketColumns:
         return [*stored(read), *([POSITION] if POSITION in self.exprs else [])]
 
     @property
+    def counted(self) -> list[str]:
+        """The stored columns by which packets are counted that are not of the protocol, or say no length."""
+        fragments = ["offset", "protocol"] if remarks.number_of(self.member) is not None else []
+        return [*fragments, *([remarks.SAID] if remarks.TOTAL in self.exprs else [])]
+
+    @property
     def schema(self) -> pa.Schema:
         return pa.schema([pa.field(name, _type_of(name, each)) for name, each in self.exprs.items()])
 
@@ -193,6 +205,10 @@ class Packets(Protocol):
 
     def notes(self, columns: Sequence[str]) -> Iterator[str]: ...
 
+    def beside(self) -> Mapping[str, Count]:
+        """What is known of packets that a protocol leaves out (`headers.undecoded`)."""
+        ...
+
 
 def packet_views(links: Mapping[str, Sequence[Packets]], words: Words) -> Iterator[View]:
     """Yields the views of packets: of each link all, and of a protocol that the statement names those of a link, and of
@@ -202,11 +218,11 @@ def packet_views(links: Mapping[str, Sequence[Packets]], words: Words) -> Iterat
         whole = _of_protocol(protocol, words)
         for name, own in links.items():
             if protocol.name == "ETH":
-                yield _packet_view(ALL, name, whole, own)
+                yield _packet_view(ALL, name, whole, own, words)
             if words.has(protocol.name) and words.has(name):
-                yield _packet_view(name, protocol.name, whole, own)
+                yield _packet_view(name, protocol.name, whole, own, words)
         if words.has(protocol.name):
-            yield _packet_view(ALL, protocol.name, whole, everything)
+            yield _packet_view(ALL, protocol.name, whole, everything, words)
 
 
 def _of_protocol(protocol: protocols.Protocol, words: Words) -> PacketColumns:
@@ -223,7 +239,7 @@ def _of_protocol(protocol: protocols.Protocol, words: Words) -> PacketColumns:
     return PacketColumns(protocol.member, exprs)
 
 
-def _packet_view(schema: str, name: str, whole: PacketColumns, links: Sequence[Packets]) -> View:
+def _packet_view(schema: str, name: str, whole: PacketColumns, links: Sequence[Packets], words: Words) -> View:
     def scan(names: Sequence[str]) -> Iterator[pa.RecordBatch]:
         columns = PacketColumns(whole.member, {each: whole.exprs[each] for each in names})
         for link in links:
@@ -232,6 +248,10 @@ def _packet_view(schema: str, name: str, whole: PacketColumns, links: Sequence[P
     def notes() -> Iterator[str]:
         for link in links:
             yield from link.notes([*whole.exprs])
+        types = together(link.beside() for link in links)
+        yield from remarks.fragment_words(name, remarks.number_of(whole.member), types)
+        if words.has(remarks.TOTAL) and not (words.has(remarks.SAID) or words.has("ip_length")):
+            yield from remarks.unsaid_words(types)
 
     return View(schema, name, whole.schema, scan, notes)
 
@@ -262,7 +282,7 @@ class CaptureFile:
     def batches(self, columns: PacketColumns, link: str = "") -> Iterator[pa.RecordBatch]:
         """Decodes the packets of the file, or of those interfaces of it that are a `link`.
         Raises CaptureError if it has changed since it was surveyed, or cannot be read."""
-        chosen = list(dict.fromkeys(["timestamp", *columns.stored]))
+        chosen = list(dict.fromkeys(["timestamp", *columns.stored, *columns.counted]))
         read_content = ContentOptions(
             EVERYTHING if FRAME in chosen else None,
             tuple(sorted({name.partition("_")[0] for name in chosen if name in OPTIONAL})),
@@ -277,19 +297,26 @@ class CaptureFile:
             for interface, batch in reader.by_interface():
                 if link in ("", self.names[interface.index]):
                     yield self._made(columns, interface, batch)
-            self._undecoded[0] = reader.undecoded()
+            self._noted(0, reader.undecoded(), columns)
             return
 
         def decoded(number: int, chunk: CaptureChunk) -> list[pa.RecordBatch]:
             counted: dict[int, Undecoded] = {}
             found = read_chunk(chunk, read_content, undecoded=counted, columns=chosen)
             made = [self._made(columns, *each) for each in found if link in ("", self.names[each[0].index])]
-            self._undecoded[number] = counted
+            self._noted(number, counted, columns)
             return made
 
         work = (partial(decoded, number, chunk) for number, chunk in enumerate(self.index.chunks))
         for parts in threads.on_threads(work, 2 * self._workers, self._workers):
             yield from parts
+
+    def _noted(self, number: int, counted: dict[int, Undecoded], columns: PacketColumns) -> None:
+        if columns.counted or number not in self._undecoded:  # another scan may have seen more columns
+            self._undecoded[number] = counted
+
+    def beside(self) -> Mapping[str, Count]:
+        return together(part.types for counted in self._undecoded.values() for part in counted.values())
 
     def _made(self, columns: PacketColumns, interface: Interface, batch: pa.RecordBatch) -> pa.RecordBatch:
         if self._span != EVER:
@@ -313,11 +340,8 @@ class CaptureFile:
             yield f"{name}: cannot be decompressed to its end: {summary.damage}"
         elif not summary.ended_cleanly:
             yield f"{name}: is cut in its last record"
-        parts = [part for counted in self._undecoded.values() for part in counted.values()]
-        every = Undecoded()
-        for part in parts:
-            every.merge(part)
-        if words := Share.of(every.types, summary.packets, every.wire).words:
+        wire = sum(part.wire for counted in self._undecoded.values() for part in counted.values())
+        if words := Share.of(self.beside(), summary.packets, wire).words:
             yield f"{name}: {words}"
 
     def malformed(self) -> pa.Table:
@@ -360,6 +384,9 @@ class _Interface:
     def notes(self, columns: Sequence[str]) -> Iterator[str]:
         return self.file.notes(columns)
 
+    def beside(self) -> Mapping[str, Count]:
+        return self.file.beside()
+
 
 class CaptureFiles:
     """Capture files as a source. Each is for itself: rules between files of a link, such as that they may not overlap,
@@ -386,6 +413,14 @@ class CaptureFiles:
         yield from packet_views(links, words)
         yield _table_view(ALL, "malformed", pa.concat_tables([each.malformed() for each in self.files]))
         yield _table_view(ALL, "captures", pa.Table.from_pylist([*self._captures()], _CAPTURES))
+
+    def context(self) -> Context:
+        interfaces: dict[str, dict[str, None]] = {}
+        for each in self.files:
+            interfaces.setdefault(each.link, {}).update(dict.fromkeys(each.names))
+        names = dict.fromkeys([*interfaces, *(name for own in interfaces.values() for name in own)])
+        several = {link: tuple(own) for link, own in interfaces.items() if [*own] != [link]}
+        return Context(Links(tuple(names), interfaces=several))
 
     def _captures(self) -> Iterator[dict[str, Any]]:
         for each in self.files:
@@ -426,6 +461,10 @@ def _table_view(schema: str, name: str, table: pa.Table) -> View:
 class Statement:
     """A statement over a source; use it in a `with` block.
 
+    Args:
+        memory: bytes that DuckDB may take; 0 for the usual number.
+        spilled: bytes that it may put on the disk beyond those; None for what is free.
+
     Attributes:
         schema: its columns, each with a name of its own.
 
@@ -434,7 +473,9 @@ class Statement:
         SqlError: the text is not one statement that reads, or names what is not there.
     """
 
-    def __init__(self, source: Source, text: str, memory: int = 0, workers: int = 0) -> None:
+    def __init__(
+        self, source: Source, text: str, memory: int = 0, workers: int = 0, spilled: int | None = None
+    ) -> None:
         extras.require("SQL", "sql")
         import duckdb
 
@@ -444,9 +485,10 @@ class Statement:
         self._used: list[View] = []
         self._streams: list[Any] = []  # which the views read
         workers = workers or threads.thread_count(memory)
-        self._database = duckdb.connect(
-            config=duckdb_settings(memory or limits.SQL_BYTES, workers, str(self._folder / "spill"))
-        )
+        settings = duckdb_settings(memory or limits.SQL_BYTES, workers, str(self._folder / "spill"))
+        if spilled is not None:
+            settings["max_temp_directory_size"] = f"{spilled >> 20}MiB"
+        self._database = duckdb.connect(config=settings)
         try:
             self._register([*source.views(Words(text))], Words(text))
             self._relation = self._bound(text)

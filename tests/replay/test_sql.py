@@ -17,10 +17,10 @@ from deltalake import DeltaTable
 from lowwater_generator import generate
 
 from lowwater import Lake
-from lowwater.cli.looks import printable
 from lowwater.errors import CaptureError, LakeError, SqlError
 from lowwater.instants import HOUR
 from lowwater.replay import sql
+from lowwater.replay.look import printable
 from lowwater.replay.sql import CaptureFiles, Statement
 from tests import capturemaker as maker
 from tests.pcapngmaker import Section

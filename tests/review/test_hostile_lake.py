@@ -100,6 +100,7 @@ def asked(ledgers: Ledgers, app: Any, get: Callable[[str], Answer]) -> Iterator[
         "/assets/{name:path}": ["/assets/review.css"],
         "/docs/{name:path}": [f"/docs/{each}" for each in _reports(ledgers)],
         "/write/index.html": ["/write/index.html", f"/write/index.html?{urlencode({'text': _text(ledgers)})}"],
+        "/write/sql.html": ["/write/sql.html", f"/write/sql.html?{urlencode({'text': _text(ledgers)})}"],
         "/write/check": [f"/write/check?{urlencode({'text': _text(ledgers)})}"],
         "/act/{kind}/{name}": [f"/act/run/q?{ONE}", f"/act/approve/q?{ONE}"],
         "/{address:path}": [f"/{each}" for each in addresses(ledgers.now())],

@@ -14,8 +14,12 @@ from urllib.parse import urlencode
 
 import pytest
 from fastapi import FastAPI
+from lowwater_review import Ledgers
+from lowwater_review.app import create
 from lowwater_review.checking import WAITING, Checker
 
+from lowwater.errors import LowwaterError
+from lowwater.replay.look import LookRequest, run_look
 from lowwater.replay.preview import LONGEST, Limits
 from tests.browser import chromium, served
 from tests.review.asgi import Answer, ask
@@ -182,6 +186,123 @@ def test_few_texts_of_one_person_wait() -> None:
         refused = ["Other texts" in each.result()["error"] for each in asked]
     assert any(refused[:3]) and any(refused[3:6]) and sum(refused) == 3
     assert not checker._of
+
+
+# The second tab: a statement of SQL.
+
+SQL = "SELECT srcIP, count(*) AS n FROM main1.IPV4 GROUP BY ALL ORDER BY n DESC"
+BUCKETS = "SELECT time // 60 AS tb, count(*) AS n FROM main1.TCP GROUP BY ALL"
+
+
+def look(app: FastAPI, text: str, headers: dict[str, str] | None = None, **more: str) -> Answer:
+    query = urlencode({"text": text, "from": RANGE["from"], "length": "1 hour", **more})
+    return ask(app, "/write/sql.html", query=query, headers=headers)
+
+
+def test_a_statement_is_answered_and_what_gsql_keeps_is_offered(app: FastAPI) -> None:
+    page = Reader(look(app, SQL).text)
+    assert {"srcIP", "n", "10.0.0.1"} <= set(page.texts) and "As a standing query" not in page.texts
+    assert "Run" in ask(app, "/write/sql.html").text and "<td>" not in ask(app, "/write/sql.html").text
+    answer = look(app, BUCKETS)
+    (kept,) = [attrs["value"] for attrs in Reader(answer.text).all("input") if attrs.get("name") == "text"]
+    assert kept.startswith("DEFINE { query_name 'kept'; }") and "No mistake." in write(app, kept, **RANGE).text
+    names = " ".join(Reader(look(app, "SHOW TABLES").text).texts)
+    assert "main1" in names and "ledgers" not in names
+
+
+def test_a_statement_reaches_no_file_ledger_setting_or_network(app: FastAPI, made: tuple[Path, Path]) -> None:
+    """Whatever the text: another table, files, other machines, settings, what writes; and nothing is written."""
+    lake = made[0]
+    before = {path: path.stat().st_mtime_ns for path in lake.rglob("*")}
+    for text in (
+        "SELECT * FROM replays",
+        "SELECT * FROM ledgers.replays",
+        f"SELECT * FROM read_text('{lake}/lowwater.toml')",
+        f"SELECT * FROM '{lake}/lowwater.toml'",
+        f"SELECT * FROM read_parquet('{lake}/**/*.parquet')",
+        "SELECT * FROM read_csv('/etc/passwd')",
+        "SELECT * FROM glob('/*')",
+        "SELECT * FROM 'http://127.0.0.1:1/a.parquet'",
+        "SELECT * FROM delta_scan('/tmp')",
+        "INSTALL httpfs",
+        "LOAD httpfs",
+        "SET memory_limit = '1TB'",
+        "ATTACH '/tmp/other.db'",
+        "COPY (SELECT 1) TO '/tmp/written-by-a-statement'",
+        "CREATE TABLE t AS SELECT 1",
+        "SELECT 1; SELECT 2",
+        "PRAGMA database_list",
+        "EXPORT DATABASE '/tmp/all'",
+    ):
+        answer = look(app, text)
+        assert answer.status == 200 and 'role="alert"' in answer.text and "<td>" not in answer.text, text
+    assert {path: path.stat().st_mtime_ns for path in lake.rglob("*")} == before
+    assert not Path("/tmp/written-by-a-statement").exists()
+
+
+def test_a_statement_reads_what_its_reader_may_see(made: tuple[Path, Path]) -> None:
+    nothing = create(Ledgers(*made), permissions=lambda: lambda name: False)
+    for text in (SQL, "SELECT * FROM main1.TCP", "SELECT * FROM q"):
+        assert 'role="alert"' in look(nothing, text).text, text
+    assert "0" in Reader(look(nothing, "SELECT count(*) AS n FROM TCP").text).texts
+    assert "main1" not in " ".join(Reader(look(nothing, "SHOW TABLES").text).texts)
+
+
+def test_a_costly_statement_is_ended(made: tuple[Path, Path]) -> None:
+    """Time, rows that do not fit into memory, and one large value: each ends, and says so."""
+    lake, span = str(made[0]), (0, 1 << 62)
+    for text in (
+        "SELECT count(*) FROM range(1000000000000) a WHERE a.range % 7 = 8",
+        "SELECT a.range, b.range FROM range(100000) a, range(100000) b ORDER BY 2, 1",
+        "SELECT repeat('x', 2000000000) AS x",
+    ):
+        with pytest.raises(LowwaterError, match=r"was ended|memory"):
+            run_look(LookRequest(lake, text, ("main1",), (), *span), Limits(3, 700))
+    found = run_look(LookRequest(lake, "SELECT range AS n FROM range(5000)", ("main1",), (), *span))
+    assert found.cut and len(found.rows) == 200 and found.rows[199] == ("199",)
+
+
+def test_hostile_statements_are_shown_as_text(app: FastAPI) -> None:
+    literal = HOSTILE.replace("'", "''")
+    for text in (
+        HOSTILE,
+        f"SELECT '{literal}' AS x",
+        f'SELECT 1 AS "{HOSTILE.replace(chr(34), "")}"',
+        f"</textarea>{HOSTILE}",
+    ):
+        for more in ({}, {"from": HOSTILE}, {"length": HOSTILE}):
+            answer = look(app, text, **more)
+            assert answer.status == 200 and HOSTILE not in answer.text and "<script" not in answer.text
+
+
+def test_the_tab_has_no_script_and_another_site_runs_nothing(app: FastAPI) -> None:
+    answer = look(app, SQL)
+    policy = answer.headers["content-security-policy"]
+    assert "script-src" not in policy and "form-action 'self'" in policy and "default-src 'none'" in policy
+    answer = look(app, SQL, {"Sec-Fetch-Site": "cross-site"})
+    assert "Another site" in answer.text and "<td>" not in answer.text
+    assert "are the most here" in look(app, "SELECT 1" + " " * LONGEST).text
+    assert [each["href"] for each in Reader(answer.text).all("a") if each.get("href") == "sql.html"] == ["sql.html"]
+
+
+def test_the_tab_in_a_browser(address: str) -> None:
+    wrong: list[str] = []
+    with chromium() as started:
+        page = started.new_page(viewport={"width": 1440, "height": 900})
+        page.on("request", lambda asked: None if asked.url.startswith(address) else wrong.append(asked.url))
+        page.on("console", lambda said: wrong.append(said.text))
+        page.goto(f"{address}/write/index.html")
+        page.click("nav.tabs >> text=SQL")
+        page.fill("#text", BUCKETS)
+        page.fill("[name=from]", RANGE["from"])
+        page.click("button:has-text('Run')")
+        page.wait_for_selector("#rows table td")
+        for width in (390, 1440):
+            page.set_viewport_size({"width": width, "height": 900})
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
+        page.click("text=Open it in GSQL")
+        page.wait_for_selector("#count:has-text('No mistake.')")
+    assert wrong == []
 
 
 def test_another_site_makes_the_server_check_nothing(app: FastAPI) -> None:

@@ -41,6 +41,8 @@ FAILED = 5
 """The interval whose acts are shown; lakes of `ledgers.make` have a failed audit there."""
 SHOWN = {"from": "2026-01-01T00:00:00Z", "to": "2026-01-01T01:00:00Z"}
 """The range of the rows of `resultlake.make_results`."""
+STATEMENT = "SELECT tb, srcIP, cnt FROM flows ORDER BY cnt DESC"
+"""A statement over those rows."""
 AUDITED = "q/some/links.html"
 """The page of an audit with a failure, below the reports."""
 FILES = ("/results/{set_name}/{query}/plot.json", "/results/{set_name}/{query}/plots.json")
@@ -175,6 +177,7 @@ def addresses_of_ledgers(ledgers: Ledgers) -> list[str]:
     one = f"start={format_instant(begin)}&end={format_instant(begin + HOUR)}"
     pages = [*one_of_each(ledgers), f"interval/q/{interval_label(begin, begin + HOUR)}.html"]
     pages += ["docs/suites/links.html", f"docs/{AUDITED}", "results/index.html", "write/index.html"]
+    pages += ["write/sql.html"]
     day = f"start={format_instant(START)}&end={format_instant(START + 24 * HOUR)}"
     pages += [f"act/run/q?{one}", f"act/approve/q?{one}", f"act/backfill/q?{day}", "act/skew/main1?bound=7s"]
     return list(dict.fromkeys(pages))
@@ -188,6 +191,7 @@ def _of_rows(app: FastAPI) -> list[str]:
     versions = urlencode(SHOWN | {"before": "0", "after": "1"})
     pages = ["results/index.html", flows, f"results/q/flows?{filtered}", "results/q/singles?number=&key="]
     pages += [f"results/q/flows/packets?{packets}", "results/q/flows/packets?row=%7B%22tb%22%3A1%7D"]
+    pages += [f"write/sql.html?{urlencode({'text': STATEMENT})}"]
     return [*pages, f"results/q/flows/diff?{versions}", "query/q/flows.html", "streams.html"]
 
 

@@ -123,10 +123,12 @@ def sql(
       lowwater sql "SELECT count(*) FROM a.TCP ANTI JOIN b.TCP USING (srcIP)" --capture a=x.pcap --capture b=y.pcap
       lowwater sql "SELECT max(bytes) FROM flows" --lake var/lake --format json
     """
-    from lowwater.cli.looks import open_source, printable
+    from lowwater.cli.looks import open_source
     from lowwater.config import load_config
+    from lowwater.replay.look import printable
     from lowwater.replay.row_files import spreadsheet_rows
     from lowwater.replay.sql import Statement
+    from lowwater.replay.standing import standing_query
 
     options.require_range(start, end)
     options.require_csv(spreadsheet, form)
@@ -148,6 +150,8 @@ def sql(
             say(f"note: {note}", err=True)
         if len(notes) > NOTES:
             say(f"note: and {len(notes) - NOTES:,} notes more", err=True)
+        if form == "table" and (kept := standing_query(statement, asked.schema, source.context())):
+            say(f"a standing query of GSQL keeps these rows, interval by interval:\n{kept}", err=True)
 
 
 class Cut:
