@@ -155,7 +155,8 @@ class _Sample:
 
     def at(self, step: int) -> NDArray[np.uint64]:
         hashes = np.concatenate([np.empty(0, np.uint64), *self._parts])
-        return hashes[hashes % np.uint64(step) == 0]
+        chosen: NDArray[np.uint64] = hashes[hashes % np.uint64(step) == 0]
+        return chosen
 
 
 def of_links(
