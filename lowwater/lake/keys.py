@@ -240,7 +240,8 @@ def outdated(
     key = options.key_digest
     ordered = Captures.of(captures)
     for capture in (ordered[index] for index in ordered.meeting(read_from - _reach(settings), end)):
-        if capture.decoded_as(capture.decoder_version) != capture.decoded_as(decoder_version):
+        again = capture.erased is None  # else it is never read again (T11)
+        if again and capture.decoded_as(capture.decoder_version) != capture.decoded_as(decoder_version):
             what = capture.decoding(decoder_version)
             lines.append(
                 f"{capture.path} was decoded by version {capture.decoder_version}, now {decoder_version}"

@@ -80,6 +80,7 @@ CONTENTS = pa.schema(
         pa.field("parts", _TEXT),  # the captures in the file, as they were read (`ReadingOrder`), JSON; or NULL
         pa.field("begins_with", _TEXT),  # contents whose records are its first ones, JSON; NULL without any
         pa.field("begins", _TEXT),  # contents whose first records are its own, JSON; NULL without any
+        pa.field("erased", _INT),  # packets that were taken out of it (T11); NULL where nobody erased any
     ]
 )
 """What decoding knew of a content (T5): a row for each attempt at a file and each link that it has, of which one with

@@ -94,7 +94,7 @@ def maintain(
         short = not _has_room(lake)
         lake, apart = replace(lake, fence=fence), Apart(lake, short)
         now = store_clock(lake, dry_run) if clock is None else clock()
-        steps = [*_clear_staging(lake, dry_run), *_clear_old(lake, dry_run)]
+        steps = [*clear_staging(lake, dry_run), *_clear_old(lake, dry_run)]
         sound: dict[PurePath, _Unused] = {}
         versions: Mapping[PurePath, Mapping[int, str]] | None = None
         ingested = {lake.packets, *lake.record_tables()}  # whose files may be hours old before their commit
@@ -229,7 +229,7 @@ def _look(lake: layout.Lake, path: PurePath, before: int) -> _Unused | None:
     return _Unused(files, doubled(recent))
 
 
-def _clear_staging(lake: layout.Lake, dry_run: bool) -> Iterator[UpkeepStep]:
+def clear_staging(lake: layout.Lake, dry_run: bool) -> Iterator[UpkeepStep]:
     """Removes the folders under `_work/` whose lock is free: their run is dead."""
     for folder in paths.children(lake.work):
         try:

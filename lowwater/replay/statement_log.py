@@ -62,6 +62,7 @@ def said_of(root: PurePath, queries: Path, selection: StatementSelection | None 
         *log.retirements(),
         *log.renames(),
     ]
+    found += [Said(each, True) for each in log.told if each.act == statements.ERASE]
     found = [each for each in found if _is_chosen(each.statement, chosen, log)]
     return sorted(found, key=lambda each: each.statement.at)
 

@@ -158,6 +158,8 @@ def test_a_lake(lake: tuple[Path, Path], tmp_path: Path) -> None:
     clean("move", "query", HOSTILE, "--to", HOSTILE, *for_why, code=1)
     clean("retire", "link", HOSTILE, *at, "--keep", "--why", HOSTILE, code=1)
     clean("retire", "query", HOSTILE, *at, "--drop", "--why", HOSTILE, code=1)
+    clean("erase", *at, "--where", HOSTILE, code=1)
+    clean("erase", *at, "--where", "srcPort = 1", "--captures", code=None)
     clean("backup", "--lake", root, "--to", tmp_path / f"backups{NAME}", code=None)
     clean("restore", "--from", tmp_path / f"backups{NAME}", "--lake", tmp_path / f"restored{NAME}", code=None)
     clean("restore", "--from", tmp_path / f"no{NAME}", "--list")

@@ -210,6 +210,7 @@ def every_command(folder: Path, tmp_path: Path) -> list[Sequence[object]]:
         ["rename", "query", "n", "other", "--why", "a test", *of_lake],
         ["move", "query", "n", "--to", "other", "--why", "a test", *of_lake],
         ["retire", "query", "n", "--drop", "--why", "a test", *of_lake],
+        ["erase", "--where", "srcPort = 1", "--yes", "--why", "a test", *of_lake],
         ["doctor", *of_lake],
         ["lsp"],
     ]

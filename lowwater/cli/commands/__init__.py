@@ -23,6 +23,7 @@ FAMILIES = {
     "operation": (
         "backup",
         "doctor",
+        "erase",
         "maintain",
         "metrics",
         "restore",

@@ -1,4 +1,4 @@
-"""Commands of who operates a lake: backup, restore, doctor, maintain, verify, metrics, traces, serve."""
+"""Commands of who operates a lake: backup, restore, erase, doctor, maintain, verify, metrics, traces, serve."""
 
 from __future__ import annotations
 
@@ -376,6 +376,48 @@ def _list_backups(place: PurePath, names: list[str]) -> None:
             _taken(each.at), each.of, f"{len(each.files):,}", size_text(each.bytes), f"{len(each.damaged) or ''}"
         )
     open_console().print(table)
+
+
+@click.command()
+@options.OF_LAKE
+@options.QUERIES
+@click.option("--where", required=True, metavar="PREDICATE", help="What goes: a GSQL condition.")
+@click.option("--captures", is_flag=True, help="Also from the files that were ingested: by copies in their place.")
+@click.option("--yes", is_flag=True, help="Erase; without it, only say what would go.")
+@click.option("--why", default="", help="Why, in a sentence for `lowwater log`; it names none of the values.")
+@options.BY
+@options.JOBS
+@options.SPARK
+def erase(
+    lake: PurePath,
+    queries: Path,
+    where: str,
+    captures: bool,
+    yes: bool,
+    why: str,
+    by: str | None,
+    jobs: int,
+    spark: str | None,
+) -> None:
+    """Erases packets, and all that was made of them: of a host, a person, a name.
+
+    \b
+    Without --yes it counts the packets that meet the condition on any link, or have an address, MAC address or text
+    that it names in any header or in any byte that is kept, and lists the files of the lake with such a value. With
+    --yes they go from the lake, and with --captures from the files that it has read. Stale hours are made again of the
+    rest. Then older versions, logs, reports and what else has a value are cleaned, and all bytes are looked at. The
+    exit code is 1 if something is left. A command that was ended may be run again. docs/personal-data.md says what it
+    reaches.
+    Example:
+      lowwater erase --lake var/lake --where "srcIP = '192.0.2.7' OR destIP = '192.0.2.7'" --captures
+      lowwater erase --lake var/lake --where "srcMAC = '00:11:22:33:44:55'" --yes --why "request 17"
+    """
+    from lowwater.cli import erasing
+
+    if yes and not why:
+        raise click.UsageError("say why: --why")
+    if not erasing.run_erase(lake, queries, where, captures, yes, (options.person(by), why), jobs, spark):
+        raise SystemExit(1)
 
 
 @click.command()

@@ -37,7 +37,7 @@ from lowwater.lake.ingestion.tasks import (
     survey,
 )
 from lowwater.lake.layout import CONTENTS
-from lowwater.lake.ledgers import files as sightings
+from lowwater.lake.ledgers import files as sightings, statements
 from lowwater.lake.ledgers.captures import Capture, Captures, malformed_rows, undecoded_share
 from lowwater.lake.ledgers.claims import AGAIN, BEGINNING, CHANGED, Claims, named_coverage
 from lowwater.lake.ledgers.coverage import damage_note
@@ -135,6 +135,7 @@ class Batch:
         self._said_at = said_at
         self._link = link
         self._shared = shared
+        self._erased = statements.erased(ledger.lake)
         self._works: dict[int, _Work] = {}
         self._packed: set[str] = set()
         self._portion = _Portion()
@@ -185,8 +186,25 @@ class Batch:
             if not self._update_known(number, file_survey):
                 yield from self._tasks_of(number, file_survey)
 
+    def _was_erased(self, number: int, file_survey: Survey) -> bool:
+        """Whether packets of these records were erased (T11): they are not read again, in no link; what the lake has of
+        them stays what it is."""
+        said = self._erased.get(file_survey.identity)
+        if said is None:
+            return False
+        path, words = file_survey.path, statements.erased_words(said)
+        same = self._ledger.same(path, file_survey.sha256, file_survey.identity, self._coverage[number])
+        if same is None:
+            hint = "make a copy of it without these packets, and ingest that"
+            self._refuse(number, errors.CaptureError(f"{path}: it is not read: {words}", hint))
+        else:
+            self._known(number, file_survey, same, words)
+        return True
+
     def _update_known(self, number: int, file_survey: Survey) -> bool:
         """Returns whether the lake has the file as it would be packed now; if so, only its coverage is updated."""
+        if self._was_erased(number, file_survey):
+            return True
         same = self._ledger.same(file_survey.path, file_survey.sha256, file_survey.identity, self._coverage[number])
         if same is None or not same.fits(self._settings, self._content_of(number)) or self._is_damaged(same):
             return False
@@ -371,8 +389,8 @@ class Batch:
         now = self._clock()
         return self._growing or file_survey.grew or (declared is not None and declared[0] <= now < declared[1])
 
-    def _known(self, number: int, file_survey: Survey, old: known_files.KnownFile) -> None:
-        """Keeps that a file was seen whose records the lake has."""
+    def _known(self, number: int, file_survey: Survey, old: known_files.KnownFile, more: str = "") -> None:
+        """Keeps that a file was seen whose records the lake has. `more`: of its note."""
         path, row = file_survey.path, old.row
         here = {seen.path for seen, file in self._ledger.at(path) if file.row.attempt == row.attempt}
         note, growing = f"ingested already as {row.path}", self._is_growing(number, file_survey)
@@ -383,7 +401,7 @@ class Batch:
         elif here and self._key(path) not in here:
             note = f"it was {self._place(min(here))}"
         self._portion.seen += self._sightings(path, file_survey, row.attempt, growing)
-        self._portion.results[number] = IngestResult(path, old.rows, "known", note)
+        self._portion.results[number] = IngestResult(path, old.rows, "known", "; ".join(filter(None, (note, more))))
 
     def _key(self, path: Path) -> str:
         return sightings.key_of(self._ledger.lake, path)
@@ -472,6 +490,8 @@ class Batch:
         parts = [_decoded(interface, done) for interface in facts.interfaces]
         identity = survey.identity or facts.identity
         facts, links = replace(facts, identity=identity), self._links_of(survey.path, facts)
+        if self._was_erased(number, replace(survey, sha256=facts.sha256, identity=identity)):
+            return  # the records of a compressed capture are known only now
         same = self._ledger.same(survey.path, facts.sha256, identity, self._coverage[number])
         damaged = same is not None and self._is_damaged(same)
         if (

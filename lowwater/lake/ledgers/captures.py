@@ -148,6 +148,7 @@ class Capture:
     edges: str | None = None  # in force: the end of it that leads what follows; else as the ledger keeps them
     undecoded_types: str | None = None
     parts: str | None = None
+    erased: int | None = None
 
     @property
     def damage(self) -> list[Hole]:

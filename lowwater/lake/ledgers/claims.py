@@ -130,7 +130,8 @@ class _Content:
     @property
     def key(self) -> tuple[str, str]:
         """What two attempts at one content have alike; each empty file is a content of its own."""
-        return self.row["source"], self.row["content"] if self.packets else self.attempt
+        some = self.packets or self.row["erased"] is not None  # of which all may have been erased
+        return self.row["source"], self.row["content"] if some else self.attempt
 
     def extent(self, declared: Span | None) -> Span:
         """The time of its records, ns: those outside of what is declared do not say when it was taken."""
@@ -458,7 +459,7 @@ BEGINNING = "its records are the first ones of another file"
 
 _FACTS = [
     *("attempt", "source", "content", "packets", "first", "largest", "edges", "file_first", "file_largest", "bytes"),
-    *("sha256", "record_bytes", "ended_cleanly", "begins_with", "begins"),
+    *("sha256", "record_bytes", "ended_cleanly", "begins_with", "begins", "erased"),
 ]
 
 

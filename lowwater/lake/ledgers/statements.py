@@ -30,6 +30,7 @@ COVERS = "covers"
 APPROVE, ROLL_BACK, LIFT = "approve", "roll back", "lift"
 RETIRE, DROP, REVIVE = "retire", "drop", "make again"
 RENAME, MOVE = "rename", "move"
+ERASE = "erase"
 
 ACTS = {
     ACCEPT: "what is missing is accepted, and is no reason against `done`",
@@ -45,6 +46,7 @@ ACTS = {
     REVIVE: "a query or a link that was retired or dropped goes on",
     RENAME: "a link, query or query set is called otherwise from then on",
     MOVE: "a query is one of another query set from then on",
+    ERASE: "packets are taken out of what the lake has of a file, which is not read again",
 }
 """What people say, and what it means."""
 
@@ -120,6 +122,22 @@ def retired_links(lake: layout.Lake) -> Mapping[str, Statement]:
 
     with tables.lake_errors(f"{lake.statements}: the table cannot be read"):
         return cached_value(lake.statements, "retired links", read)
+
+
+def erased(lake: layout.Lake) -> Mapping[str, Statement]:
+    """Reads of which contents packets were erased (T11), by the newest statement about each."""
+    with tables.lake_errors(f"{lake.statements}: the table cannot be read"):
+        return cached_value(
+            lake.statements,
+            "erased",
+            lambda table: {} if table is None else {each.what: each for each in read_statements(lake, (ERASE,))},
+        )
+
+
+def erased_words(said: Statement) -> str:
+    """Says that packets of a file were erased: when, by whom and why."""
+    when = format_instant(said.at // SECOND * SECOND)
+    return f"{said.amount:,} of its packets were erased at {when} by {said.person}: {said.why}"
 
 
 def retired_words(said: Statement) -> str:

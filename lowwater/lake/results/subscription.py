@@ -366,7 +366,7 @@ class Subscription:
             raise self._gone(self._at.version, newest)
         raise BehindError(
             f"stream {self.stream}: version {self._at.version} of its log has another commit than that which was read: "
-            "the table was restored",
+            "the table was restored, or values were erased from its log",
             AGAIN,
         )
 

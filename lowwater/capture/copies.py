@@ -1,0 +1,147 @@
+"""A copy of a capture without some of its records; all other bytes are as they were."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import shutil
+import struct
+import uuid
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import IO
+
+from lowwater.capture.formats.capture_file import FILE_HEADER, RECORD_HEADER
+from lowwater.errors import CaptureError
+
+_CLASSIC = {b"\xd4\xc3\xb2\xa1": "<", b"\x4d\x3c\xb2\xa1": "<", b"\xa1\xb2\xc3\xd4": ">", b"\xa1\xb2\x3c\x4d": ">"}
+_SECTION = 0x0A0D0D0A
+_MAGIC = 0x1A2B3C4D
+_PACKETS = {2: 28, 3: 12, 6: 28}
+"""Type of a pcapng block with a packet -> bytes before its frame."""
+_DISPENSABLE = {4, 5, 10, 0x0BAD, 0x40000BAD}
+"""Blocks that may go as a whole: names of addresses, statistics, secrets of decryption, and what others defined."""
+_MOST = 1 << 28
+
+Test = Callable[[bytes], bool]
+
+
+def without(path: Path, frames: Mapping[int, bytes], test: Test, target: Path | None) -> int:
+    """Copies a pcap or pcapng, plain or by gzip, without chosen records; returns how many they are.
+
+    Args:
+        frames: number of a record to leave out -> its bytes, by which it is found out whether this is that record.
+        test: which other records, and which blocks of a pcapng that are no packets, are left out, by their bytes.
+        target: to write; None to count only.
+
+    Raises CaptureError if it is another file, is damaged, or a record is not what it was, and OSError if it cannot be
+    read or written."""
+    with path.open("rb") as raw:
+        packed = raw.read(2) == b"\x1f\x8b"
+        raw.seek(0)
+        source: IO[bytes] = gzip.GzipFile(fileobj=raw) if packed else raw  # type: ignore[assignment]
+        with source:
+            if target is None:
+                return _copy(path, source, io.BytesIO(), frames, test, False)
+            with target.open("xb") as plain:
+                out: IO[bytes] = gzip.GzipFile("", "wb", 6, plain, 0) if packed else plain  # type: ignore[assignment]
+                count = _copy(path, source, out, frames, test, True)
+                if packed:
+                    out.close()
+                plain.flush()
+                os.fsync(plain.fileno())
+            return count
+
+
+def replace_without(path: Path, frames: Mapping[int, bytes], test: Test) -> int:
+    """Puts such a copy in the place of a capture, once it is whole; returns how many records are left out. Rights and
+    owner stay. Raises as `without`."""
+    target = path.with_name(f".{path.name}.{uuid.uuid4().hex[:12]}.part")
+    try:
+        count = without(path, frames, test, target)
+        if count:
+            shutil.copymode(path, target)
+            status = path.stat()
+            if os.geteuid() == 0:
+                os.chown(target, status.st_uid, status.st_gid)
+            os.replace(target, path)
+        return count
+    finally:
+        target.unlink(missing_ok=True)
+
+
+def _copy(path: Path, source: IO[bytes], out: IO[bytes], frames: Mapping[int, bytes], test: Test, writes: bool) -> int:
+    left = dict(frames)
+    head = source.read(4)
+    walk = _classic if head in _CLASSIC else _blocks if head == struct.pack("<I", _SECTION) else None
+    if walk is None:
+        raise CaptureError(f"{path}: is no pcap or pcapng, plain or by gzip", "leave the records out by its own tools")
+    count = 0
+    try:
+        for number, frame, data in walk(head, source):
+            gone = False
+            if number is not None and number in left:
+                if frame != left.pop(number):
+                    raise ValueError
+                gone = True
+            elif frame is not None:
+                gone = test(frame)
+            count += gone
+            if writes and not gone:
+                out.write(data)
+    except (ValueError, struct.error, EOFError) as error:
+        raise _unlike(path) from error
+    if left:
+        raise _unlike(path)
+    return count
+
+
+def _unlike(path: Path) -> CaptureError:
+    return CaptureError(
+        f"{path}: is damaged, or not what the lake has read of it", "leave the packets out by another tool (editcap)"
+    )
+
+
+def _exactly(source: IO[bytes], size: int) -> bytes:
+    if not 0 <= size <= _MOST:
+        raise ValueError(size)
+    data = source.read(size)
+    if len(data) != size:
+        raise ValueError(size)
+    return data
+
+
+def _classic(head: bytes, source: IO[bytes]):  # type: ignore[no-untyped-def]
+    order = _CLASSIC[head]
+    yield None, None, head + _exactly(source, FILE_HEADER - 4)
+    number = 0
+    while record := source.read(RECORD_HEADER):
+        (size,) = struct.unpack_from(f"{order}I", record, 8)
+        frame = _exactly(source, size)
+        yield number, frame, record + frame
+        number += 1
+
+
+def _blocks(head: bytes, source: IO[bytes]):  # type: ignore[no-untyped-def]
+    order, number, kind = "<", 0, head
+    while kind:
+        length = _exactly(source, 4)
+        rest = b""
+        if kind == struct.pack("<I", _SECTION):
+            rest = _exactly(source, 4)
+            order = "<" if rest == struct.pack("<I", _MAGIC) else ">"
+        size = struct.unpack(f"{order}I", length)[0]
+        body = rest + _exactly(source, size - 8 - len(rest))
+        block = struct.unpack(f"{order}I", kind)[0]
+        data = kind + length + body
+        if block in _PACKETS:
+            begin = _PACKETS[block] - 8
+            captured = size - 16 if block == 3 else struct.unpack_from(f"{order}I", body, 12)[0]
+            if begin + captured > len(body):
+                raise ValueError(captured)
+            yield number, body[begin : begin + captured], data
+            number += 1
+        else:
+            yield None, body if block in _DISPENSABLE else None, data
+        kind = source.read(4)
