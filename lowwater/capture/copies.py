@@ -8,7 +8,8 @@ import os
 import shutil
 import struct
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
@@ -18,7 +19,8 @@ from lowwater.errors import CaptureError
 _CLASSIC = {b"\xd4\xc3\xb2\xa1": "<", b"\x4d\x3c\xb2\xa1": "<", b"\xa1\xb2\xc3\xd4": ">", b"\xa1\xb2\x3c\x4d": ">"}
 _SECTION = 0x0A0D0D0A
 _MAGIC = 0x1A2B3C4D
-_PACKETS = {2: 28, 3: 12, 6: 28}
+_SIMPLE = 3
+_PACKETS = {2: 28, _SIMPLE: 12, 6: 28}
 """Type of a pcapng block with a packet -> bytes before its frame."""
 _DISPENSABLE = {4, 5, 10, 0x0BAD, 0x40000BAD}
 """Blocks that may go as a whole: names of addresses, statistics, secrets of decryption, and what others defined."""
@@ -32,7 +34,7 @@ def without(path: Path, frames: Mapping[int, bytes], test: Test, target: Path | 
 
     Args:
         frames: number of a record to leave out -> its bytes, by which it is found out whether this is that record.
-        test: which other records, and which blocks of a pcapng that are no packets, are left out, by their bytes.
+        test: which other records, and which blocks of a pcapng that are no packets, are left out, by all their bytes.
         target: to write; None to count only.
 
     Raises CaptureError if it is another file, is damaged, or a record is not what it was, and OSError if it cannot be
@@ -79,17 +81,18 @@ def _copy(path: Path, source: IO[bytes], out: IO[bytes], frames: Mapping[int, by
         raise CaptureError(f"{path}: is no pcap or pcapng, plain or by gzip", "leave the records out by its own tools")
     count = 0
     try:
-        for number, frame, data in walk(head, source):
-            gone = False
-            if number is not None and number in left:
-                if frame != left.pop(number):
-                    raise ValueError
+        for each in walk(head, source):
+            if each.number is not None and each.number in left:
+                if each.frame != left.pop(each.number):
+                    raise ValueError(each.number)
                 gone = True
-            elif frame is not None:
-                gone = test(frame)
+            else:
+                gone = test(each.data)
+            if gone and not each.may_go:
+                raise CaptureError(f"{path}: its header has what is to go", "write it anew by another tool (editcap)")
             count += gone
             if writes and not gone:
-                out.write(data)
+                out.write(each.data)
     except (ValueError, struct.error, EOFError) as error:
         raise _unlike(path) from error
     if left:
@@ -112,36 +115,47 @@ def _exactly(source: IO[bytes], size: int) -> bytes:
     return data
 
 
-def _classic(head: bytes, source: IO[bytes]):  # type: ignore[no-untyped-def]
+@dataclass(frozen=True)
+class _Part:
+    """A record, or a block of a pcapng, or a header, whose `data` is all of its bytes."""
+
+    data: bytes
+    number: int | None = None  # of the record
+    frame: bytes = b""
+    may_go: bool = True
+
+
+def _classic(head: bytes, source: IO[bytes]) -> Iterator[_Part]:
     order = _CLASSIC[head]
-    yield None, None, head + _exactly(source, FILE_HEADER - 4)
+    yield _Part(head + _exactly(source, FILE_HEADER - 4), may_go=False)
     number = 0
     while record := source.read(RECORD_HEADER):
         (size,) = struct.unpack_from(f"{order}I", record, 8)
         frame = _exactly(source, size)
-        yield number, frame, record + frame
+        yield _Part(record + frame, number, frame)
         number += 1
 
 
-def _blocks(head: bytes, source: IO[bytes]):  # type: ignore[no-untyped-def]
+def _blocks(head: bytes, source: IO[bytes]) -> Iterator[_Part]:
     order, number, kind = "<", 0, head
     while kind:
-        length = _exactly(source, 4)
-        rest = b""
+        length, rest = _exactly(source, 4), b""
         if kind == struct.pack("<I", _SECTION):
             rest = _exactly(source, 4)
             order = "<" if rest == struct.pack("<I", _MAGIC) else ">"
         size = struct.unpack(f"{order}I", length)[0]
         body = rest + _exactly(source, size - 8 - len(rest))
-        block = struct.unpack(f"{order}I", kind)[0]
-        data = kind + length + body
+        block, data = struct.unpack(f"{order}I", kind)[0], kind + length + body
         if block in _PACKETS:
             begin = _PACKETS[block] - 8
-            captured = size - 16 if block == 3 else struct.unpack_from(f"{order}I", body, 12)[0]
+            if block == _SIMPLE:  # its frame ends with the block, but for padding that its length does not tell
+                captured = min(size - 16, struct.unpack_from(f"{order}I", body)[0])
+            else:
+                captured = struct.unpack_from(f"{order}I", body, 12)[0]
             if begin + captured > len(body):
                 raise ValueError(captured)
-            yield number, body[begin : begin + captured], data
+            yield _Part(data, number, body[begin : begin + captured])
             number += 1
         else:
-            yield None, body if block in _DISPENSABLE else None, data
+            yield _Part(data, may_go=block in _DISPENSABLE)
         kind = source.read(4)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import ipaddress
 import os
 import re
@@ -18,16 +19,20 @@ import dpkt
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from deltalake import DeltaTable
 
 from lowwater.capture import copies
 from lowwater.errors import BehindError, CaptureError
 from lowwater.lake import erasure, locks, open_tables, tables
 from lowwater.lake.layout import lake_to_read
+from lowwater.lake.ledgers.captures import read_captures
 from lowwater.lake.results.subscription import subscribe
 from lowwater.lake.sought import Sought
 from lowwater.storage import paths
+from tests.capturemaker import pcap_bytes
 from tests.cli.hostile import clean
 from tests.lake.damage import TO, copied, prepare, rows_of
+from tests.pcapngmaker import Section
 
 MORE = """DEFINE { query_name 'bytes'; }
 SELECT tb, sum(len) AS bytes, count(*) AS cnt FROM DataProtocol GROUP BY time/600 AS tb;
@@ -317,6 +322,123 @@ def test_who_is_killed_at_a_write_again_and_again_ends_well(
 
 def captures_of(folder: Path) -> list[Path]:
     return sorted((folder / "captures").rglob("*.*"))
+
+
+# What the condition sees
+
+HOST, OTHER, THIRD = "192.0.2.7", "198.51.100.1", "203.0.113.9"
+START = 1_767_225_600_000_000_000
+
+
+def ip(source: str, target: str, protocol: int, inner: bytes) -> bytes:
+    return bytes(
+        dpkt.ip.IP(
+            src=socket.inet_aton(source), dst=socket.inet_aton(target), p=protocol, data=inner, len=20 + len(inner)
+        )
+    )
+
+
+def frame(packet: bytes) -> bytes:
+    return bytes(12) + b"\x08\x00" + packet
+
+
+def udp(payload: bytes) -> bytes:
+    return struct.pack(">HHHH", 4000, 53, 8 + len(payload), 0) + payload
+
+
+PACKETS = {
+    "of another host": frame(ip(OTHER, THIRD, 17, udp(b"hello"))),
+    "of the host": frame(ip(OTHER, HOST, 17, udp(b"hello"))),
+    "in a tunnel": frame(ip(OTHER, THIRD, 4, ip(HOST, OTHER, 17, udp(b"inside")))),
+    "an error that quotes it": frame(ip(OTHER, THIRD, 1, b"\x03\x01\0\0\0\0\0\0" + ip(HOST, OTHER, 17, udp(b"")))),
+    "a name in a text": frame(ip(OTHER, THIRD, 17, udp(b"Host: 192.0.2.7\r\n"))),
+    "of a host whose address begins so": frame(ip(OTHER, "192.0.2.71", 17, udp(b"x"))),
+    "an ARP request": bytes(12) + bytes.fromhex("08060001080006040001") + bytes(6) + socket.inet_aton(HOST) + bytes(10),
+}
+STAYS = ("of another host", "of a host whose address begins so")
+
+
+def small(folder: Path, link: str, capture: bytes, name: str = "a.pcap") -> Path:
+    """A lake with one capture and no query."""
+    lake = folder / "lake"
+    lake.mkdir()
+    (lake / "lowwater.toml").write_text(f'[links.a]\ncaptures = "../captures/a*"\n{link}')
+    (folder / "captures").mkdir()
+    (folder / "captures" / name).write_bytes(capture)
+    clean("ingest", "--lake", lake, "--link", "a", folder / "captures" / name)
+    return folder
+
+
+def packets(lake: Path) -> int:
+    table = DeltaTable(str(lake / "packets")).to_pyarrow_table()
+    return table.num_rows
+
+
+@pytest.mark.parametrize("kind", ("pcap", "pcapng", "gz"))
+def test_an_address_is_found_in_any_header_and_any_byte_that_is_kept(tmp_path: Path, kind: str) -> None:
+    records = [(START + number * 1_000_000_000, each) for number, each in enumerate(PACKETS.values())]
+    made = pcap_bytes(records)
+    if kind == "pcapng":
+        section = Section()
+        blocks = [section.packet(stamp // 1000, each, number % 2) for number, (stamp, each) in enumerate(records)]
+        names = section.block(4, section.pack("HH", 1, 4 + 6) + socket.inet_aton(HOST) + b"alice\0\0\0" + bytes(4))
+        made = b"".join([section.header(), section.interface("eth0"), section.interface("eth1"), names, *blocks])
+    folder = small(tmp_path, 'payload = "all"\n', gzip.compress(made) if kind == "gz" else made)
+    lake, of_lake = folder / "lake", ("erase", "--lake", folder / "lake", "--where", f"destIP = '{HOST}'")
+    assert packets(lake) == len(PACKETS)
+    clean(*of_lake, "--captures", *YES)
+    assert packets(lake) == len(STAYS) and holding(lake, HOST) == []
+    (capture,) = (folder / "captures").iterdir()
+    data = capture.read_bytes()
+    data = gzip.decompress(data) if kind == "gz" else data
+    assert socket.inet_aton(HOST) not in data.replace(socket.inet_aton("192.0.2.71"), b"")
+    assert [name for name, each in PACKETS.items() if each in data] == [*STAYS]
+    assert "known" in clean("ingest", "--lake", lake, "--link", "a", capture).out
+
+
+def test_without_the_bytes_the_columns_tell(tmp_path: Path) -> None:
+    """A lake of headers has the inner ones and ARP; what an error quotes is not in it."""
+    made = pcap_bytes([(START + number * 1_000_000_000, each) for number, each in enumerate(PACKETS.values())])
+    lake = small(tmp_path, "", made) / "lake"
+    where = "erase", "--lake", lake, "--where", f"srcIP <<= '{HOST}/32'"
+    assert "link a: 3 packets" in clean(*where).out
+    clean(*where, *YES)
+    assert packets(lake) == len(PACKETS) - 3 and holding(lake, HOST) == []
+
+
+def test_a_condition_with_and_takes_only_what_meets_it(tmp_path: Path) -> None:
+    made = pcap_bytes([(START + number * 1_000_000_000, each) for number, each in enumerate(PACKETS.values())])
+    lake = small(tmp_path, "", made) / "lake"
+    where = "erase", "--lake", lake, "--where", f"destIP = '{HOST}' AND destPort = 53"
+    assert "no scan can prove that" in clean(*where).out
+    clean(*where, *YES)
+    assert packets(lake) == len(PACKETS) - 1
+
+
+def test_all_packets_of_a_capture_may_go_and_it_covers_what_it_did(tmp_path: Path) -> None:
+    made = pcap_bytes([(START + number * 1_000_000_000, PACKETS["of the host"]) for number in range(3)])
+    folder = small(tmp_path, "", made)
+    lake = folder / "lake"
+    before = read_captures(lake_to_read(lake), ["a"])["a"].spans
+    clean("erase", "--lake", lake, "--where", of_host(HOST), *YES)
+    assert packets(lake) == 0 and holding(lake, HOST) == []
+    (capture,) = read_captures(lake_to_read(lake), ["a"])["a"]
+    assert (capture.packets, capture.erased) == (0, 3)
+    assert read_captures(lake_to_read(lake), ["a"])["a"].spans == before
+    os.utime(folder / "captures" / "a.pcap")
+    said = " ".join(clean("ingest", "--lake", lake, "--link", "a", folder / "captures" / "a.pcap").out.split())
+    assert "3 of its packets were erased" in said and packets(lake) == 0
+
+
+def test_a_capture_that_is_still_written_is_refused(tmp_path: Path) -> None:
+    made = pcap_bytes([(START, PACKETS["of the host"])])
+    folder = small(tmp_path, "", made)
+    lake, capture = folder / "lake", folder / "captures" / "a.pcap"
+    clean("ingest", "--lake", lake, "--link", "a", "--growing", capture)
+    said = clean("erase", "--lake", lake, "--where", of_host(HOST), *YES, code=1).err
+    assert "a.pcap: is still being written" in said and packets(lake) == 1
+    clean("ingest", "--lake", lake, "--link", "a", capture)
+    clean("erase", "--lake", lake, "--where", of_host(HOST), *YES)
 
 
 # Values
