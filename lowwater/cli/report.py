@@ -17,6 +17,7 @@ from lowwater.lake.layout import Lake, lake_to_read
 from lowwater.lake.ledgers import captures, coverage, files, runs
 from lowwater.lake.ledgers.intervals import StatusRow, gravest
 from lowwater.lake.ledgers.missing import drop_lines, outside_lines
+from lowwater.lake.ledgers.statements import erased_lines
 from lowwater.lake.results.published import stray_lines
 from lowwater.quality.reports import IntervalAudit, Key, findings, interval_audits, left_out
 from lowwater.replay.schedule.due import statuses
@@ -59,7 +60,7 @@ def show_report(root: PurePath, interval: int | None, queries: Path) -> None:
     )
     undecoded = captures.undecoded_lines(lake)
     more = captures.shared_lines(lake), undecoded, files.unread_lines(lake, config), stray_lines(lake)
-    for line in chain(*lines, *more):
+    for line in chain(*lines, *more, erased_lines(lake)):
         say(line)
     for line in captures.stray_end_lines(lake):
         say(line)

@@ -171,7 +171,11 @@ def test_a_host_that_is_erased_is_nowhere_and_the_rest_is_as_without_it(
     assert "nothing is left in the lake" in said and "capture files still have the packets" in said
     assert holding(lake, host) == []
     assert rows(folder) == expected
-    assert re.search("stale|damaged|incomplete", clean("status", "--lake", lake).out) is None
+    status = clean("status", "--lake", lake).out
+    assert re.search("stale|damaged|incomplete", status) is None
+    gone = sum(int(count) for count in re.findall(r"link main\d: (\d+) packets\n", said))
+    told = re.findall(r"link main\d: (\d+) packets were erased", status)
+    assert gone == sum(map(int, told)) > 0 and "packets were erased" in clean("report", "--lake", lake).out
     log = " ".join(clean("log", "--lake", lake).out.split())
     assert "ann erase" in log and "request 17" in log and host not in log
     assert "no packet in the lake meets it" in erase(folder, host)

@@ -228,6 +228,7 @@ def status(lake: PurePath, queries: Path, by_day: bool, zone: str, space: bool) 
     from lowwater.lake.ledgers import captures, files, missing
     from lowwater.lake.ledgers.coverage import damage_lines, tolerated_lines, undeclared_lines
     from lowwater.lake.ledgers.intervals import range_words
+    from lowwater.lake.ledgers.statements import erased_lines
     from lowwater.lake.results.published import stray_lines
     from lowwater.replay.schedule.day_states import day_states, stretches
     from lowwater.replay.schedule.due import statuses
@@ -262,7 +263,7 @@ def status(lake: PurePath, queries: Path, by_day: bool, zone: str, space: bool) 
     undecoded = captures.undecoded_lines(opened)
     more = captures.shared_lines(opened), undecoded, files.unread_lines(opened, config), stray_lines(opened)
     retired = (f"query set {name}: {why}" for name, why in retired_sets(lake, queries).items())
-    for line in chain(*lines, *more, retired):
+    for line in chain(*lines, *more, retired, erased_lines(opened)):
         terminal.say(line)
     for problem in unplanned:
         terminal.say(problem, err=True)

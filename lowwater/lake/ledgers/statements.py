@@ -140,6 +140,20 @@ def erased_words(said: Statement) -> str:
     return f"{said.amount:,} of its packets were erased at {when} by {said.person}: {said.why}"
 
 
+def erased_lines(lake: layout.Lake) -> list[str]:
+    """Returns a line for each link of which packets were erased, for `status` and reports. An act that was ended and
+    done again counts once."""
+    by_link: dict[str, dict[tuple[str, int, int, int], Statement]] = {}
+    for each in read_statements(lake, (ERASE,)):
+        by_link.setdefault(each.link, {})[each.what, each.start, each.end, each.amount] = each
+    return [
+        f"link {link}: {sum(each.amount for each in said.values()):,} packets were erased, from "
+        f"{format_instant(min(each.start for each in said.values()))} to "
+        f"{format_instant(max(each.end for each in said.values()))}: `lowwater log` has who and why"
+        for link, said in sorted(by_link.items())
+    ]
+
+
 def retired_words(said: Statement) -> str:
     """Says that a query was retired: when, by whom, why, and which one goes on in its place."""
     verb = {RETIRE: "retired", DROP: "dropped"}[said.act]
