@@ -60,7 +60,8 @@ def run_erase(
         say("nothing is left in the lake" + (" and its captures" if captures else ""))
     else:
         say("left:")
-        _tell_packets(left.packets)
+        if left.packets:
+            _tell_packets(left.packets)
         for capture in left.captures:
             say(f"  {capture.path}: {capture.why or f'{capture.packets:,} packets'}")
         _tell_standing(what, left.files)
@@ -114,7 +115,7 @@ def _tell_captures(what: Erasure, looked: bool) -> None:
 
 
 def _of_capture(each: FoundCapture) -> str:
-    return f"no copy can be made: it {each.why}" if each.why else f"{each.packets:,} packets"
+    return f"no copy can be made: {each.why}" if each.why else f"{each.packets:,} packets"
 
 
 def _tell_standing(what: Erasure, found: Sequence[Standing]) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from hashlib import scrypt
 from pathlib import Path, PurePath
+from typing import IO
 
 import numpy as np
 import pyarrow as pa
@@ -14,8 +16,11 @@ from numpy.typing import NDArray
 
 from lowwater import errors
 from lowwater.capture import copies
+from lowwater.capture.formats.capture_file import FILE_HEADER
+from lowwater.capture.formats.sources import compression_of
 from lowwater.capture.reader import digest
 from lowwater.capture.records.parts import ReadingOrder
+from lowwater.catalog.protocols import RECORD_KINDS
 from lowwater.catalog.schemas import stored_field
 from lowwater.config import Config, load_config
 from lowwater.lake import erasure, layout, tables
@@ -152,6 +157,7 @@ class _File:
     Attributes:
         links: that read it.
         chosen: numbers of its records that are to go, as the lake knows them; arrays of each content.
+        records: whether they are no packets.
     """
 
     path: Path
@@ -159,10 +165,11 @@ class _File:
     chosen: list[NDArray[np.int64]] = field(default_factory=list)
     kept: str | None = None
     parts: str | None = None
+    records: bool = False
 
     def frames(self) -> dict[int, bytes]:
-        """Returns the records that are to go: number -> bytes."""
-        if not self.chosen:
+        """Returns the packets that are to go: number -> bytes; none of other records, of which no copy is made."""
+        if not self.chosen or self.records:
             return {}
         positions = np.unique(np.concatenate(self.chosen))
         reader = CaptureFrames(self.path, positions, self.kept, ReadingOrder.parse(self.parts))
@@ -187,6 +194,7 @@ def _lying(lake: layout.Lake, config: Config, found: Sequence[FoundContent]) -> 
                 if content is not None and digest(path) == (place.sha256 or row["sha256"]):
                     file.chosen += content.positions
                     file.kept, file.parts = row["kept"], row["parts"]
+                    file.records = row["format"] in RECORD_KINDS
     return files
 
 
@@ -195,8 +203,33 @@ def _look_at(file: _File, condition: Condition) -> FoundCapture | None:
     try:
         count = copies.without(file.path, file.frames(), condition.sought.in_bytes, None)
     except errors.LowwaterError as error:
+        if not file.chosen and not _may_hold(file.path, condition.sought):
+            return None
         return FoundCapture(file.path, links, None, error.message.removeprefix(f"{file.path}: "))
     return FoundCapture(file.path, links, count) if count else None
+
+
+def _may_hold(path: Path, sought: Sought) -> bool:
+    """Whether a file of which no copy can be made may have one of the values: what is compressed otherwise than by gzip
+    is not looked into."""
+    if path.suffix == ".parquet":
+        return bool(sought.in_file(path))
+    with path.open("rb") as raw:
+        compression = compression_of(raw.read(FILE_HEADER))
+        if compression not in ("", "gzip"):
+            return True
+        raw.seek(0)
+        source: IO[bytes] = gzip.GzipFile(fileobj=raw) if compression else raw  # type: ignore[assignment]
+        behind = b""
+        while piece := source.read(1 << 20):
+            if sought.in_bytes(behind + piece):
+                return True
+            behind = piece[-_LONGEST:]
+    return False
+
+
+_LONGEST = 1 << 10
+"""Bytes of a value, at most, that stands across the end of a piece."""
 
 
 def erase(what: Erasure, person: str, why: str, watch: Watch = lambda text: None) -> None:

@@ -434,6 +434,25 @@ def test_all_packets_of_a_capture_may_go_and_it_covers_what_it_did(tmp_path: Pat
     assert "3 of its packets were erased" in said and packets(lake) == 0
 
 
+def test_records_that_are_no_packets_go_from_the_lake_and_their_file_is_named(tmp_path: Path) -> None:
+    lines = ["0.25,192.0.2.7,closed", "1,10.0.0.2,open", "1.9,10.0.0.1,via 192.0.2.7", "70,10.0.0.2,open"]
+    fields = (
+        "llong start get_csv_sec_to_timestamp (increasing, unit ms); IP client get_csv_ip; string state get_csv_string;"
+    )
+    folder = tmp_path / "lake"
+    folder.mkdir()
+    (folder / "flow.gsql").write_text(f"PROTOCOL FLOW {{ {fields} }}")
+    (folder / "lowwater.toml").write_text('[links.a]\nkind = "csv"\nschemas = ["flow.gsql"]\n')
+    for name, chosen in (("f.csv", lines), ("g.csv", [f"{100 + number},10.0.0.3,open" for number in range(3)])):
+        (tmp_path / name).write_text("\n".join(["start,client,state", *chosen, ""]))
+        clean("ingest", "--lake", folder, "--link", "a", tmp_path / name)
+    said = clean("erase", "--lake", folder, "--where", f"client = '{HOST}'", "--captures", *YES, code=1).out
+    assert "link a: 2 packets" in said and "f.csv" in said and "g.csv" not in said
+    assert holding(folder, HOST) == [] and "f.csv: is no pcap or pcapng" in said
+    assert DeltaTable(str(folder / "records" / "a")).to_pyarrow_table().num_rows == 5
+    assert "nothing is left" in clean("erase", "--lake", folder, "--where", f"client = '{HOST}'", *YES).out
+
+
 def test_a_capture_that_is_still_written_is_refused(tmp_path: Path) -> None:
     made = pcap_bytes([(START, PACKETS["of the host"])])
     folder = small(tmp_path, "", made)
