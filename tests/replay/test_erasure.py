@@ -435,7 +435,7 @@ def test_all_packets_of_a_capture_may_go_and_it_covers_what_it_did(tmp_path: Pat
 
 
 def test_records_that_are_no_packets_go_from_the_lake_and_their_file_is_named(tmp_path: Path) -> None:
-    lines = ["0.25,192.0.2.7,closed", "1,10.0.0.2,open", "1.9,10.0.0.1,via 192.0.2.7", "70,10.0.0.2,open"]
+    lines = ["192.0.2.7,closed", "10.0.0.2,open", "10.0.0.1,via 192.0.2.7", "10.0.0.2,open"]
     fields = (
         "llong start get_csv_sec_to_timestamp (increasing, unit ms); IP client get_csv_ip; string state get_csv_string;"
     )
@@ -443,8 +443,9 @@ def test_records_that_are_no_packets_go_from_the_lake_and_their_file_is_named(tm
     folder.mkdir()
     (folder / "flow.gsql").write_text(f"PROTOCOL FLOW {{ {fields} }}")
     (folder / "lowwater.toml").write_text('[links.a]\nkind = "csv"\nschemas = ["flow.gsql"]\n')
-    for name, chosen in (("f.csv", lines), ("g.csv", [f"{100 + number},10.0.0.3,open" for number in range(3)])):
-        (tmp_path / name).write_text("\n".join(["start,client,state", *chosen, ""]))
+    for name, chosen in (("f.csv", lines), ("g.csv", ["10.0.0.3,open"] * 3)):
+        rows = [f"2026-01-01T0{int(name > 'g')}:00:0{number}Z,{each}" for number, each in enumerate(chosen)]
+        (tmp_path / name).write_text("\n".join(["start,client,state", *rows, ""]))
         clean("ingest", "--lake", folder, "--link", "a", tmp_path / name)
     said = clean("erase", "--lake", folder, "--where", f"client = '{HOST}'", "--captures", *YES, code=1).out
     assert "link a: 2 packets" in said and "f.csv" in said and "g.csv" not in said
