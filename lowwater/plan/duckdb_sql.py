@@ -61,8 +61,8 @@ class NoSqlError(LowwaterError):
 
 @dataclass(frozen=True)
 class _Relation:
-    """A SELECT, and the columns beside those of its node that carry the canonical order of packets; empty if its rows
-    are none."""
+    """A SELECT, or the name of one, and the columns beside those of its node that carry the canonical order of packets;
+    none if its rows are no packets."""
 
     text: str
     place: tuple[str, ...] = ()
@@ -75,24 +75,31 @@ class Rendering:
 
     slots: Callable[[ops.Fill], Iterable[tuple[Any, ...]]]
     columns: dict[str, None] = field(default_factory=dict)  # columns of DECODED that are read, in order
-    links: dict[str, None] = field(default_factory=dict)  # links that are read
+    _steps: list[str] = field(default_factory=list)  # of WITH
+    _done: dict[int, _Relation] = field(default_factory=dict)
 
     def of(self, plan: ops.Node) -> str:
         """Returns the SELECT whose rows are those of a plan. Raises NoSqlError if SQL does not say the same."""
-        names = ", ".join(_quoted(each.name) for each in plan.fields)
-        return f"SELECT {names}\nFROM ({self._relation(plan).text})"
+        names, last = ", ".join(_quoted(each.name) for each in plan.fields), self._relation(plan)
+        steps = ",\n".join(self._steps)
+        return f"WITH\n{steps}\nSELECT {names} FROM {last.text}"
 
     def _relation(self, node: ops.Node) -> _Relation:
-        if type(node) not in _NODES:
-            raise NoSqlError(f"SQL has no {node.label}")
-        return _NODES[type(node)](self, node)
+        """Adds a step for a node, and returns its name as a relation; a node that others share is one step."""
+        if id(node) not in self._done:
+            if type(node) not in _NODES:
+                raise NoSqlError(f"SQL has no {node.label}")
+            made = _NODES[type(node)](self, node)
+            name = f"step{len(self._steps) + 1}"
+            self._steps.append(f"-- {node.query}: {node.label}\n{name} AS (\n  {made.text}\n)")
+            self._done[id(node)] = _Relation(name, made.place)
+        return self._done[id(node)]
 
     def source(self, node: ops.Source) -> _Relation:
         if node.kind != "pcap":
             raise NoSqlError(f"tshark reads no {node.kind} records")
         if node.sample is not None:
             raise NoSqlError("SQL does not sample packets as a query does")
-        self.links.update(dict.fromkeys(node.links))
         chosen = []
         for name in dict.fromkeys([*(each.name for each in node.fields), *ex.columns_of(node.member)]):
             if name in ("interface", "link"):
@@ -116,7 +123,7 @@ class Rendering:
         for branch in node.branches:
             pairs = zip(branch.fields, node.fields, strict=True)
             names = ", ".join(f"{_quoted(own.name)} AS {_quoted(common.name)}" for own, common in pairs)
-            parts.append(f"SELECT {names} FROM ({self._relation(branch).text})")
+            parts.append(f"SELECT {names} FROM {self._relation(branch).text}")
         return _Relation("\nUNION ALL\n".join(parts))
 
     def bucket(self, node: ops.Bucket) -> _Relation:
@@ -126,7 +133,7 @@ class Rendering:
         value, slide = _sql(node.attribute), node.slide
         first = f"greatest(0, ({value} - {node.range}) // {slide} + 1)"
         windows = f"unnest(range({first}, {value} // {slide} + 1)) AS {_quoted(node.name)}"
-        return _Relation(f"SELECT *, {windows} FROM ({below.text})", below.place)
+        return _Relation(f"SELECT *, {windows} FROM {below.text}", below.place)
 
     def expand(self, node: ops.Expand) -> _Relation:
         below, parts = self._relation(node.input), []
@@ -139,7 +146,7 @@ class Rendering:
                 for each in names
             ]
             parts.append(f"SELECT {', '.join([*items, *below.place, f'{number} AS {_quoted(node.name)}'])}")
-            parts[-1] += f" FROM ({below.text})"
+            parts[-1] += f" FROM {below.text}"
         return _Relation("\nUNION ALL\n".join(parts))
 
     def group(self, node: ops.Group) -> _Relation:
@@ -149,9 +156,9 @@ class Rendering:
         inner += [f"{_sql(of)} AS {_quoted('#' + name)}" for name, of in arguments.items() if of is not None]
         keys = [_quoted(key.name) for key in node.keys]
         outer = [*keys, *(f"{_aggregate(each)} AS {_quoted(each.name)}" for each in node.aggregates)]
-        rows = f"SELECT {', '.join(inner)} FROM ({below.text}){_where(node.predicate)}"
+        rows = f"SELECT {', '.join(inner)} FROM {below.text}{_where(node.predicate)}"
         grouped = f"SELECT {', '.join(outer)} FROM ({rows}) GROUP BY {', '.join(keys)}"
-        return _Relation(_select(node.items, _Relation(grouped), node.having))
+        return _Relation(_select(node.items, _Relation(f"({grouped})"), node.having))
 
     def fill(self, node: ops.Fill) -> _Relation:
         below = self._relation(node.input)
@@ -172,8 +179,8 @@ class Rendering:
         covered = f"(VALUES ({'), ('.join(slots)})) AS slots({', '.join(keys)})"
         same = " AND ".join(f"there.{key} IS NOT DISTINCT FROM slots.{key}" for key in keys)
         lacking = f"SELECT {', '.join(names)} FROM {', '.join([covered, *empty])} WHERE NOT EXISTS "
-        lacking += f"(SELECT 1 FROM ({below.text}) there WHERE {same})"
-        return _Relation(f"SELECT {', '.join(names)} FROM ({below.text})\nUNION ALL\n{lacking}")
+        lacking += f"(SELECT 1 FROM {below.text} there WHERE {same})"
+        return _Relation(f"SELECT {', '.join(names)} FROM {below.text}\nUNION ALL\n{lacking}")
 
     def top(self, node: ops.Top) -> _Relation:
         below = self._relation(node.input)
@@ -185,8 +192,8 @@ class Rendering:
         keys = [_sql(key.expr) for key in node.keys]
         numbered = f"{'rank' if node.ties else 'row_number'}() OVER ({_partition(keys)}ORDER BY "
         numbered += f"{', '.join([*order, *ties])})"
-        kept = f"SELECT * FROM ({below.text}) QUALIFY {numbered} <= {node.count}"
-        return _Relation(_select(node.items, _Relation(kept, below.place), None), below.place)
+        kept = f"SELECT * FROM {below.text} QUALIFY {numbered} <= {node.count}"
+        return _Relation(_select(node.items, _Relation(f"({kept})", below.place), None), below.place)
 
     def over(self, node: ops.Over) -> _Relation:
         below = self._relation(node.input)
@@ -216,7 +223,7 @@ class Rendering:
                 summed = each.function == "sum" and of is not ex.Type.FLOAT
                 made.append(f"CAST({whole} AS BIGINT)" if summed else whole)
             made[-1] += f" AS {name}"
-        inner = f"SELECT *{''.join(f', {each}' for each in begins)} FROM ({below.text})"
+        inner = f"SELECT *{''.join(f', {each}' for each in begins)} FROM {below.text}"
         return _Relation(f"SELECT *, {', '.join(made)} FROM ({inner})", below.place)
 
     def join(self, node: ops.Join) -> _Relation:
@@ -236,17 +243,17 @@ class Rendering:
         mine, other = self._side(first, left), self._side(second, right)
         if not node.kind.pairs:
             word = "NOT EXISTS" if node.kind is ops.JoinKind.ANTI else "EXISTS"
-            kept = f"SELECT * FROM ({mine.text}) WHERE {word} (SELECT 1 FROM ({other.text}) WHERE {on})"
-            return _Relation(_select(node.items, _Relation(kept), None))
+            kept = f"SELECT * FROM {mine.text} WHERE {word} (SELECT 1 FROM {other.text} WHERE {on})"
+            return _Relation(_select(node.items, _Relation(f"({kept})"), None))
         if not node.kind.nearest:
-            joined = f"SELECT * FROM ({mine.text}) {_JOINS[node.kind]} ({other.text}) ON {on}"
-            return _Relation(_select(node.items, _Relation(joined), None))
+            joined = f"SELECT * FROM {mine.text} {_JOINS[node.kind]} {other.text} ON {on}"
+            return _Relation(_select(node.items, _Relation(f"({joined})"), None))
         ties = _canonical(right, other, second, node.latest)
         ranked = [f"abs({far} - {near})", far, *ties]
-        numbered = f'SELECT *, row_number() OVER () AS "#row" FROM ({mine.text})'
-        joined = f"SELECT * FROM ({numbered}) {_JOINS[node.kind]} ({other.text}) ON {on} "
+        numbered = f'SELECT *, row_number() OVER () AS "#row" FROM {mine.text}'
+        joined = f"SELECT * FROM ({numbered}) {_JOINS[node.kind]} {other.text} ON {on} "
         joined += f'QUALIFY row_number() OVER (PARTITION BY "#row" ORDER BY {", ".join(ranked)}) = 1'
-        return _Relation(_select(node.items, _Relation(joined), None))
+        return _Relation(_select(node.items, _Relation(f"({joined})"), None))
 
     def _side(self, alias: str, node: ops.Node) -> _Relation:
         """The rows of one side of a join, whose columns have its alias before their names."""
@@ -254,7 +261,7 @@ class Rendering:
         names = [f"{_quoted(each.name)} AS {_quoted(f'{alias}.{each.name}')}" for each in node.fields]
         place = tuple(_prefixed(alias, each) for each in below.place)
         names += [f"{each} AS {named}" for each, named in zip(below.place, place, strict=True)]
-        return _Relation(f"SELECT {', '.join(names)} FROM ({below.text})", place)
+        return _Relation(f"(SELECT {', '.join(names)} FROM {below.text})", place)
 
 
 _NODES: Mapping[type[ops.Node], Callable[[Rendering, Any], _Relation]] = {
@@ -300,7 +307,7 @@ def _partition(keys: Sequence[str]) -> str:
 
 def _select(items: Sequence[ops.Item], below: _Relation, predicate: ex.Expr | None) -> str:
     chosen = [f"{_sql(item.expr)} AS {_quoted(item.name)}" for item in items]
-    return f"SELECT {', '.join([*chosen, *below.place])} FROM ({below.text}){_where(predicate)}"
+    return f"SELECT {', '.join([*chosen, *below.place])} FROM {below.text}{_where(predicate)}"
 
 
 def _where(predicate: ex.Expr | None) -> str:
@@ -343,9 +350,9 @@ def _sql(expr: ex.Expr) -> str:
             return f"({expr.op}{_sql(expr.operand)})"
         case ex.Binary(op="/"):
             whole = expr.type is not ex.Type.FLOAT
-            return f"({_sql(expr.left)} {'//' if whole else '/'} nullif({_sql(expr.right)}, 0))"
+            return f"({_sql(expr.left)} {'//' if whole else '/'} {_divisor(expr.right)})"
         case ex.Binary() if expr.op in _OPERATORS:
-            right = f"nullif({_sql(expr.right)}, 0)" if expr.op == "%" else _sql(expr.right)
+            right = _divisor(expr.right) if expr.op == "%" else _sql(expr.right)
             return f"({_sql(expr.left)} {_OPERATORS[expr.op]} {right})"
         case ex.Case():
             branches = "".join(f" WHEN {_sql(when)} THEN {_sql(then)}" for when, then in expr.branches)
@@ -357,6 +364,11 @@ def _sql(expr: ex.Expr) -> str:
             return _call(expr)
         case _:
             raise NoSqlError(f"SQL does not say {ex.show(expr)} the same")
+
+
+def _divisor(expr: ex.Expr) -> str:
+    """A division by zero gives NULL (V2)."""
+    return _sql(expr) if isinstance(expr, ex.Const) and expr.value else f"nullif({_sql(expr)}, 0)"
 
 
 def _call(call: ex.Call) -> str:
@@ -389,4 +401,6 @@ def _constant(const: ex.Const) -> str:
         return _text(value)
     if isinstance(value, bool):
         return str(value).lower()
+    if kind == "BIGINT" and isinstance(value, int) and 0 <= value < 1 << 31:
+        return str(value)
     return f"CAST({value!r} AS {kind})"
