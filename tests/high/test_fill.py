@@ -6,12 +6,18 @@ import pytest
 
 from lowwater.catalog.time import Reported
 from lowwater.high.fill import fill
+from lowwater.high.process import InProcess
 from lowwater.instants import SECOND
 from lowwater.plan import operators as ops, temporal
 from lowwater.plan.context import Links
 from lowwater.plan.queryset import plan_texts
 from lowwater.stream.fill import FillOperator
 from lowwater.stream.operators import Life, Promise, Row
+from tests.law.cases import Case
+from tests.law.compare import PROCESS, REFERENCE, compare_ticks, evaluated
+from tests.law.questions import Question
+from tests.law.settings import Choice
+from tests.law.worlds import LINKS, Packet, World
 
 FIRST = 1_767_225_600
 """Second of the first capture."""
@@ -63,3 +69,16 @@ def test_a_column_with_the_name_of_the_link_is_none(item: str, linked: str, grou
     plan = plan_texts([("low", low), ("q", text)], Links(("main1",)))
     (node,) = (each for each in ops.walk(plan.queries[-1].logical) if isinstance(each, ops.Fill))
     assert node.linked == linked
+
+
+@pytest.mark.slow
+def test_rows_of_epochs_come_in_time_where_a_link_has_no_record() -> None:
+    """A link without a record has no life, and its begin, 1970, made the steps of the timeline hours long."""
+    packets = tuple(Packet((FIRST + at) * SECOND, "tcp", "10.0.0.1", "10.0.0.2", 1, 2, 16, b"") for at in (0, 9, 30))
+    world = World({"control": (), "main1": (), "main2": packets}, dict.fromkeys(LINKS, 0), dict.fromkeys(LINKS, 0))
+    text = "DEFINE{query_name 'q';} SELECT tb, count(*) AS n FROM [pair].TCP GROUP BY time AS tb FILL"
+    choice = Choice(None, None, None, SECOND, "periodic", 65536, 65536, 8, False, "immediate", (SECOND, 1), 1, False)
+    case = Case(world, (Question("q", text, ""),), choice)
+    ours = evaluated(case, PROCESS, InProcess())
+    assert sum(table.num_rows for table in ours.rows["q"]) == 31
+    compare_ticks(case, ours, evaluated(case, REFERENCE))
