@@ -38,6 +38,8 @@ from lowwater.plan.queryset import Plan, plan_texts
 SECOND = 1_000_000_000
 START = 1_767_225_600
 SPAN = 3600
+END = START + SPAN + 100
+"""Second that the streams promise in the end; windows of joins have ended."""
 ROOT = Path(__file__).resolve().parents[1]
 SETS = {"main0_and_control": ("control", "main0"), "all": ("control", "main0", "main1")}
 KNOWN = Links(SETS["all"], SETS)
@@ -168,7 +170,7 @@ def write_lfta(folder: Path, lfta: Lfta, link: str, rows: int, seed: int, flows:
     marks = [
         {"_last": tick, "_kind": PUNCTUATION, "_tick": tick, "_until": tick, "_period": 0}
         | {field.name: field.temporal.promise(tick) for field in lfta.fields if field.temporal}
-        for tick in range(START * SECOND, (START + SPAN + 20) * SECOND, 10 * SECOND)
+        for tick in range(START * SECOND, (END + 10) * SECOND, 10 * SECOND)
     ]
     both = pa.concat_tables([data, pa.Table.from_pylist(marks, schema)])
     file = folder / f"{lfta.name}-{link}.parquet"
@@ -184,7 +186,9 @@ def in_lowwater(
     """Seconds of the high stage, and its result."""
     queries = {query.name: query.high for query in plan.queries}
     begin = time.monotonic()
-    (result,) = InProcess().run(HighLevel(queries, files, 0, 1 << 62, folder, settings)).values()
+    (result,) = InProcess().run(HighLevel(queries, files, 0, END * SECOND, folder, settings)).values()
+    if not isinstance(result, HighResult):
+        raise result
     return time.monotonic() - begin, result
 
 
