@@ -13,6 +13,7 @@ import json
 import os
 import re
 import shutil
+import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
@@ -383,8 +384,9 @@ def _write_text(path: str, text: str) -> None:
         paths.write(place, text.encode())
         return
     file = Path(place).resolve()
-    waiting = file.with_name(f".{file.name}.{os.getpid()}")
-    waiting.write_bytes(text.encode())
+    handle, waiting = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)
+    with open(handle, "wb") as content:
+        content.write(text.encode())
     shutil.copymode(file, waiting)
     os.replace(waiting, file)
 
