@@ -18,6 +18,7 @@ from lowwater_generator import generate
 from lowwater.cli.asking import recipe
 from lowwater.instants import SECOND, parse_instant
 from tests import capturemaker as maker
+from tests.breadth import each_push
 from tests.replay.support import ROOT, START, lowwater
 
 SET = ROOT / "queries" / "conversations.gsql"
@@ -29,8 +30,30 @@ CAPTURES = (
     "breadth/ajbanjara+Wireshark__cap1.pcap",
     "breadth/ntop+nDPI__ocs.pcap",
     "breadth/ntop+nDPI__tumblr.pcap",
-    "breadth/nfstream+nfstream__alexa-app.pcapng",
     "breadth/OISF+suricata-verify__smb2-peter-minus-p191-p192.pcap",
+    "traffic/ajbanjara+Wireshark__wwwww.pcap",
+    "traffic/idaholab+Malcolm-Test-Artifacts__DNP3.pcap",
+    "traffic/ajbanjara+Wireshark__trafficmorning.pcap",
+    "breadth/ajbanjara+Wireshark__hari.pcap",
+    "breadth/markofu+hackeire__1.pcap",
+    "breadth/ajbanjara+Wireshark__rrtacl.pcap",
+    "breadth/arkime+arkime__80211http.pcap",
+    "breadth/ajbanjara+Wireshark__C37.118_2PMUsInSync_TCP.pcap",
+    "breadth/ntop+nDPI__custom_categories.pcapng",
+    "breadth/ntop+nDPI__dns_fragmented.pcap",
+    "breadth/OpenAttackDefenseTools+tulip__tip-toe-flow.pcap",
+    "breadth/OISF+suricata-verify__http-connect-tls__input.pcap",
+    "breadth/ajbanjara+Wireshark__jxta-mcast-sample.pcap",
+    "breadth/ajbanjara+Wireshark__dssetup_DsRoleGetPrimaryDomainInformation_ad_dc.cap",
+    "breadth/cisco-system-traffic-generator+trex-core__sim_astf-param_ipv6.pcap",
+    "breadth/LibtraceTeam+libtrace__100_seconds.pcap",
+    "breadth/markofu+pcaps__IP_PROTOCOL_SCAN.pcap",
+    "breadth/zeek+zeek__connect-with-header.pcap",
+    "breadth/zeek+zeek__get-to-ssh-server.pcap",
+    "breadth/zeek+zeek__modify-request.pcapng",
+    "breadth/zeek+zeek__openjdk-25.0.2-zeek.org.pcap",
+    "breadth/the-tcpdump-group+tcpdump__lspping-fec-ldp.pcap",
+    "breadth/seladb+PcapPlusPlus__nanosecs_big_endian.pcap",
 )
 COUNTED = {
     "retransmissions": "retransmission", "duplicate_acks": "duplicate_ack", "out_of_order": "out_of_order",
@@ -157,7 +180,7 @@ def wanted(packets: list[Packet]) -> Counter[tuple[Any, ...]]:
 @pytest.mark.captures
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("tshark") is None, reason="tshark is absent: apt install tshark")
-@pytest.mark.parametrize("name", CAPTURES)
+@pytest.mark.parametrize("name", each_push(CAPTURES, 6))
 def test_counts_are_those_of_tshark(name: str, captures_dir: Path, tmp_path: Path) -> None:
     """Of each conversation, and of each direction; the captures are in order of time, without tunnels or fragments."""
     theirs = wanted([*read(captures_dir / name)])
