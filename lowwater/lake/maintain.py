@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import PurePath
@@ -269,8 +269,9 @@ def _remove_streams(
     lake: layout.Lake, replays: list[ReplayRow], before: int, dry_run: bool, apart: Apart
 ) -> Iterator[UpkeepStep]:
     """Removes the `lfta/` and `streams/` partitions of intervals whose queries were all published before an instant,
-    and those of batches that have only such intervals."""
-    waiting: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    and the rows of LFTAs of a batch once that is so for one of its intervals, and the ledger has no later row about
+    any: they are of use to all of them together only."""
+    removed, waiting, recent = (defaultdict[str, list[tuple[int, int]]](list) for _ in range(3))
     newest: dict[tuple[str, int, int], dict[str, ReplayRow]] = defaultdict(dict)
     visible: dict[tuple[str, int, int, str], ReplayRow] = {}
     for row in replays:
@@ -286,17 +287,25 @@ def _remove_streams(
         settled = last and all(row.stage == PUBLISH and row.state in (DONE, INCOMPLETE) for row in present)
         latest = max(row.finished_at for row in rows.values())
         failed = any(row.state == FAILED and row.finished_at == latest for row in rows.values())
+        if latest >= before:
+            recent[name].append((start, end))
         if not settled or failed or latest >= before:
             waiting[name].append((start, end))
             continue
+        removed[name].append((start, end))
         folders = [*_lfta_folders(lake, name), *(lake.stream(row.query) for row in last)]
         yield from _remove_range(lake, name, (start, end), folders, dry_run, apart)
     for name in {key[0] for key in newest}:
         for folder in _lfta_folders(lake, name):
             with apart.of(folder):
                 for bounds in _batches(folder, {key[1:] for key in newest if key[0] == name}):
-                    if not any(start < bounds[1] and bounds[0] < end for start, end in waiting[name]):
+                    used = not _meets(removed[name], bounds) and _meets(waiting[name], bounds)
+                    if not used and not _meets(recent[name], bounds):
                         yield from _remove_range(lake, name, bounds, [folder], dry_run, apart)
+
+
+def _meets(ranges: Iterable[tuple[int, int]], bounds: tuple[int, int]) -> bool:
+    return any(start < bounds[1] and bounds[0] < end for start, end in ranges)
 
 
 def _lfta_folders(lake: layout.Lake, query_set: str) -> list[PurePath]:

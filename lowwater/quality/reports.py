@@ -169,8 +169,16 @@ def write_pages(lake: layout.Lake, pages: Mapping[str, Validation], scratch: Pat
     """Writes the pages of an audit, and the assets and descriptions that all share; LakeError where it cannot."""
     from lowwater_expectations.pages import assets, render, render_suites
 
-    for address, validation in pages.items():
-        _write(lake.reports / address, render(validation).encode(), scratch, lake.fence, True)
+    def write(page: tuple[str, bytes]) -> None:
+        path = lake.reports / page[0]
+        _write(path, page[1], scratch / path.parent.name, lake.fence, True)
+
+    rendered = [(address, render(validation).encode()) for address, validation in pages.items()]
+    if isinstance(lake.root, Path):
+        paths.each_at_once(write, rendered)
+    else:
+        for page in rendered:
+            write(page)
     shared = {f"assets/{name}": data for name, data in assets().items()}
     shared |= {f"suites/{name}": text.encode() for name, text in render_suites().items()}
     note = lake.reports / "assets" / "version.txt"

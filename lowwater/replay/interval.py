@@ -164,7 +164,8 @@ def run_batch(
             turns = _planned(attempt)
             told = iter([evaluated])  # once: the other batches follow in the same turn
             for batch in _together(turns, job.length):
-                _run(attempt, batch, lambda: next(told, lambda: None)())
+                if left := [turn for turn in batch if turn.span not in results]:
+                    _run(attempt, left, lambda: next(told, lambda: None)())
             if turns:
                 upkeep.tidy_ledgers(job.lake.root, job.lake.run_ledgers(), job.lake.all_measures())
     except errors.BusyError:
@@ -277,7 +278,7 @@ class _Attempt:
         return self.job.known_missing(self.captures)
 
     @cached_property
-    def _past(self) -> runs.Publications:
+    def past(self) -> runs.Publications:
         """What was published of the range, of all that meets what meets it, and up to its begin."""
         about, (first, end) = (self.job.lake, self.job.query_set), self.span
         meeting = [row.interval for row in runs.interval_replays(*about, first - 1, end)]
@@ -286,7 +287,7 @@ class _Attempt:
 
     def inputs(self, start: int, end: int) -> IntervalInputs:
         """The inputs of an interval, or of a batch, of the range; the ledgers are read once for all of them."""
-        return self.job.inputs(start, end, self.captures, self._known, self._past)
+        return self.job.inputs(start, end, self.captures, self._known, self.past)
 
     def damages(self, query: str) -> Mapping[runs.Range, str]:
         """Published intervals of which the table of a query does not have the rows, and why."""
@@ -462,12 +463,18 @@ def _planned(attempt: _Attempt) -> list[_Turn]:
             raise
         except errors.LowwaterError as error:
             failed[span] = error
+            if job.chained:
+                _leave_behind(attempt, span)
+                break
             continue
         if plan.published:
             made += _confirmed(journal, plan)
             confirmed[span] = _stands(journal, plan.digests, plan.state, plan.reason)
         else:
             turns.append(_Turn(journal, plan, Outcome(*span, plan.state, plan.reason, {}, False, plan.digests)))
+            for query in job.plan.queries if plan.stages[-1] == runs.PUBLISH else ():
+                if properties.hands_over(query.high):  # the next one is planned behind it
+                    attempt.past.expect(query.name, *span, plan.digests[query.name])
     if failed:
         attempt.failed(failed)
     attempt.write(*made)
@@ -501,7 +508,7 @@ def _plan(
 def _together(turns: Sequence[_Turn], length: int) -> Iterator[list[_Turn]]:
     """Divides intervals into batches: those that follow one another, have the length of the query set, run the same
     stages, see the same ends of links (T5), and have no rows of LFTAs, or those of one batch, that need not be made
-    again (S1). What hands a state over runs one by one."""
+    again (S1). What hands a state over is evaluated one by one, so these do not count."""
     batch: list[_Turn] = []
     for turn in turns:
         if batch and not _joins(batch[0], batch[-1], turn, length):
@@ -520,8 +527,7 @@ def _joins(first: _Turn, last: _Turn, turn: _Turn, length: int) -> bool:
         and all(each.span[1] - each.span[0] == length for each in (last, turn))
         and turn.span[1] - first.span[0] <= batches.LONGEST
         and (plan.stages, plan.ask, plan.inputs.ends) == (before.stages, before.ask, before.inputs.ends)
-        and not turn.journal.job.chained
-        and turn.home == last.home != last.span
+        and (turn.journal.job.chained or turn.home == last.home != last.span)
     )
 
 
@@ -531,7 +537,7 @@ def _batch(attempt: _Attempt, turns: list[_Turn]) -> _Batch:
     itself, and those after a failure."""
     job, span = attempt.job, (turns[0].span[0], turns[-1].span[1])
     inputs = turns[0].plan.inputs if len(turns) == 1 else attempt.inputs(*span)
-    if turns[0].plan.stages[0] not in (runs.LOW, runs.HIGH):
+    if turns[0].plan.stages[0] not in (runs.LOW, runs.HIGH) or (job.chained and len(turns) > 1):
         return _Batch(turns, inputs)
     lows, there = inputs.low_keys(), reuse.lows_there(job, *span)
     same = {name for name, key in lows.items() if key and there.get(name) == key}
@@ -668,29 +674,48 @@ def _run(attempt: _Attempt, turns: list[_Turn], evaluated: Callable[[], None]) -
         attempt.progress.say(f"  {len(left)} intervals run one by one: {error.message}")
         attempt.scans.forget()
         for span in left:
+            if span in attempt.results:
+                continue  # behind one of its chain that is not published
             alone = replace(attempt, journals={span: attempt.journals[span]})
             for turn in _planned(alone):
                 _run(alone, [turn], evaluated)
+            if attempt.job.chained and not _went_on(attempt.results[span]):
+                _leave_behind(attempt, span)
 
 
 def _stages(attempt: _Attempt, batch: _Batch, evaluated: Callable[[], None]) -> None:
+    """Runs the stages of a batch. What hands a state over is evaluated one by one; audit and commits are shared."""
     stages, plans = batch.turns[0].plan.stages, [turn.plan for turn in batch.turns]
     if {runs.LOW, runs.HIGH, runs.AUDIT} & set(stages):
         attempt.runner.begin()
     if runs.AUDIT in stages:
         judge.begin()
-    about = f"{attempt.job.query_set} {range_words(*batch.span, len(plans))}"
+    if attempt.job.chained and len(batch.turns) > 1:
+        first = [stage for stage in stages if stage in (runs.LOW, runs.HIGH)]
+        for turn in batch.turns if first else ():
+            _staged(attempt, _batch(attempt, [turn]), first, plans, evaluated)
+        stages = stages[len(first) :]
+    if (batch := _staged(attempt, batch, stages, plans, evaluated)).turns:
+        attempt.results |= {turn.span: turn.outcome for turn in batch.turns}
+
+
+def _staged(
+    attempt: _Attempt, batch: _Batch, stages: Sequence[str], plans: Sequence[_Plan], evaluated: Callable[[], None]
+) -> _Batch:
+    """Runs some of the stages, and returns the batch without intervals that have their result; `plans` are those of all
+    intervals that are audited together."""
+    about = f"{attempt.job.query_set} {range_words(*batch.span, len(batch.turns))}"
     attempt.high = None
     for stage in stages:
         if stage == runs.PUBLISH:
             batch = _approved(attempt, batch)
         if not batch.turns:
-            return
+            break
         if stage == runs.AUDIT:
             evaluated()
         batch.begin(stage)
         begun = time.monotonic()
-        if runs.AUDIT in stages and stage in (runs.HIGH, runs.AUDIT):
+        if runs.AUDIT in plans[0].stages and stage in (runs.HIGH, runs.AUDIT):
             # The first query of a session waits for a second or two, on one core.
             attempt.scans.begin(plan.inputs for plan in plans)
         with attempt.progress.stage(stage, about) as attempt.tell:
@@ -698,7 +723,23 @@ def _stages(attempt: _Attempt, batch: _Batch, evaluated: Callable[[], None]) -> 
             left = work(attempt, batch, begun) or batch
         batch.took(begun)
         batch = left
-    attempt.results |= {turn.span: turn.outcome for turn in batch.turns}
+    return batch
+
+
+BEHIND = "an earlier interval of its chain was not published"
+"""Why an interval does not run whose state is not there."""
+
+
+def _leave_behind(attempt: _Attempt, span: runs.Range) -> None:
+    """Leaves the intervals behind one of a chain that is not published; nothing is written about them."""
+    for start, end in attempt.journals:
+        if start > span[0] and (start, end) not in attempt.results:
+            attempt.results[start, end] = unchanged(start, end, words.WAITING, BEHIND)
+
+
+def _went_on(result: Result) -> bool:
+    """Whether an interval left the state that the next one of its chain continues."""
+    return not isinstance(result, errors.LowwaterError) and result.state not in (words.HELD, words.WAITING)
 
 
 def _approved(attempt: _Attempt, batch: _Batch) -> _Batch:
@@ -708,6 +749,9 @@ def _approved(attempt: _Attempt, batch: _Batch) -> _Batch:
         if turn.plan.ask and attempt.job.approval and turn.outcome.verdict == words.WARNED:
             reason = _how_to_approve(attempt.job, turn)
             attempt.results[turn.span] = replace(turn.outcome, state=words.HELD, reason=reason)
+            if attempt.job.chained:
+                _leave_behind(attempt, turn.span)
+                break
         else:
             left.append(turn)
     return replace(batch, turns=left)
@@ -853,6 +897,9 @@ def _audit(attempt: _Attempt, batch: _Batch, begun: float) -> _Batch:
     for turn, verdict in zip(batch.turns, verdicts, strict=True):
         if isinstance(verdict, errors.AuditError):
             failed[turn.span] = verdict
+            if attempt.job.chained:
+                _leave_behind(attempt, turn.span)
+                break
             continue
         for query, count in verdict.rows.items():
             judged = {"verdict": verdict.verdict, "report": verdict.report, "fingerprint": verdict.fingerprints[query]}

@@ -18,7 +18,7 @@ class KeptPublications(runs.Publications):
     before -> digest."""
 
     def __init__(self, past: runs.Publications, now: Mapping[tuple[str, int, int, str], str]) -> None:
-        self._past, self._now = past, now
+        self._past, self._now, self._coming = past, now, {}
 
     def meeting(self, start: int, end: int) -> list[runs.ReplayRow]:
         return [self._of_now(row) for row in self._past.meeting(start, end)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache, partial
@@ -17,6 +17,7 @@ import pytest
 
 from lowwater import limits
 from lowwater.cli.backfills import names_of
+from lowwater.config import Retention
 from lowwater.errors import LowwaterError
 from lowwater.high.process import InProcess
 from lowwater.high.runner import Running
@@ -25,9 +26,14 @@ from lowwater.lake import tables
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.intervals import approve
 from lowwater.lake.ledgers.runs import ReplayRow, read_replays
+from lowwater.lake.locks import hold_range
+from lowwater.lake.maintain import maintain
 from lowwater.lake.results.pins import pinned
 from lowwater.lake.results.streams import stream_files
+from lowwater.replay.interval import run_batch
 from lowwater.replay.job import Job
+from lowwater.replay.progress import Progress
+from lowwater.replay.schedule import backfill as backfills
 from lowwater.replay.schedule.backfill import IntervalResult, backfill
 from lowwater.replay.schedule.due import Due, DueSelection, due, statuses
 from lowwater.replay.stages.batches import divides
@@ -50,6 +56,12 @@ DEFINE { query_name 'pairs'; }
 SELECT A.time, A.srcIP, B.len FROM a.DataProtocol A INNER JOIN b.DataProtocol B
 WHERE A.time = B.time AND A.srcIP = B.srcIP
 """
+CHAIN = """;
+DEFINE { query_name 'hosts'; }
+SELECT tb, srcIP, running_sum(len) AS total FROM a.DataProtocol
+GROUP BY time/600 AS tb, srcIP CLOSING_WHEN running_sum(len) > 900
+"""
+CHAINED = (*NAMES, "hosts")
 
 
 @dataclass(frozen=True)
@@ -62,6 +74,7 @@ class World:
     warned: int  # interval of which a person must approve the warnings
     approval: bool
     seed: int
+    text: str = TEXT
 
     @property
     def seconds(self) -> int:
@@ -83,7 +96,7 @@ class World:
         """The lake with all captures, of which nothing has run."""
         lake, lacks = folder / "lake", Random(self.seed).randrange(1, INTERVALS)
         lake.mkdir(parents=True)
-        (lake / "q.gsql").write_text(TEXT)
+        (lake / "q.gsql").write_text(self.text)
         lines = [f'[interval]\nlength = "{self.length}"\n[sets]\nboth = ["a", "b"]\n[replay]\npatience = "0s"']
         lines.append(f'[query_sets.q]\nfiles = ["q.gsql"]\napproval = {str(self.approval).lower()}')
         for link in LINKS:
@@ -170,12 +183,12 @@ def told(row: ReplayRow) -> tuple[Any, ...]:
     return row.state, row.reason, row.digest, rows, json.dumps(judged, sort_keys=True)
 
 
-def left(lake: Path) -> dict[str, Any]:
+def left(lake: Path, names: Sequence[str] = NAMES) -> dict[str, Any]:
     """All that runs have left: rows, states, ledgers and pages."""
     opened = open_lake(lake)
     newest = {(row.interval, row.query, row.stage): told(row) for row in read_replays(opened, "q")}
     found: dict[str, Any] = {name: counted(lake, name, CLOCKS | WORK) for name in LEDGERS}
-    for query in NAMES:
+    for query in names:
         found[query] = table_rows(lake, query, 0, 1 << 62) if (lake / "tables" / query).exists() else []
     found["states"] = [(row.start, row.query, row.state, row.why, row.rows) for row in statuses(lake, QUERIES)]
     found["pages"] = sorted(path.relative_to(lake).as_posix() for path in lake.glob("reports/q/*/*.html"))
@@ -397,3 +410,151 @@ def test_which_lengths_are_divided() -> None:
     """The accounts of LFTAs are by minute."""
     assert divides(60 * SECOND) and divides(3600 * SECOND)
     assert not divides(90 * SECOND + 1) and not divides(30 * SECOND)
+
+
+def states_kept(lake: Path) -> dict[str, bytes]:
+    """The files of the states that intervals left for those behind them, by folder."""
+    files = (path for path in (lake / "state").rglob("*") if path.is_file())
+    return {path.relative_to(lake).as_posix(): path.read_bytes() for path in files}
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_a_chain_leaves_what_its_intervals_leave_one_by_one(seed: int, tmp_path: Path) -> None:
+    """They are evaluated one by one, and audited and published together."""
+    world = replace(drawn(seed), policy="publish", bad=-1, warned=-1, approval=False, text=TEXT + CHAIN)
+    lake = made(tmp_path, world)
+    alone = one_by_one(lake, tmp_path)
+    with dies(-1, True) as commits:
+        tried = run(lake, INTERVALS)
+    assert [(each.due.start, each.due.end) for each in tried] == world.spans
+    assert len({each.seconds for each in tried}) == 1, "in one batch"
+    with dies(-1, True) as alone_commits:
+        shutil.rmtree(tmp_path / "again", ignore_errors=True)
+        run(world.make(tmp_path / "again"), 1)
+    assert commits[0] < alone_commits[0] * 0.7
+    same(left(lake, CHAINED), left(alone, CHAINED), lake, alone)
+    assert states_kept(lake) == states_kept(alone) != {}
+    # An edit in the middle of the chain: what is before it stays.
+    for each in (lake, alone):
+        (each / "q.gsql").write_text(world.text.replace("> 900", "> 1200"))
+        (start, _), (_, end) = world.spans[0], world.spans[2]
+        job = Job.open(each, "q", QUERIES)
+        backfill([job], due(job, DueSelection(start, end)), runner=InProcess())
+        run(each, INTERVALS if each == lake else 1)
+    same(left(lake, CHAINED), left(alone, CHAINED), lake, alone)
+    assert states_kept(lake) == states_kept(alone)
+
+
+def test_what_is_behind_one_of_a_chain_that_fails_waits(tmp_path: Path) -> None:
+    world = World("20min", "publish", 3, -1, False, 4, TEXT + CHAIN)
+    lake = made(tmp_path, world)
+    alone = one_by_one(lake, tmp_path)
+    for _ in range(2):
+        states = {each.due.start: each.state for each in run(lake, INTERVALS)}
+        found = [states.get(start, "") for start, _ in world.spans]
+        assert found[3:] == ["failed", *["waiting"] * (INTERVALS - 4)]
+    ours, theirs = left(lake, CHAINED), left(alone, CHAINED)
+    for name in CHAINED:
+        assert ours[name] == theirs[name]
+    # Those behind it were evaluated, which their reason says, and never published.
+    plain = [[each[:3] + each[4:] for each in found["states"]] for found in (ours, theirs)]
+    assert plain[0] == plain[1]
+
+
+def test_a_killed_batch_of_a_chain_goes_on(tmp_path: Path) -> None:
+    world = World("20min", "publish", -1, -1, False, 12, TEXT + CHAIN)
+    lake = made(tmp_path, world)
+    alone = one_by_one(lake, tmp_path)
+    right, chance, at = left(alone, CHAINED), Random(8), 0
+    while killed(lake, at, chance.random() < 0.5):
+        for query in CHAINED:
+            for start, end in world.spans:
+                if (lake / "tables" / query).exists():
+                    assert table_rows(lake, query, start, end) in ([], table_rows(alone, query, start, end))
+        at += chance.randrange(5, 20)
+    ours = left(lake, CHAINED)
+    assert {name: ours[name] for name in (*CHAINED, "states")} == {name: right[name] for name in (*CHAINED, "states")}
+    assert states_kept(lake).keys() == states_kept(alone).keys()
+
+
+def test_an_hour_that_runs_elsewhere_does_not_delay_the_rest_of_its_batch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World("1h", "publish", -1, -1, False, 6)
+    lake = world.make(tmp_path)
+    job = Job.open(lake, "q", QUERIES)
+    work = due(job, DueSelection())
+    monkeypatch.setattr(backfills, "PAUSE", 0.01)
+    with hold_range(job.lake, "q", *world.spans[3]):
+        tried = {each.due.start: each.state for each in backfill([job], work, runner=InProcess(), patience=0.0)}
+    states = [tried[start] for start, _ in world.spans]
+    assert states[3] == "running" and {*states[:3], *states[4:]} <= {"done", "incomplete", "provisional"}
+    assert run(lake, INTERVALS)[0].state in ("done", "incomplete")
+
+
+def test_rows_of_lftas_of_a_batch_go_though_one_of_its_intervals_has_failed(tmp_path: Path) -> None:
+    """They were of use to all of them together only, and stayed for ever."""
+    world = World("1h", "publish", 2, -1, False, 3)
+    lake = world.make(tmp_path)
+    run(lake, INTERVALS)
+    label = tables.interval_label(world.spans[0][0], world.spans[-1][1])
+    assert {path.parent.name for path in lake.glob("lfta/q/*/interval=*/*.parquet")} == {f"interval={label}"}
+    failed = lake / "streams" / "flows" / f"interval={tables.interval_label(*world.spans[2])}"
+    assert [*failed.glob("*.parquet")]
+    later = [row.finished_at for row in read_replays(open_lake(lake), "q")]
+    assert "removed streams" not in [each.what for each in maintain(open_lake(lake), Retention(streams="7d"))]
+    maintain(open_lake(lake), Retention(streams=0), clock=lambda: max(later) + SECOND)
+    assert [*lake.glob("lfta/q/*/interval=*/*.parquet")] == []
+    assert [*failed.glob("*.parquet")], "what was audited and not published stays"
+    rows = table_rows(lake, "flows", 0, 1 << 62)
+    (lake / "q.gsql").write_text(TEXT.replace("time/90", "time/30"))
+    assert "done" in {each.state for each in run(lake, INTERVALS)}
+    assert table_rows(lake, "flows", 0, 1 << 62) == rows
+
+
+def test_an_edit_in_the_middle_of_a_batch_is_for_the_next_run(tmp_path: Path) -> None:
+    """The batch ends as it began, and all of it is stale; then it is as if the edit had been there before."""
+    world = World("20min", "publish", -1, -1, False, 9)
+    lake = world.make(tmp_path)
+    edited = tmp_path / "alone"
+    shutil.copytree(lake, edited)
+
+    def edit(folder: Path) -> None:
+        settings = folder / "lowwater.toml"
+        settings.write_text(settings.read_text().replace('skew = "1s"', 'skew = "3s"', 1))
+        (folder / "q.gsql").write_text(TEXT.replace("time/90", "time/30"))
+
+    job = Job.open(lake, "q", QUERIES)
+    job.prepare()
+    results = run_batch(job, world.spans, Progress(quiet=True), InProcess(), ask=True, evaluated=lambda: edit(lake))
+    assert not [each for each in results if isinstance(each, LowwaterError)]
+    assert {row.state for row in statuses(lake, QUERIES)} == {"stale"}
+    edit(edited)
+    run(edited, 1)
+    run(lake, INTERVALS)
+    same(left(lake), left(edited), lake, edited)
+
+
+def test_an_hour_of_a_batch_that_is_published_again_leaves_the_files_of_the_others(tmp_path: Path) -> None:
+    """A file of a published table has rows of one interval, so nothing is cut, and nothing is copied."""
+    world = World("1h", "publish", -1, -1, False, 10)
+    lake = world.make(tmp_path)
+    run(lake, INTERVALS)
+
+    def files() -> dict[str, set[str]]:
+        found: dict[str, set[str]] = {}
+        for row in tables.live_files(tables.open_table(lake / "tables" / "flows")):  # type: ignore[arg-type]
+            found.setdefault(row["partition._hour"], set()).add(row["path"])
+        return found
+
+    before, rows = files(), [table_rows(lake, "flows", *span) for span in world.spans]
+    (lake / "q.gsql").write_text(TEXT.replace("count(*) AS cnt, sum(len)", "count(*) AS cnt, max(len)"))
+    job, (start, end) = Job.open(lake, "q", QUERIES), world.spans[3]
+    backfill([job], due(job, DueSelection(start, end)), runner=InProcess())
+    after, hour = files(), str(start // HOUR)
+    assert before.keys() == after.keys() and before[hour].isdisjoint(after[hour])
+    assert {name: each for name, each in before.items() if name != hour} == {
+        name: each for name, each in after.items() if name != hour
+    }
+    now = [table_rows(lake, "flows", *span) for span in world.spans]
+    assert now[3] != rows[3] and [*now[:3], *now[4:]] == [*rows[:3], *rows[4:]]

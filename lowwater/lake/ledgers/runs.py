@@ -23,7 +23,7 @@ from lowwater.caches import cache_folder
 from lowwater.config import Config
 from lowwater.lake import layout, open_tables, tables
 from lowwater.lake.ledgers.captures import files_by_link
-from lowwater.lake.words import FAILED
+from lowwater.lake.words import DONE, FAILED
 from lowwater.storage.locks import Fence
 
 # Every write is one commit and may be repeated.
@@ -232,6 +232,16 @@ class Publications:
 
     def __init__(self, lake: layout.Lake, query_set: str, span: tuple[int, int] | None = None) -> None:
         self._lake, self._query_set, self._span = lake, query_set, span
+        self._coming: dict[tuple[str, int], ReplayRow] = {}
+
+    def expect(self, query: str, start: int, end: int, digest: str) -> None:
+        """Lets a publication of [start, end), ns, count that is on its way: what follows is planned behind it."""
+        row = ReplayRow(self._query_set, query, start, end, PUBLISH, DONE, 0, digest=digest)
+        self._coming[query, end] = row
+
+    def expects(self, query: str, at: int) -> bool:
+        """Whether the publication up to an instant, ns, is on its way."""
+        return (query, at) in self._coming
 
     @cached_property
     def _placed(self) -> tuple[int, dict[int, list[ReplayRow]], list[ReplayRow]]:
@@ -265,7 +275,8 @@ class Publications:
 
     def until(self, query: str, at: int) -> ReplayRow | None:
         """Returns what `published_until` does."""
-        return _newest(self.meeting(at - 1, at), query, lambda row: row.interval_end == at)
+        coming = self._coming.get((query, at))
+        return coming or _newest(self.meeting(at - 1, at), query, lambda row: row.interval_end == at)
 
 
 def record_quality(

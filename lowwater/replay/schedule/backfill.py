@@ -14,22 +14,23 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
-from threading import Semaphore
+from threading import Lock, Semaphore
+from typing import Any
 
 from lowwater import errors, limits, processes
 from lowwater.high.runner import Runner
-from lowwater.lake import words
+from lowwater.lake import locks, words
 from lowwater.lake.words import WAITING
-from lowwater.replay.interval import Result, run_batch
+from lowwater.replay.interval import BEHIND, Result, run_batch
 from lowwater.replay.job import Job
 from lowwater.replay.progress import Progress
-from lowwater.replay.schedule.due import Due
+from lowwater.replay.schedule.due import Due, who_works
 from lowwater.replay.stages.batches import LONGEST, divides
 from lowwater.replay.stages.runners import runner_of
 
 PATIENCE, PAUSE = 600.0, 1.0
-"""Seconds without an end of any interval for which a backfill waits for those that run elsewhere, and between two tries
-to take them up."""
+"""Seconds without an end of any interval for which a backfill waits for those that run elsewhere, unless it is told
+otherwise, and between two tries to take them up."""
 
 
 class Order(StrEnum):
@@ -50,6 +51,7 @@ class IntervalResult:
     rows: dict[str, int] = field(default_factory=dict)  # query -> number of rows published
     seconds: float = 0.0  # duration, s; of an interval of a batch its part
     more: int = 0  # intervals of its batch that have ended too, and are told next
+    result: Result | None = None  # what became of it, of one that ran
 
     @property
     def published(self) -> bool:
@@ -77,6 +79,7 @@ def backfill(
     order: Order = Order.OLDEST,
     watch: BackfillListener | None = None,
     runner: Runner | None = None,
+    patience: float | None = None,
 ) -> list[IntervalResult]:
     """Runs intervals; a failure stops only later intervals of the same chained set. Returns their results in the order
     in which they ended.
@@ -85,8 +88,8 @@ def backfill(
     audited after the one before is published, with which it is compared.
 
     An interval on which another process is at work is taken up at the end: if that has published it by then, it is
-    confirmed; if that has failed, it is run. While others are at work, it is waited for them. One is not published of
-    which a person must approve the warnings.
+    confirmed; if that has failed, it is run. While others are at work, it is waited for them, for `patience` seconds
+    without an end of any interval, None for PATIENCE. One is not published of which a person must approve the warnings.
 
     A chained set always starts oldest first, one at a time. `workers`: number of intervals that are evaluated at once.
     `runner`: None for the one that the settings name.
@@ -101,7 +104,10 @@ def backfill(
     listener = watch or BackfillListener()
     with processes.until_stopped(listener.stops, () if processes.in_background() else (signal.SIGINT,)) as stopped:
         turns = Semaphore(workers), Semaphore(workers)
-        tried = _Backfill(by_name, runner, listener, stopped, 2 * workers, *turns).all(_ordered(by_name, work, order))
+        shared = _Backfill(
+            by_name, runner, listener, stopped, 2 * workers, *turns, PATIENCE if patience is None else patience
+        )
+        tried = shared.all(_ordered(by_name, work, order))
     if stopped():
         raise KeyboardInterrupt
     return tried
@@ -113,7 +119,7 @@ Batch = tuple[Due, ...]
 
 def batches(job: Job, work: Iterable[Due]) -> list[Batch]:
     """Divides the due intervals of a query set, oldest first, into batches: what follows one another, and has few
-    packets. What hands a state on, a stretch, and what cannot start is a batch of its own."""
+    packets. A stretch, and what cannot start, is a batch of its own."""
     found: list[list[Due]] = []
     for due in work:
         if not (found and _joins(job, found[-1], due)):
@@ -126,7 +132,6 @@ def _joins(job: Job, batch: Sequence[Due], due: Due) -> bool:
     alone = any(each.intervals > 1 or each.blocked or each.running for each in (batch[-1], due))
     return (
         not alone
-        and not job.chained
         and divides(job.length)
         and batch[-1].end == due.start
         and due.end - batch[0].start <= LONGEST
@@ -166,6 +171,7 @@ class _Backfill:
     most: int  # units at work
     evaluating: Semaphore  # turns of these to be evaluated
     publishing: Semaphore  # turns to be audited and published
+    patience: float  # seconds without an end of any interval for which others are waited for
     over: bool = False
     tried: list[IntervalResult] = field(default_factory=list)
     busy: list[tuple[tuple[Batch, ...], str]] = field(default_factory=list)  # units that others began, and who
@@ -180,7 +186,7 @@ class _Backfill:
                 told = waiting[0][1]
                 self.watch.waits([due for unit, _ in waiting for batch in unit for due in batch], told)
             processes.pause(PAUSE, self.stopped)
-            if time.monotonic() - since > PATIENCE:
+            if time.monotonic() - since > self.patience:
                 for unit, reason in waiting:
                     for due in (due for batch in unit for due in batch):
                         self._ended(IntervalResult(due, words.RUNNING, reason))
@@ -224,14 +230,14 @@ class _Backfill:
                     for due in batch:
                         self.watch.begins(due)
                     try:
-                        tried = self._run(batch, evaluated)
+                        tried = self._free(batch, evaluated)
                     except errors.BusyError as error:  # the rest of a chain follows it
                         for due in batch:
                             self.watch.leaves(due)
                         self.busy.append((unit[number:], error.message))
                         return
             if not all(each.published for each in tried):
-                broken = broken or "an earlier interval of its chain was not published"
+                broken = broken or BEHIND
             for each in tried:
                 self._ended(each)
 
@@ -241,16 +247,36 @@ class _Backfill:
         with ExitStack() as held:
             held.enter_context(self.evaluating)
 
+            exchanged = Lock()
+
             def evaluated() -> None:
-                self.publishing.acquire()
-                held.close()
-                held.callback(self.publishing.release)
+                if exchanged.acquire(blocking=False):  # once: what remains of a batch follows in the same turn
+                    self.publishing.acquire()
+                    held.close()
+                    held.callback(self.publishing.release)
 
             yield evaluated
 
     def _ended(self, tried: IntervalResult) -> None:
         self.tried.append(tried)
         self.watch.ends(tried)
+
+    def _free(self, batch: Batch, evaluated: Callable[[], None]) -> list[IntervalResult]:
+        """Runs a batch; where another process is at work on some of its intervals, the others, and leaves these.
+        Raises BusyError where that is all of them, or the rest of a chain."""
+        job = self.jobs[batch[0].query_set]
+        try:
+            return self._run(batch, evaluated)
+        except errors.BusyError as error:
+            at_work = locks.at_work(job.lake, job.query_set)
+            held = [due for due in batch if who_works(at_work, due.start, due.end)]
+            if job.chained or len(held) in (0, len(batch)):
+                raise
+            for due in held:
+                self.watch.leaves(due)
+            self.busy += [((part,), error.message) for part in batches(job, held)]
+        free = [due for due in batch if due not in held]
+        return [each for part in batches(job, free) for each in self._run(part, evaluated)]
 
     def _run(self, batch: Batch, evaluated: Callable[[], None]) -> list[IntervalResult]:
         """Runs a batch; each interval of it is said to have taken its part of the time."""
@@ -265,10 +291,11 @@ class _Backfill:
             results = [error] * len(batch)
         seconds, tried = (time.monotonic() - begin) / len(batch), list[IntervalResult]()
         for more, (due, result) in zip(range(len(batch))[::-1], zip(batch, results, strict=True), strict=True):
+            about: dict[str, Any] = {"seconds": seconds, "more": more, "result": result}
             if not isinstance(result, errors.LowwaterError):
-                tried.append(IntervalResult(due, result.state, result.reason, result.rows, seconds, more))
+                tried.append(IntervalResult(due, result.state, result.reason, result.rows, **about))
             elif self.runner.broken(result):
                 raise result
             else:
-                tried.append(IntervalResult(due, words.FAILED, str(result), seconds=seconds, more=more))
+                tried.append(IntervalResult(due, words.FAILED, str(result), **about))
         return tried

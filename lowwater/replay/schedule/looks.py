@@ -7,7 +7,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 from pathlib import Path, PurePath
+from typing import NamedTuple
 
 from lowwater.config import Config, load_config
 from lowwater.documents import FILE_NAME, stored_object
@@ -90,14 +92,14 @@ def look(job: Job, now: int, by: str = "") -> Findings:
     return replace(found, stuck=tuple(stuck), waits=tuple(waiting))
 
 
-def asked(job: Job, start: int, end: int, now: int) -> Findings:
+def asked(job: Job, start: int, end: int, now: int, kinds: Sequence[str] = ()) -> Findings:
     """What of a range [start, end), ns, runs, waits or is stuck at this moment, for a task that a look has made for it
     and that runs now, perhaps days later; nothing of what a run would leave as it is. What has failed runs: whoever
-    clears a task asks for that.
+    clears a task asks for that. `kinds`: only what is in one of these states; empty for all.
     Raises ConfigError if the range does not bound whole intervals, and LakeError if a ledger cannot be read."""
     now = clocks.present(job.lake, now)
     job = replace(job, passed=now)
-    found = _Look(job, now, (start, end)).findings()
+    found = _Look(job, now, (start, end), kinds).findings()
     stuck = [replace(left, news=True) for left in found.stuck]
     lie = _on_their_way(job, now, stuck) if stuck else []
     for at, left in enumerate(stuck):  # no look tells of it again, so it is told with what will change it
@@ -117,6 +119,39 @@ def state_now(job: Job, start: int, end: int, now: int) -> tuple[str, str]:
     rows = list(set_status(expects, read_replays(job.lake, job.query_set, (start, end)), start, end))
     worst = gravest(rows) if rows else None
     return (worst.shown, worst.why) if worst else ("not expected", "nothing is recorded there, and nothing is expected")
+
+
+class Fate(NamedTuple):
+    """What has become of intervals that follow one another and are alike."""
+
+    start: int
+    end: int
+    intervals: int
+    state: str  # as `status` shows it
+    why: str  # of the first of them
+
+    @property
+    def title(self) -> str:
+        return range_words(self.start, self.end, self.intervals)
+
+
+def fates(job: Job, start: int, end: int, now: int) -> list[Fate]:
+    """What has become of each interval of a range [start, end), ns; those that follow one another and are done, or in
+    another state for the same reason, are told together."""
+    expects = expected(replace(job, passed=clocks.present(job.lake, now)), job.captures())
+    rows = set_status(expects, read_replays(job.lake, job.query_set, (start, end)), start, end)
+    found = list[Fate]()
+    for (begin, until), mine in groupby(
+        sorted(rows, key=lambda row: (row.start, row.end)), lambda row: (row.start, row.end)
+    ):
+        worst = gravest(mine)
+        fate = Fate(begin, until, worst.intervals, worst.shown, worst.why)
+        last = found[-1] if found else None
+        if last and last.end == begin and last.state == fate.state and timeless(last.why) == timeless(fate.why):
+            found[-1] = last._replace(end=until, intervals=last.intervals + fate.intervals)
+        else:
+            found.append(fate)
+    return found
 
 
 def keep_told(root: PurePath, query_set: str, told: Iterable[Left], by: str = "") -> None:
@@ -169,8 +204,8 @@ def _news(left: Left, told: Iterable[query_sets.Told]) -> list[Left]:
 class _Look:
     """One look at a query set, or at a range of it of which somebody asks."""
 
-    def __init__(self, job: Job, now: int, span: tuple[int, int] | None = None) -> None:
-        self._job, self._now, self._span = job, now, span
+    def __init__(self, job: Job, now: int, span: tuple[int, int] | None = None, kinds: Sequence[str] = ()) -> None:
+        self._job, self._now, self._span, self._kinds = job, now, span, tuple(kinds)
         self._captures = job.captures()
         schedule, length = job.config.schedule, job.length
         self._begin = max(0, now - schedule.look_back) // length * length
@@ -200,7 +235,7 @@ class _Look:
         """The due intervals of the last days, or of the range; a stretch is divided where the patience with its links
         ends."""
         if self._span is not None:
-            yield from due(self._job, DueSelection(*self._span))
+            yield from due(self._job, DueSelection(*self._span, self._kinds))
             return
         length = self._job.length
         edge = self._settled // length * length

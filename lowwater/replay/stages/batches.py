@@ -5,6 +5,7 @@ them again. By the law the rows are theirs (I1), and so are the promises: within
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import PurePath
 
@@ -64,8 +65,7 @@ def divided(
                 shares[intervals[first]].files.append(file)
                 shares[intervals[first]].rows += stored.metadata.num_rows
                 continue
-            for span in intervals[first : last + 1]:
-                _choose(stored, span, schema, folder / str(span[0]), number, shares[span])
+            _choose(stored, intervals, schema, folder, number, shares)
     timeline = _timeline(pa.concat_tables(promises))
     for span, share in shares.items():
         share.files.append(_promises(timeline, fields, span, folder / str(span[0])))
@@ -82,18 +82,29 @@ def _bounds(stored: pq.ParquetFile) -> tuple[int, int, str]:
 
 
 def _choose(
-    stored: pq.ParquetFile, span: Range, schema: pa.Schema, folder: PurePath, number: int, share: Share
+    stored: pq.ParquetFile,
+    intervals: Sequence[Range],
+    schema: pa.Schema,
+    folder: PurePath,
+    number: int,
+    shares: Mapping[Range, Share],
 ) -> None:
-    """Writes the rows of an interval, of a file that has rows of several, as files of its own."""
-    paths.make_folders(folder)
-    with HourFiles(folder, f"rows-{number:05d}", schema) as out:
+    """Writes the rows of a file that has rows of several intervals as files of each of them."""
+    starts, outs = [start for start, _ in intervals], dict[Range, HourFiles]()
+    with ExitStack() as open_files:
         for batch in stored.iter_batches(1 << 16):
-            last = batch.column(LAST).to_numpy()
-            mine = batch.filter(pa.array((last >= span[0]) & (last < span[1])))
-            if mine.num_rows:
-                out.write(pa.Table.from_batches([mine], schema))
-    share.files += out.files
-    share.rows += sum(out.files.values())
+            owners = np.searchsorted(starts, batch.column(LAST).to_numpy(), side="right") - 1
+            for owner in np.unique(owners):
+                span = intervals[owner]
+                if span not in outs:
+                    own = folder / str(span[0])
+                    paths.make_folders(own)
+                    outs[span] = open_files.enter_context(HourFiles(own, f"rows-{number:05d}", schema))
+                mine = batch.filter(pa.array(owners == owner))
+                outs[span].write(pa.Table.from_batches([mine], schema))
+    for span, out in outs.items():
+        shares[span].files += out.files
+        shares[span].rows += sum(out.files.values())
 
 
 def _timeline(promises: pa.Table) -> Timeline:
