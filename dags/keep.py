@@ -12,7 +12,7 @@ from airflow.sdk import DAG, AssetOrTimeSchedule, DeltaTriggerTimetable, get_par
 from lowwater_airflow.alerts import failed
 from lowwater_airflow.assets import named
 from lowwater_airflow.checks import about
-from lowwater_airflow.keeping import TITLE, IngestNew, KeepInterval, LookAtSet, RefusedFile
+from lowwater_airflow.keeping import TITLE, IngestNew, KeepInterval, LookAtSet, RefusedFile, tell_of_failed
 from lowwater_airflow.operators import PACKETS, published
 from lowwater_airflow.retries import RETRYING
 from lowwater_airflow.settings import POOL, Settings
@@ -25,12 +25,14 @@ new is an event of the asset `packets`, by which the DAGs `keep_...` look at onc
 
 ABOUT = """\
 The clock of this DAG says when to look, not what to look at. **look** asks the lake which intervals of the last days
-(`[schedule] look_back`) are missing, failed, stale, damaged or provisional and can run now. **interval** runs each of
-them, oldest first, in a task with its own name, log and retries. An interval that is over and cannot start is a red
+(`[schedule] look_back`) are missing, failed, stale, damaged or provisional and can run now. **interval** runs them,
+oldest first: those that follow one another, and have few packets, in one task, which its range names, and which fails
+where one of them does; the others are published, and **tell** adds their events. The note of the run says what became
+of each. An interval that is over and cannot start is a red
 task with the reason, in the look that finds it first; later looks count it in the note of the run. Nothing is lost when
 runs are missed or fail: the next look finds what is left.
 
-Older intervals: `airflow backfill create --dag-id replay_{query_set} --from-date ... --to-date ...`, or `lowwater
+Older intervals: `airflow backfill create --dag-id backfill_{query_set} --from-date ... --to-date ...`, or `lowwater
 backfill`. Both agree with this DAG, and may run beside it.
 """
 
@@ -52,7 +54,7 @@ def keep_dag(settings: Settings, query_set: str) -> DAG:
         found = LookAtSet(
             task_id="look", pool=POOL, priority_weight=FIRST, doc_json=named(settings, query_set), **common
         )
-        KeepInterval.partial(
+        intervals = KeepInterval.partial(
             task_id="interval",
             pool=POOL,
             outlets=[*published(query_set)],
@@ -60,6 +62,7 @@ def keep_dag(settings: Settings, query_set: str) -> DAG:
             max_active_tis_per_dagrun=1 if settings.chained(query_set) else None,
             **common,
         ).expand_kwargs(found.output)
+        tell_of_failed(intervals, common)
     return dag
 
 

@@ -1,4 +1,5 @@
-"""DAGs `replay_<query set>`, one for each query set: one task for an interval, or several where something holds it.
+"""DAGs `replay_<query set>`, one for each query set: one task for an interval, or several where something holds it; and
+`backfill_<query set>`, where one task runs a day of intervals.
 
 Settings come from LOWWATER_LAKE, LOWWATER_QUERIES and the `lowwater.toml` in the lake.
 """
@@ -21,10 +22,12 @@ from lowwater.lake.query_sets import KINDS
 from lowwater_airflow.alerts import failed, late
 from lowwater_airflow.assets import named
 from lowwater_airflow.checks import about
-from lowwater_airflow.operators import PublishInterval, ReplayStages
+from lowwater_airflow.keeping import TITLE, BackfillBatch, tell_of_failed
+from lowwater_airflow.operators import PublishInterval, ReplayStages, published
 from lowwater_airflow.retries import RETRYING
 from lowwater_airflow.sensor import LinksReported, RunInterval
 from lowwater_airflow.settings import POOL, Settings
+from lowwater_airflow.timetables import DaysWhenAsked
 
 ABOUT = """\
 {tasks}
@@ -46,6 +49,15 @@ SEVERAL = """\
 since when. Then the stages, in one process (**evaluate**) or one each (**low**, **high**, **audit**); a critical audit
 stops the interval here, and its rows stay in `streams/`. **approve**, where the settings ask for it, waits for a person
 if the audit warns. **publish**: the interval's rows, and only those, become visible in `tables/`.
+"""
+DAYS = """\
+**interval**: a day (UTC) of intervals of {query_set}, in one process, from packets to published tables; what is done,
+and has the inputs of before, is left alone. The task fails where an interval cannot start, or where one failed: the
+others are published, and **tell** adds their events. The note of a run says what became of each interval.
+
+`airflow backfill create --dag-id backfill_{query_set} --from-date ... --to-date ...`, in any order; a run is a whole
+day. After a change, or where it failed, add `--reprocess-behavior completed`: what is due is run, nothing else. One
+interval by itself is for `replay_{query_set}`.
 """
 IN_ORDER = """
 This query set hands state over: its intervals run in order. Each waits for the run of the one before, where that is at
@@ -119,8 +131,35 @@ def replay_dag(settings: Settings, query_set: str) -> DAG:
     return dag
 
 
+def days_dag(settings: Settings, query_set: str) -> DAG:
+    """Builds the DAG that runs days of intervals of a query set."""
+    common: dict[str, Any] = {"lake": settings.lake, "queries": settings.queries, "query_set": query_set}
+    chained = settings.chained(query_set)
+    with DAG(
+        f"backfill_{query_set}",
+        description=f"Query set {query_set}: days of intervals, packets/ to tables/",
+        doc_md=about(DAYS.format(query_set=query_set) + (IN_ORDER if chained else "")),
+        schedule=DaysWhenAsked("0 0 * * *", timezone="UTC"),
+        start_date=settings.start.replace(hour=0, minute=0, second=0, microsecond=0),
+        end_date=settings.end(query_set),
+        catchup=False,
+        max_active_runs=1 if chained else 16,
+        default_args=RETRYING,
+        params={"only": PARAMS["only"]},
+        on_failure_callback=failed,
+        tags=["lowwater"],
+    ) as dag:
+        intervals = BackfillBatch.partial(
+            task_id="interval", pool=POOL, outlets=[*published(query_set)], map_index_template=TITLE, **common
+        ).expand_kwargs([{}])
+        tell_of_failed(intervals, {**common, "doc_json": named(settings, query_set)})
+    return dag
+
+
 _settings = Settings.load()
 _parsed_dag = get_parsing_context().dag_id  # a task needs its own DAG only
 for _name in _settings.query_sets():
     if _parsed_dag in (None, f"replay_{_name}") and _settings.has_runs(_name):
         globals()[f"replay_{_name}"] = replay_dag(_settings, _name)
+    if _parsed_dag in (None, f"backfill_{_name}") and _settings.has_days(_name):
+        globals()[f"backfill_{_name}"] = days_dag(_settings, _name)

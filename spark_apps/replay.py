@@ -1,4 +1,4 @@
-"""Runs one interval of a query set in a process of its own, started by a task of Airflow.
+"""Runs an interval of a query set, or what is due of a range, in a process of its own, started by a task of Airflow.
 
 It calls the same functions as the command line, and writes its outcome as JSON for the caller.
 """
@@ -9,6 +9,7 @@ import argparse
 import gc
 import json
 import sys
+import time
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,7 +22,8 @@ from lowwater.storage.failures import outages
 from lowwater.storage.paths import lake_path
 
 if TYPE_CHECKING:
-    from lowwater.replay.interval import Outcome
+    from lowwater.replay.job import Job
+    from lowwater.replay.schedule.backfill import IntervalResult
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -35,21 +37,30 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--stage", choices=["low", "high", "audit", "publish"])
     parser.add_argument("--hold", action="store_true", help="all but publishing")
     parser.add_argument("--ask", action="store_true", help="all stages; not publishing where a person must approve")
-    parser.add_argument("--edition", default="", help="with --ask: only by the queries and settings of this digest")
+    parser.add_argument("--due", action="store_true", help="what of the range is due and can run, in batches")
+    parser.add_argument("--only", action="append", default=[], help="with --due: of the intervals in this state")
+    parser.add_argument(
+        "--edition", default="", help="with --ask or --due: only by the queries and settings of this digest"
+    )
     parser.add_argument("--outcome", type=Path, required=True, help="file to which the outcome goes, as JSON")
     chosen = parser.parse_args(arguments)
     report: dict[str, Any]
     try:
         with outages():
-            report = {"outcome": [asdict(outcome) for outcome in _outcomes(chosen)]}
+            report = {"outcome": _outcomes(chosen)}
     except LowwaterError as error:
-        name = next(kind.__name__ for kind in type(error).__mro__ if kind.__module__ == errors.__name__)
-        report = {"error": name, "message": str(error)}
+        report = _error(error)
     chosen.outcome.write_text(json.dumps(report), encoding="utf-8")
     return 1 if "error" in report else 0
 
 
-def _outcomes(chosen: argparse.Namespace) -> list[Outcome]:
+def _error(error: LowwaterError) -> dict[str, str]:
+    name = next(kind.__name__ for kind in type(error).__mro__ if kind.__module__ == errors.__name__)
+    return {"error": name, "message": str(error)}
+
+
+def _outcomes(chosen: argparse.Namespace) -> list[dict[str, Any]]:
+    """The outcome of each interval that ran; with --due an error in the place of one that failed."""
     if chosen.stage == "audit":
         from lowwater.quality import judge
 
@@ -63,8 +74,39 @@ def _outcomes(chosen: argparse.Namespace) -> list[Outcome]:
     left = edited(job, chosen.start, chosen.end, chosen.edition) if chosen.edition else None
     left = left or (waits_for(job, chosen.start, chosen.end) if chosen.ask else None)
     if left is not None:
-        return [left]
-    return replay(job, chosen.start, chosen.end, chosen.stage, Progress(), hold=chosen.hold, ask=chosen.ask)
+        return [asdict(left)]
+    if chosen.due:
+        return _due(job, chosen)
+    found = replay(job, chosen.start, chosen.end, chosen.stage, Progress(), hold=chosen.hold, ask=chosen.ask)
+    return [asdict(outcome) for outcome in found]
+
+
+def _due(job: Job, chosen: argparse.Namespace) -> list[dict[str, Any]]:
+    from lowwater.lake.ledgers.intervals import range_words
+    from lowwater.replay.interval import unchanged
+    from lowwater.replay.progress import Progress
+    from lowwater.replay.schedule.backfill import BackfillListener, backfill
+    from lowwater.replay.schedule.looks import asked
+    from lowwater.replay.stages.runners import runner_of
+
+    job.require_suites()
+    progress = Progress()
+
+    def ends(tried: IntervalResult) -> None:
+        title = range_words(tried.due.start, tried.due.end, tried.due.intervals)
+        progress.say(f"{job.query_set} {title}: {tried.state} {tried.reason}".rstrip())
+
+    work = asked(job, chosen.start, chosen.end, time.time_ns(), chosen.only).runs
+    runner = runner_of("lowwater replay", job.config, progress)
+    # Another process is waited for without a slot of Airflow: by the task.
+    tried = backfill([job], work, watch=BackfillListener(ends=ends), runner=runner, patience=0.0)
+    found = list[dict[str, Any]]()
+    for each in sorted(tried, key=lambda each: each.due.start):
+        if isinstance(each.result, LowwaterError):
+            found.append({"start": each.due.start, "end": each.due.end, **_error(each.result)})
+        else:
+            found.append(asdict(each.result or unchanged(each.due.start, each.due.end, each.state, each.reason)))
+    return found
 
 
 if __name__ == "__main__":

@@ -22,6 +22,7 @@ from airflow.sdk import BaseOperator, Connection, Context
 from airflow.sdk.exceptions import AirflowNotFoundException
 
 from lowwater.config import Notify
+from lowwater.instants import format_instant
 from lowwater.lake.words import INCOMPLETE, WARNED
 from lowwater.terminal import shown
 from lowwater_airflow.settings import Settings
@@ -74,7 +75,8 @@ def warned(context: Mapping[str, Any], query_set: str, outcome: Mapping[str, Any
         return
     run = _run(context)
     why = f": {outcome['reason']}" if outcome["reason"] else ""
-    text = f"{query_set} {run['interval']} is published, {outcome['state']}{why}. The audit {outcome['verdict']}"
+    at = format_instant(outcome["start"])  # a run may be of several intervals
+    text = f"{query_set} {at} is published, {outcome['state']}{why}. The audit {outcome['verdict']}"
     tell({"kind": "warning", "text": f"{text}: {outcome['report']}", **run})
 
 

@@ -17,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, BinaryIO, cast
 
 from lowwater import errors
+from lowwater.errors import LowwaterError
 from lowwater.extras import shared
 from lowwater.processes import python
 
@@ -117,11 +118,17 @@ class Child:
 
 def outcome_of(report: Mapping[str, Any]) -> Any:
     """Returns the outcome in the report of an entry point.
-    Raises the error of the entry point, a LowwaterError, with its class; several errors of a query set are one."""
+    Raises the error of the entry point, a LowwaterError, with its class."""
     if "error" not in report:
         return report["outcome"]
-    kind = getattr(errors, report["error"])
-    raise (errors.QueryError if kind is errors.QueryErrors else kind)(report["message"])
+    raise error_of(report["error"], report["message"])
+
+
+def error_of(name: str, message: str) -> LowwaterError:
+    """The error of an entry point; several errors of a query set are one."""
+    kind = getattr(errors, name)
+    error: LowwaterError = (errors.QueryError if kind is errors.QueryErrors else kind)(message)
+    return error
 
 
 def _in_memory() -> BinaryIO:

@@ -7,8 +7,10 @@ not matter which runs were missed or failed.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
+from datetime import timedelta
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
@@ -16,27 +18,30 @@ from airflow.sdk import BaseXCom, Context
 from airflow.sdk.exceptions import AirflowSkipException
 
 from lowwater.config import load_config
-from lowwater.errors import CaptureError, GapError
+from lowwater.errors import BusyError, CaptureError, GapError, LowwaterError
 from lowwater.instants import format_instant, parse_instant, spoken_duration
-from lowwater.lake.words import BLOCKED, HELD, WAITING
+from lowwater.lake.words import BLOCKED, DONE, HELD, RUNNING, WAITING
 from lowwater.storage.captures import capture_path
 from lowwater.storage.paths import lake_path
 from lowwater_airflow.alerts import has_connection
 from lowwater_airflow.checks import of_notify
-from lowwater_airflow.notes import FOUND
+from lowwater_airflow.child import error_of
+from lowwater_airflow.notes import FATES, FOUND
 from lowwater_airflow.operators import (
     MOST_TOLD,
     IngestCaptures,
     PublishInterval,
     ingest_spark,
+    interval_of,
     tell_ingested,
     telling,
     told_refusals,
 )
-from lowwater_airflow.retries import Patient
+from lowwater_airflow.retries import FIRST, Patient
 
 if TYPE_CHECKING:
     from lowwater.lake.ingestion.batch import IngestResult
+    from lowwater.replay.job import Job
     from lowwater.replay.schedule.due import Due
     from lowwater.replay.schedule.looks import Left
 
@@ -44,6 +49,12 @@ TITLE = "{{ map_index_label | default(task.title) }}"
 """Name of a mapped task: its hour or file, which `policy` gives to those that wait; then with its state."""
 MOST_NAMED = 3
 """Most files, or intervals, of which the reason of one task tells."""
+MOST_FATES = 50
+"""Most of what has become of intervals that a task stores for the note of its run."""
+MOST_INTERVALS = 2_000
+"""Most intervals of a task of which is asked whether they are published; a day has 1,440 minutes."""
+PUBLISHED = "published"
+"""Key under which a task that fails stores the outcomes of what it has published."""
 
 
 class IngestNew(IngestCaptures):
@@ -148,6 +159,7 @@ class LookAtSet(Patient):
         from lowwater.lake.clocks import doubts
         from lowwater.lake.ledgers.intervals import range_words
         from lowwater.replay.job import Job
+        from lowwater.replay.schedule.backfill import batches
         from lowwater.replay.schedule.looks import MOST, keep_told, look
 
         def name(due: Due) -> str:
@@ -194,35 +206,38 @@ class LookAtSet(Patient):
             "lacks": "; ".join(each.text for each in of_notify(job.config.notify, has_connection)),
         }
         context["ti"].xcom_push(FOUND, summary)
-        work = [*found.runs[:MOST], *(left.due for left in news[:MOST_TOLD])]
+        groups = [*batches(job, found.runs[:MOST]), *((left.due,) for left in news[:MOST_TOLD])]
         edition = job.edition
-        tasks = [
-            {"start": format_instant(due.start), "end": format_instant(due.end), "edition": edition}
-            | {"title": name(due), "intervals": due.intervals}
-            for due in sorted(work, key=lambda each: each.start)
-        ]
+        tasks = []
+        for group in sorted(groups, key=lambda each: each[0].start):
+            start, end, count = group[0].start, group[-1].end, number(group)
+            about = {"title": range_words(start, end, count), "intervals": count, "edition": edition}
+            tasks.append({"start": format_instant(start), "end": format_instant(end), **about})
         context["ti"].xcom_push(BaseXCom.XCOM_RETURN_KEY, tasks)
         keep_told(lake_path(self.lake), self.query_set, news[:MOST_TOLD], by)
         return tasks
 
 
 class KeepInterval(PublishInterval):
-    """Runs an interval that a look has found through all stages, in one process, and publishes it.
+    """Runs an interval that a look has found, or a batch of intervals that follow one another, through all stages in
+    one process, and publishes what can be published.
 
-    Whether it can run is asked when its task runs: at first, at a further try, or days later, when somebody has cleared
-    it. It fails with the reason of that moment where the interval cannot start, and succeeds where it is published as
-    it should be. It leaves an interval `held` of which a person must approve the warnings, and is skipped where a later
-    look takes up the interval by itself.
+    Whether one can run is asked when the task runs: at first, at a further try, or days later, when somebody has
+    cleared it. It fails with the reason of that moment where an interval cannot start or has failed: the others of a
+    batch are published. It succeeds where all are published as they should be. It leaves an interval `held` of which a
+    person must approve the warnings, and is skipped where a later look takes up all by itself.
 
     Args:
         end: its end.
         edition: of the queries and settings by which the look has found it; after an edit it is left to the next look,
             unless somebody clears its task.
         title: its name in the grid.
-        intervals: more than one for a stretch without records.
+        intervals: more than one for a batch, or for a stretch without records.
     """
 
     all_stages = True
+    only: Sequence[str] = ()
+    """States in one of which an interval must be to run; empty for all."""
 
     def __init__(
         self, *, start: str, end: str, edition: str = "", title: str = "", intervals: int = 1, **kwargs: Any
@@ -248,29 +263,138 @@ class KeepInterval(PublishInterval):
         if self.edition and (left := edited(job, start, end, self.edition)):
             raise AirflowSkipException(left.reason)
         now = time.time_ns()
-        found = asked(job, start, end, now)
-        self._ran = [self._run(due.start, due.end) for due in found.runs]
-        for outcome in self._ran:
-            if outcome["state"] == WAITING:
-                raise AirflowSkipException(outcome["reason"])
-        if found.stuck:
-            raise GapError(f"{BLOCKED}: {_whys(found.stuck)}")
-        if found.waits and found.waits[0].due.blocked == UNAPPROVED:
+        found = asked(job, start, end, now, self.only)
+        results = self._run_due(start, end) if found.runs else []
+        failed = [each for each in results if "error" in each]
+        undone = [each for each in results if each.get("state") in (WAITING, RUNNING)]
+        self._ran = [each for each in results if each not in failed and each not in undone]
+        if self.intervals > 1:
+            self._tell_fates(context, job, start, end)
+            if context["ti"].try_number > 1 or self.pauses or was_cleared(context):
+                self._ran += self._stands(job, start, end)
+        try:
+            if busy := [each["reason"] for each in undone if each["state"] == RUNNING]:
+                raise BusyError(busy[0])
+            if failed:
+                raise self._failure(failed)
+            if found.stuck:
+                raise GapError(f"{BLOCKED}: {_whys(found.stuck)}")
+        except LowwaterError:
+            context["ti"].xcom_push(PUBLISHED, self.pieces({}))  # Airflow takes no event from a task that fails
+            raise
+        waits = found.waits
+        if waits and waits[0].due.blocked == UNAPPROVED and not self._ran:
             return asdict(unchanged(start, end, HELD, UNAPPROVED))
-        if found.waits:
-            raise AirflowSkipException(_whys(found.waits))
+        if not self._ran and (waits or undone):
+            raise AirflowSkipException(_whys(waits) if waits else undone[0]["reason"])
         if len(self._ran) == 1 and self._ran[0]["start"] == start and self._ran[0]["end"] == end:
             return self._ran[0]
-        return self._standing(context) or asdict(unchanged(start, end, *state_now(job, start, end, now)))
+        if (standing := self._standing(context)) is not None:
+            return standing
+        rows = Counter[str]()
+        for each in self._ran:
+            rows.update(each["rows"])
+        return asdict(unchanged(start, end, *state_now(job, start, end, now))) | {"rows": dict(rows)}
+
+    def _run_due(self, start: int, end: int) -> list[dict[str, Any]]:
+        """Runs what is due of a range, ns, in batches; the outcome of each interval, or its error."""
+        only = [word for kind in self.only for word in ("--only", kind)]
+        edition = ["--edition", self.edition] if self.edition else []
+        return self._child_run(start, end, ["--due", *only, *edition])
+
+    def _tell_fates(self, context: Context, job: Job, start: int, end: int) -> None:
+        """Stores what has become of each interval, for the note of the run."""
+        from lowwater.replay.schedule.looks import fates
+
+        found = fates(job, start, end, time.time_ns())
+        for each in found:
+            self.log.info("%s %s: %s %s", self.query_set, each.title, each.state, each.why)
+        told = [[each.title, each.state, each.why, each.intervals] for each in found[:MOST_FATES]]
+        context["ti"].xcom_push(FATES, told)
+
+    def _stands(self, job: Job, start: int, end: int) -> list[dict[str, Any]]:
+        """The outcomes of intervals that are published and did not run in this try: one that died told nobody."""
+        from lowwater.replay.interval import standing
+
+        ran = {(each["start"], each["end"]) for each in self._ran}
+        spans = [(at, at + job.length) for at in range(start, end, job.length)][:MOST_INTERVALS]
+        found = [standing(job, *span) for span in spans if span not in ran]
+        return [asdict(outcome) for outcome in found if outcome is not None]
+
+    def _failure(self, failed: Sequence[dict[str, Any]]) -> LowwaterError:
+        """The error of a try in which intervals failed: that of one that another try may help, if there is one."""
+        errors = [error_of(each["error"], each["message"]) for each in failed]
+        first = next((each for each in errors if not each.repeats), errors[0])
+        if self.intervals == 1:
+            return first
+        told = [f"{format_instant(each['start'])}: {each['message'].partition(chr(10))[0]}" for each in failed]
+        more = f"; and {len(told) - MOST_NAMED:,} more" if len(told) > MOST_NAMED else ""
+        said = f"{len(failed):,} of {self.intervals:,} intervals failed: {'; '.join(told[:MOST_NAMED])}{more}"
+        return error_of(type(first).__name__, said)
 
     def pieces(self, outcome: dict[str, Any]) -> list[dict[str, Any]]:
-        return self._ran or [outcome]
+        return self._ran or ([outcome] if outcome else [])
 
     def _bounds(self, context: Context) -> tuple[int, int]:
         return parse_instant(self.start), parse_instant(self.end)
 
-    def _mode(self) -> list[str]:
-        return ["--ask", "--edition", self.edition]
+
+class TellPublished(PublishInterval):
+    """Adds the events of what tasks have published that failed: those of the other intervals of their batches."""
+
+    all_stages = True
+
+    def __init__(self, *, of: str, **kwargs: Any) -> None:
+        super().__init__(trigger_rule="one_failed", **kwargs)
+        self.of = of
+
+    def _report(self, context: Context) -> dict[str, Any]:
+        """Waits without a slot until the last of them has ended: the first one that fails begins this task."""
+        from airflow.providers.standard.triggers.temporal import TimeDeltaTrigger
+
+        ti = context["ti"]
+        about: dict[str, Any] = {"dag_id": ti.dag_id, "run_ids": [ti.run_id], "task_ids": [self.of]}
+        ended = ["success", "failed", "skipped", "upstream_failed", "removed"]
+        if ti.get_ti_count(**about, states=ended) < ti.get_ti_count(**about):
+            self.defer(trigger=TimeDeltaTrigger(timedelta(seconds=FIRST)), method_name="resume")
+        told = ti.xcom_pull(task_ids=[self.of], key=PUBLISHED) or []
+        self._told = [piece for pieces in told for piece in pieces or ()]
+        rows = Counter(query for piece in self._told for query in piece["rows"])
+        return {"start": 0, "end": 0, "state": DONE, "reason": f"{len(self._told):,} published", "rows": dict(rows)}
+
+    def resume(self, context: Context, event: Any) -> dict[str, Any]:
+        return self.execute(context)
+
+    def pieces(self, outcome: dict[str, Any]) -> list[dict[str, Any]]:
+        return self._told
+
+    def _bounds(self, context: Context) -> tuple[int, int]:
+        return 0, 0
+
+
+def tell_of_failed(intervals: Any, common: Mapping[str, Any]) -> None:
+    """Puts behind the tasks of a DAG that run intervals what tells of those that were published where others failed.
+    The run fails with them all the same: the state of a run is that of its last tasks."""
+    # Imported only here: tasks of other DAGs need none.
+    from airflow.providers.standard.operators.empty import EmptyOperator
+
+    intervals >> [TellPublished(task_id="tell", of=intervals.task_id, **common), EmptyOperator(task_id="end")]
+
+
+class BackfillBatch(KeepInterval):
+    """Runs what is due of the data interval of a run, as a batch: a day of intervals, of which somebody asks."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(start="", end="", **kwargs)
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        from lowwater.lake.ledgers.intervals import range_words
+
+        start, end = interval_of(context)
+        self.start, self.end = format_instant(start), format_instant(end)
+        self.intervals = (end - start) // load_config(lake_path(self.lake)).length(self.query_set)
+        self.title, self.only = range_words(start, end, self.intervals), context["params"].get("only") or ()
+        return super().execute(context)
 
 
 def _whys(some: Sequence[Left]) -> str:

@@ -26,14 +26,19 @@ if TYPE_CHECKING:
     from airflow.models.dagrun import DagRun
 
 log = logging.getLogger(__name__)
-DAGS = ("replay_", "capture_ingest")
+DAGS = ("replay_", "capture_ingest", "backfill_")
 """Prefixes of the names of DAGs whose runs have an interval."""
 MARK = "Interval "
 """Prefix of our line in a note; lines of users stay."""
+BATCHES = "backfill_"
+"""Prefix of the names of DAGs whose runs are of a batch of intervals."""
 LOOKS = ("keep_", "lowwater_ingest")
 """Prefixes of the names of DAGs whose runs are looks."""
 LOOK = "Look: "
 """Our line in the note of a look."""
+FATES = "fates"
+"""Key under which a task stores what has become of the intervals of its batch: name, state, reason and number of those
+that follow one another and are alike."""
 FOUND = "found"
 """Key under which a look stores what it leaves, or has ingested, and how much."""
 NAMED = 3
@@ -87,7 +92,7 @@ def _make_assets(dag_run: DagRun) -> None:
     """Makes the assets of the tables that the run publishes."""
     session = object_session(dag_run)
     prefix, mark, query_set = dag_run.dag_id.partition("_")
-    if session is not None and dag_run.dag is not None and prefix + mark in (DAGS[0], LOOKS[0]):
+    if session is not None and dag_run.dag is not None and prefix + mark in (DAGS[0], LOOKS[0], BATCHES):
         assets.make(session, query_set, assets.named_in(dag_run.dag))
 
 
@@ -139,6 +144,12 @@ def look_text(
         if task in MAPPED_BY and index >= 0:
             outcome = left.get((task, index, "return_value"))
             done = outcome.get("state") if isinstance(outcome, dict) and state == "success" else None
+            if fates := left.get((task, index, FATES)):
+                for name, word, reason, number in fates:
+                    counts[word] += number
+                    if word not in (DONE, PROVISIONAL):
+                        named.append(fate_text(name, word, reason))
+                continue
             made = _made(left, task, index)
             title = str(made.get("title") or label or index)
             word = done or ("refused" if task == "refused" and state == "failed" else str(state))
@@ -174,6 +185,12 @@ def look_text(
     return "; ".join([*said, *named[:NAMED], *([f"and {more} more"] if more > 0 else [])])
 
 
+def fate_text(name: str, state: str, reason: str) -> str:
+    """What has become of an interval, or of some that are alike."""
+    why = reason.removeprefix(f"{state}: ")
+    return f"{name} {state}: {why}" if why and state not in (DONE, PROVISIONAL) else f"{name} {state}"
+
+
 def _made(left: Mapping[tuple[str, int, str], Any], task: str, index: int) -> dict[str, Any]:
     """The arguments of a mapped task, which the task before it has returned."""
     made = left.get((MAPPED_BY[task], -1, "return_value"))
@@ -193,6 +210,8 @@ def one_line(text: str) -> str:
 
 def _published(dag_run: DagRun) -> tuple[str, bool]:
     """What became of the interval, and whether the run did it: one that was skipped leaves what was known."""
+    if dag_run.dag_id.startswith(BATCHES):
+        return _fates(dag_run) or str(_left(dag_run, ONE, WHY) or "nothing is due"), True
     if not dag_run.dag_id.startswith(DAGS[0]):
         return "", True
     # A skipped task still has its result of an earlier run.
@@ -206,7 +225,19 @@ def _published(dag_run: DagRun) -> tuple[str, bool]:
     return str(_left(dag_run, ONE if last == ONE else "wait", WHY) or "skipped"), False
 
 
+def _fates(dag_run: DagRun) -> str:
+    """What has become of each interval of a batch."""
+    fates = _left(dag_run, ONE, FATES) or ()
+    counts = Counter[str]()
+    for _, state, _, number in fates:
+        counts[state] += number
+    said = ", ".join(f"{count:,} {state}" for state, count in counts.items())
+    return "; ".join([said, *(fate_text(name, state, why) for name, state, why, _ in fates)]) if fates else ""
+
+
 def _failed(dag_run: DagRun) -> str:
+    if dag_run.dag_id.startswith(BATCHES) and (fates := _fates(dag_run)):
+        return fates
     failed = [task for task, state in _states(dag_run).items() if state == "failed"]
     if not failed:
         return "failed"

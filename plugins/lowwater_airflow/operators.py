@@ -238,12 +238,16 @@ class ReplayStages(Lineage, Patient):
 
     def _run(self, start: int, end: int) -> dict[str, Any]:
         """Runs the stages of an interval [start, end), ns, in a process of its own."""
-        span = ["--from", format_instant(start), "--to", format_instant(end)]
-        arguments = [self.query_set, "--lake", self.lake, "--queries", self.queries, *span]
-        self._child = Child("replay", [*arguments, *self._mode()], _spark())
-        (outcome,) = self._child.run()
+        (outcome,) = self._child_run(start, end, self._mode())
         report: dict[str, Any] = outcome
         return report
+
+    def _child_run(self, start: int, end: int, mode: Sequence[str]) -> list[dict[str, Any]]:
+        span = ["--from", format_instant(start), "--to", format_instant(end)]
+        arguments = [self.query_set, "--lake", self.lake, "--queries", self.queries, *span]
+        self._child = Child("replay", [*arguments, *mode], _spark())
+        outcomes: list[dict[str, Any]] = self._child.run()
+        return outcomes
 
     def _bounds(self, context: Context) -> tuple[int, int]:
         """The interval, ns."""

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from airflow.models.taskinstance import TaskInstance
 
 log = logging.getLogger(__name__)
-DAGS = ("keep_", "lowwater_ingest", "capture_ingest")
+DAGS = ("keep_", "lowwater_ingest", "capture_ingest", "backfill_")
 """Prefixes of the names of DAGs with mapped tasks."""
 MAPPED_BY = {"interval": "look", "refused": "ingest"}
 """Mapped task -> the task that returns the arguments of each."""
@@ -61,6 +61,8 @@ def _title(task_instance: TaskInstance, dag_run: DagRun | None, source: str) -> 
     from airflow.models.xcom import XComModel
     from sqlalchemy.orm import object_session
 
+    if task_instance.dag_id.startswith("backfill_"):
+        return _range(dag_run or task_instance.dag_run)
     session = object_session(task_instance) or object_session(dag_run)
     if session is None:
         return ""
@@ -69,6 +71,11 @@ def _title(task_instance: TaskInstance, dag_run: DagRun | None, source: str) -> 
         value = session.scalars(XComModel.get_many(key="return_value", **asked)).first()
     found = None if value is None else XComModel.deserialize_value(value)
     return str(found[task_instance.map_index]["title"]) if found else ""
+
+
+def _range(dag_run: DagRun) -> str:
+    start, end = dag_run.data_interval_start, dag_run.data_interval_end
+    return f"{start:%Y-%m-%dT%H:%M:%SZ} to {end:%Y-%m-%dT%H:%M:%SZ}" if start and end else ""
 
 
 wait_for_the_server()

@@ -92,6 +92,12 @@ class Settings:
             return False
         return True
 
+    def has_days(self, query_set: str) -> bool:
+        """Whether days of intervals of a query set can have a run each: they are shorter than a day, and nothing holds
+        one of them before it is published."""
+        one = self.stages(query_set) == (None,) and not self.approval(query_set)
+        return one and self.has_runs(query_set) and self.length(query_set) < DAY
+
     def require_lengths(self) -> None:
         """Refuses lengths of intervals of which no run can be. The DAGs of other query sets, and all looks, are there.
         Raises ConfigError if there are such lengths."""

@@ -17,7 +17,7 @@ from airflow.plugins_manager import AirflowPlugin
 from lowwater.storage.paths import lake_path
 from lowwater_airflow import database, notes, pools
 from lowwater_airflow.checks import notices
-from lowwater_airflow.timetables import WhenAsked
+from lowwater_airflow.timetables import DaysWhenAsked, WhenAsked
 
 if TYPE_CHECKING:
     from fastapi import APIRouter, FastAPI
@@ -28,6 +28,8 @@ DAG = "replay_"
 """Prefix of the name of a query set's DAG of intervals."""
 KEEP = "keep_"
 """Prefix of the name of the DAG that keeps a query set right."""
+BACKFILL = "backfill_"
+"""Prefix of the name of the DAG that runs days of intervals."""
 
 
 def _icon(name: str) -> str:
@@ -42,7 +44,7 @@ class LowwaterReview(AirflowPlugin):
 
     name = "lowwater_review"
     listeners: list[Any] = [notes, pools]  # noqa: RUF012 - as Airflow declares it
-    timetables: list[Any] = [WhenAsked]  # noqa: RUF012 - as Airflow declares it
+    timetables: list[Any] = [WhenAsked, DaysWhenAsked]  # noqa: RUF012 - as Airflow declares it
     external_views: list[Any] = [  # noqa: RUF012 - as Airflow declares it
         {
             "name": "Lowwater",
@@ -153,7 +155,7 @@ def _redirects(ledgers: Ledgers, visibility: Callable[..., Callable[[str], bool]
 
     @router.api_route("/dag", methods=METHODS, dependencies=[Depends(requires_access_dag("GET"))])
     def dag(dag_id: str, sees: Any = permission) -> Response:
-        name = dag_id.removeprefix(KEEP).removeprefix(DAG)
+        name = dag_id.removeprefix(KEEP).removeprefix(BACKFILL).removeprefix(DAG)
         if name == dag_id or name not in ledgers.now().jobs:
             return page_response(ledgers, "index.html", sees, notices)
         return RedirectResponse(f"set/{safe_name(name)}.html", headers=HEADERS)
@@ -161,8 +163,9 @@ def _redirects(ledgers: Ledgers, visibility: Callable[..., Callable[[str], bool]
     @router.api_route("/run", methods=METHODS, dependencies=[Depends(requires_access_dag("GET", DagAccessEntity.RUN))])
     def run(dag_id: str, run_id: str, sees: Any = permission) -> Response:
         name, bounds = dag_id.removeprefix(DAG), interval_of_run(dag_id, run_id)
-        if dag_id.startswith(KEEP) and (kept := dag_id.removeprefix(KEEP)) in ledgers.now().jobs:
-            return RedirectResponse(f"set/{safe_name(kept)}.html", headers=HEADERS)
+        for prefix in (KEEP, BACKFILL):  # runs of many intervals
+            if dag_id.startswith(prefix) and (many := dag_id.removeprefix(prefix)) in ledgers.now().jobs:
+                return RedirectResponse(f"set/{safe_name(many)}.html", headers=HEADERS)
         if name == dag_id or bounds is None or name not in ledgers.now().jobs:
             return page_response(ledgers, "index.html", sees, notices)
         address = f"interval/{safe_name(name)}/{interval_label(*bounds)}.html"

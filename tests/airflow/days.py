@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -221,7 +222,12 @@ class Days(Driven):
                 for task in tasks:
                     label = (task["rendered_map_index"] or "").split(" ", 1)
                     if task["task_id"] == "interval" and label[0] and task["state"] in ("success", "failed"):
-                        last[parse_instant(label[0])] = label[1] if label[1:] else "cannot start"
+                        at = parse_instant(label[0])
+                        if batch := re.match(r"to (\S+) \(", label[1] if label[1:] else ""):
+                            for each in [each for each in last if at <= each < parse_instant(batch[1])]:
+                                del last[each]  # its task is of several intervals, each in a state of its own
+                        else:
+                            last[at] = label[1] if label[1:] else "cannot start"
             name = dag.partition("_")[2]
             differ = {at: (told, shown[name, at]) for at, told in last.items() if told != shown[name, at]}
             # What is paused tells what it last saw.

@@ -109,6 +109,7 @@ def test_every_dag(loaded: dict[str | None, dict[str, Any]]) -> None:
     assert found["errors"] == {}
     dags = found["dags"]
     sets = {"more", *(path.stem for path in QUERIES.glob("*.gsql"))}
+    days = sets - {"demo", "flows"}  # where nothing holds an interval before it is published
     looks = {"lowwater_ingest": dags.pop("lowwater_ingest")} | {name: dags.pop(f"keep_{name}") for name in sets}
     assert set(dags) == {
         "capture_ingest",
@@ -116,9 +117,11 @@ def test_every_dag(loaded: dict[str | None, dict[str, Any]]) -> None:
         "lowwater_maintain",
         "lowwater_verify",
         *(f"replay_{name}" for name in sets),
+        *(f"backfill_{name}" for name in days),
     }
     assert looks["lowwater_ingest"]["tasks"] == {"ingest": ["refused"], "refused": []}
-    assert all(looks[name]["tasks"] == {"look": ["interval"], "interval": []} for name in sets)
+    behind = {"interval": ["end", "tell"], "tell": [], "end": []}
+    assert all(looks[name]["tasks"] == {"look": ["interval"], **behind} for name in sets)
     assert {look["runs"] for look in looks.values()} == {1} and {look["catchup"] for look in looks.values()} == {False}
     assert {look["timetable"] for look in looks.values()} == {"DeltaTriggerTimetable", "AssetOrTimeSchedule"}
     assert dags["capture_ingest"]["tasks"] == {"ingest": ["refused"], "refused": []}
@@ -133,6 +136,10 @@ def test_every_dag(loaded: dict[str | None, dict[str, Any]]) -> None:
     assert dags["replay_flows"]["cron"] == "*/15 * * * *"
     pools = {"wait": "default_pool", "evaluate": "lowwater", "approve": "default_pool", "publish": "lowwater"}
     assert dags["replay_demo"]["pools"] == pools and dags["replay_more"]["pools"] == {"interval": "lowwater"}
+    for name in days:
+        batches = dags.pop(f"backfill_{name}")
+        assert batches["tasks"] == behind and batches["cron"] == "0 0 * * *" and not batches["catchup"]
+        assert (batches["timetable"], batches["params"]) == ("DaysWhenAsked", ["only"])
     upkeep = dags.pop("lowwater_maintain")
     assert upkeep["tasks"] == {"maintain": []} and upkeep["runs"] == 1 and not upkeep["catchup"]
     verify = dags.pop("lowwater_verify")

@@ -80,7 +80,7 @@ import asyncio, os, sys
 sys.path.insert(0, sys.argv[1])
 from lowwater_airflow.alerts import failed, late, warned
 run = {"dag_run": {"dag_id": "replay_q", "run_id": "r", "data_interval_start": "now"}}
-outcome = {"state": "done", "verdict": "warned", "committed": True, "report": "page.html"}
+outcome = {"start": 0, "state": "done", "verdict": "warned", "committed": True, "report": "page.html"}
 outcome["reason"] = "<b>{{ 1 + 1 }}</b>"
 for os.environ["LOWWATER_LAKE"] in sys.argv[2:]:
     failed(run)

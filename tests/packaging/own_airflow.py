@@ -145,13 +145,16 @@ def follow(airflow: OwnAirflow, begun: float) -> list[str]:
     # As somebody does who takes the other way: a lake in which nothing is ingested and nothing has run.
     airflow.run("airflow dags pause keep_flows --yes; airflow dags pause lowwater_ingest --yes")
     airflow.run("find lake -mindepth 1 -maxdepth 1 ! -name lowwater.toml -exec rm -r {} +")
-    first, again = blocks(further, mark)
+    first, days, again = blocks(further, mark)
     airflow.run(first)
     for dag in DAGS:
         runs = airflow.ended(dag, 3)
         assert {run["state"] for run in runs} == {"success"}, [run["note"] for run in runs]
     states = airflow.run("lowwater status --lake lake")
     assert "incomplete" in states and re.search(r"\bdone\b|provisional", states), states
+    airflow.run(days)
+    (day,) = airflow.ended("backfill_flows", 1)
+    assert re.search(r" done|incomplete|provisional", day["note"]), day["note"]
     airflow.run('sed -i \'/^.links.main2/,/^skew/ s/^skew = "[^"]*"/skew = "1500ms"/\' lake/lowwater.toml')
     airflow.free("replay_flows")
     airflow.run(again)
