@@ -21,6 +21,7 @@ STAGES = (
     "run",
     "first_run",
     "interval",
+    "history",
     "review",
 )
 BENCHMARKS = tuple(f"bench_{stage}.py" for stage in STAGES)

@@ -2,8 +2,8 @@
 
 `python benchmarks/bench_schedule.py [--hours 48] [--slots N] [--json FILE]` starts an Airflow of its own over SQLite
 and a lake of three links, and lets it work. Goals: 2.5 s an interval in the backfill, 4 s from the trigger of a
-quiet hour to its publication. Processor seconds are those of all processes of Airflow; other programs disturb them
-little.
+quiet hour to its publication. `--history N` measures a backfill of days with N hours of two links, and nothing else.
+Processor seconds are those of all processes of Airflow; other programs disturb them little.
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ def prepare(folder: Path, hours: int) -> Home:
     (folder / "queries" / "flows.gsql").write_text(QUERY, encoding="utf-8")
     lake = folder / "lake"
     lake.mkdir()
-    lines = [f'[sets]\nall = {json.dumps(LINKS)}\n[replay]\npatience = "0s"\n[schedule]\nlook_back = "36500d"']
+    sets = f"[sets]\nall = {json.dumps(LINKS)}\ntwo = {json.dumps(LINKS[1:])}"
+    lines = [f'{sets}\n[replay]\npatience = "0s"\n[schedule]\nlook_back = "36500d"']
     lines += [
         f'[links.{link}]\ncaptures = "../captures/{link}/{link}_%Y%m%dT%H%M%SZ.pcap"\nrotation = "1h"\n'
         f'since = "{format_instant(START)}"'
@@ -84,6 +85,40 @@ def backfilled(home: Home, dag: str, hours: int) -> dict[str, float]:
     return {"seconds": took / hours, "processor_seconds": used / hours, "failed": failed}
 
 
+def history(hours: int, slots: int | None = None) -> dict[str, float]:
+    """Seconds and processor seconds of Airflow's backfill of days of so many hours, whose captures are ingested, from
+    the request to the end of the last run."""
+    from lowwater.config import load_config
+    from lowwater.lake.ingestion.ingest import ingest
+
+    with tempfile.TemporaryDirectory() as scratch:
+        home = prepare(Path(scratch), hours)
+        lake, config = open_lake(home.lake), load_config(home.lake)
+        for link in LINKS[1:]:
+            ingest(lake, link, sorted((Path(scratch) / "captures" / link).glob("*.pcap")), config)
+        home.queries.joinpath("flows.gsql").write_text(QUERY.replace("[all]", "[two]"), encoding="utf-8")
+        home.prepare()
+        home.start()
+        try:
+            home.ready("backfill_flows", slots=slots)
+            begin, before = time.monotonic(), spent(home)
+            home.backfill("backfill_flows", format_instant(START), format_instant(START + (hours - 1) * HOUR))
+            days = (hours + 23) // 24
+            ended, runs = {"success", "failed"}, home.runs("backfill_flows")
+            while len(runs) < days or not {run["state"] for run in runs} <= ended:
+                time.sleep(0.5)
+                runs = home.runs("backfill_flows")
+            took, used = time.monotonic() - begin, spent(home) - before
+            published = {row.interval for row in read_replays(lake_to_read(home.lake), "flows", stage=PUBLISH)}
+            failed = sum(run["state"] == "failed" for run in runs)
+            for run in runs:
+                print(run["logical_date"], run["state"], run["note"])
+        finally:
+            home.stop()
+    found = {"runs": len(runs), "failed": failed, "hours": len(published)}
+    return found | {"seconds": round(took, 1), "processor_seconds": round(used, 1)}
+
+
 def triggered(home: Home, at: int) -> dict[str, float]:
     """Seconds from the trigger of one run to the publication of its hour."""
     begin = time.time_ns()
@@ -101,9 +136,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--hours", type=int, default=48)
     parser.add_argument("--slots", type=int, help="of the pool; one a core unless given")
+    parser.add_argument("--history", type=int, help="hours of a backfill of days, and nothing else")
     parser.add_argument("--json", type=Path)
     chosen = parser.parse_args()
     found: dict[str, Any] = {"cores": os.cpu_count(), "hours": chosen.hours, "slots": chosen.slots}
+    if chosen.history:
+        print("history", history(chosen.history, chosen.slots))
+        return 0
     with tempfile.TemporaryDirectory() as scratch:
         home = prepare(Path(scratch), chosen.hours)
         home.prepare()

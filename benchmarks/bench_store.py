@@ -222,6 +222,7 @@ def upload(lake: Path, root: ObjectPath) -> None:
     from deltalake import DeltaTable
 
     from lowwater.documents import OF_FORMAT_1
+    from lowwater.lake.layout import FORMAT
     from lowwater.lake.open_tables import CHECKPOINTS
     from lowwater.storage import objects
 
@@ -234,7 +235,8 @@ def upload(lake: Path, root: ObjectPath) -> None:
     for file in sorted(lake.rglob("*")):
         name = file.relative_to(lake)
         copied = name.parts[0] in ("streams", "lfta") and file.name.startswith("copied-")  # nobody reads them
-        if file.is_file() and not name.parts[0].startswith("_") and file.suffix != ".lock" and not copied:
+        kept = not name.parts[0].startswith("_") or name.parts[0] == FORMAT
+        if file.is_file() and kept and file.suffix != ".lock" and not copied:
             objects.upload(root.joinpath(*name.parts), file)
 
 

@@ -1,7 +1,8 @@
 """Makes docs/performance.md, its plots and the tables of README.md from the JSON of `bench_end`.
 
-`python -m benchmarks.performance [--json var/bench/end.json] [--profile FILE] [--interval FILE]` copies each JSON into
-docs/ first: of `bench_end`, of `bench_profile` and of `bench_interval`. Without an option it takes the copy there.
+`python -m benchmarks.performance [--json var/bench/end.json] [--profile FILE] [--interval FILE] [--history FILE]`
+copies each JSON into docs/ first: of `bench_end`, `bench_profile`, `bench_interval` and `bench_history`. Without an
+option it takes the copy there.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ ROOT = Path(__file__).resolve().parents[1]
 FIGURES = ROOT / "docs" / "performance.json"
 PROFILE = ROOT / "docs" / "performance-profile.json"
 INTERVAL = ROOT / "docs" / "performance-interval.json"
+HISTORY = ROOT / "docs" / "performance-history.json"
 PAGE = ROOT / "docs" / "performance.md"
 README = ROOT / "README.md"
 MARKERS = re.compile(r"(?<=<!-- performance -->\n).*?(?=<!-- /performance -->)", re.DOTALL)
@@ -151,7 +153,10 @@ def _largest(size: Mapping[str, Any]) -> str:
 
 
 def page(
-    figures: Mapping[str, Any], profile: Mapping[str, Any] | None = None, interval: Mapping[str, Any] | None = None
+    figures: Mapping[str, Any],
+    profile: Mapping[str, Any] | None = None,
+    interval: Mapping[str, Any] | None = None,
+    history: Mapping[str, Any] | None = None,
 ) -> str:
     """The text of docs/performance.md.
 
@@ -159,6 +164,7 @@ def page(
         figures: of `bench_end`.
         profile: of `bench_profile`; None if there are none.
         interval: of `bench_interval`; None if there are none.
+        history: of `bench_history`; None if there are none.
     """
     machine = figures["machine"]
     versions = ", ".join(f"{name} {text}" for name, text in machine["versions"].items() if text)
@@ -183,6 +189,7 @@ def page(
         parts += _size(size)
     parts += profile_parts(profile) if profile else ()
     parts += interval_parts(interval) if interval else ()
+    parts += history_parts(history) if history else ()
     parts += ["## Not measured\n", *(f"- {text}." for text in figures["not_measured"]), ""]
     return "\n".join(parts)
 
@@ -235,6 +242,35 @@ def interval_parts(interval: Mapping[str, Any]) -> Iterator[str]:
     )
     runs = interval["runs"]
     yield table(tuple(runs[0]), [tuple(f"{value:.2f}" for value in run.values()) for run in runs])
+
+
+def history_parts(history: Mapping[str, Any]) -> Iterator[str]:
+    """What hours of few packets cost that follow one another, and with them a year."""
+    yield "## History of small hours\n"
+    yield (
+        f"{history['hours']} hours of two links, 720 packets each, from ingested captures to audited tables; "
+        f"{history['machine']}, load average before the run {history['load']}. Each command is a process of its own, "
+        "whose start counts; processor seconds are of all its processes, and grow on a busy machine. "
+        "`python benchmarks/bench_history.py` measures it, and in `make bench` it is there; [ADR "
+        "186](adr/0186-intervals-in-batches.md) says what a batch is.\n"
+    )
+    names = ("seconds", "processor_seconds", "files", "pages", "commits", "bytes")
+    runs = [(f"`{name}`", history[key]) for key, name in (("backfill", "backfill"), ("watch", "watch --once"))]
+    rows = [(name, *(f"{found[each]:,}" for each in names)) for name, found in runs]
+    if more := history.get("more"):
+        rows.append((f"`backfill` of {more['hours']:,} hours", *(f"{more[each]:,}" for each in names)))
+    yield table(("", "seconds", "processor seconds", "files", "of them pages", "commits", "bytes"), rows)
+    if year := history.get("year"):
+        yield (
+            f"A year of them, by a line through both backfills: {year['processor_seconds'] / 3600:.1f} hours of "
+            f"processor, {year['files']:,} files, {year['bytes'] / 1e9:.1f} GB.\n"
+        )
+    if airflow := history.get("airflow"):
+        yield (
+            f"Airflow's backfill of {airflow['hours']} hours of them, in {airflow['runs']} runs of `backfill_flows`, a "
+            f"day each: {seconds(airflow['seconds'])} s, {seconds(airflow['processor_seconds'])} processor seconds of "
+            "all that Airflow is.\n"
+        )
 
 
 def _size(size: Mapping[str, Any]) -> Iterator[str]:
@@ -350,7 +386,7 @@ def with_table(readme: str, figures: Mapping[str, Any]) -> str:
 
 def committed() -> list[Any]:
     """The figures in docs/, in the order of the arguments of `page`; None for a file that is not there."""
-    files = (FIGURES, PROFILE, INTERVAL)
+    files = (FIGURES, PROFILE, INTERVAL, HISTORY)
     return [json.loads(file.read_text(encoding="utf-8")) if file.is_file() else None for file in files]
 
 
@@ -360,8 +396,10 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="figures to take over into docs/performance.json")
     parser.add_argument("--profile", type=Path, help="figures to take over into docs/performance-profile.json")
     parser.add_argument("--interval", type=Path, help="figures to take over into docs/performance-interval.json")
+    parser.add_argument("--history", type=Path, help="figures to take over into docs/performance-history.json")
     options = parser.parse_args()
     taken = ((options.json, FIGURES), (options.profile, PROFILE), (options.interval, INTERVAL))
+    taken = (*taken, (options.history, HISTORY))
     for given, kept in taken:
         if given:
             shutil.copyfile(given, kept)
