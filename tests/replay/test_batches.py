@@ -532,7 +532,10 @@ def test_an_edit_in_the_middle_of_a_batch_is_for_the_next_run(tmp_path: Path) ->
     edit(edited)
     run(edited, 1)
     run(lake, INTERVALS)
-    same(left(lake), left(edited), lake, edited)
+    ours, theirs = left(lake), left(edited)
+    for name in ("lateness", "skew_violations"):  # which keep what was measured by the skew of before
+        assert ours.pop(name).keys() >= theirs.pop(name).keys()
+    same(ours, theirs, lake, edited)
 
 
 def test_an_hour_of_a_batch_that_is_published_again_leaves_the_files_of_the_others(tmp_path: Path) -> None:
@@ -544,7 +547,7 @@ def test_an_hour_of_a_batch_that_is_published_again_leaves_the_files_of_the_othe
     def files() -> dict[str, set[str]]:
         found: dict[str, set[str]] = {}
         for row in tables.live_files(tables.open_table(lake / "tables" / "flows")):  # type: ignore[arg-type]
-            found.setdefault(row["partition._hour"], set()).add(row["path"])
+            found.setdefault(str(row["partition._hour"]), set()).add(row["path"])
         return found
 
     before, rows = files(), [table_rows(lake, "flows", *span) for span in world.spans]
