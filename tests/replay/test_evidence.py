@@ -135,15 +135,16 @@ def test_the_reference_engine_derives_what_sql_does_not_say(capture: Path, tmp_p
             assert done.returncode == 0, done.stderr
 
 
-ROWS = 4
+ROWS = 3
 """Rows of each family that are derived."""
 
 
 def drawn_lake(name: str, seed: int, folder: Path) -> tuple[Path, Path] | None:
-    """A lake with the rows of a drawn question over a drawn world; None if there are no packets."""
+    """A lake with the rows of a drawn question over a drawn world; None if SQL has none."""
     case = family_case(name, seed)
-    if not any(case.world.packets.values()):
-        return None
+    with case.world.oracle() as oracle:  # most joins of few packets have no row
+        if not oracle.execute(case.asked[0].sql).fetchall():
+            return None
     folder.mkdir()
     captures = case.world.write(folder)
     settings = "".join(
