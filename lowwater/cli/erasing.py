@@ -11,10 +11,11 @@ from lowwater import errors, terminal
 from lowwater.cli import backfills, plans
 from lowwater.instants import format_instant
 from lowwater.lake.erasure import FoundContent, Standing, spans
+from lowwater.lake.ledgers.runs import replayed_sets
 from lowwater.lake.words import STALE
 from lowwater.replay import erasure
 from lowwater.replay.erasure import Erasure, FoundCapture
-from lowwater.replay.schedule.links import set_names
+from lowwater.replay.schedule.links import known_sets
 from lowwater.terminal import say
 
 SHOWN = 20
@@ -45,10 +46,7 @@ def run_erase(
         return True
     with terminal.Terminal(stderr=True).working("erasing") as working:
         erasure.erase(what, *said, working)
-    sound = True
-    if set_names(root, queries):
-        stale = plans.IntervalSelection(root, None, None, (), (STALE,), False, queries)
-        sound = backfills.run_backfill(stale, jobs, "oldest", spark)
+    sound = _make_again(what, queries, jobs, spark)
     with terminal.Terminal(stderr=True).working("cleaning") as working:
         left = erasure.finish(root, where, captures, working)
     for table, count in left.rows.items():
@@ -67,6 +65,23 @@ def run_erase(
         _tell_standing(what, left.files)
     _tell_beyond(what, captures)
     return done and sound
+
+
+def _make_again(what: Erasure, queries: Path, jobs: int, spark: str | None) -> bool:
+    """Makes the stale hours of the query sets that ran again. Returns whether all of them are: what cannot be planned
+    or evaluated keeps nothing from being cleaned."""
+    root = what.lake.root
+    names = tuple(sorted(replayed_sets(what.lake) & known_sets(root, queries)[0]))
+    if not names:
+        return True
+    stale = plans.IntervalSelection(root, None, None, names, (STALE,), False, queries)
+    try:
+        return backfills.run_backfill(stale, jobs, "oldest", spark)
+    except errors.BusyError:
+        raise
+    except errors.LowwaterError as error:
+        say(f"the hours were not made again: {error}", err=True)
+        return False
 
 
 def _require_silent(what: Erasure, why: str) -> None:

@@ -186,12 +186,15 @@ def _lying(lake: layout.Lake, config: Config, found: Sequence[FoundContent]) -> 
         for row in family_claims(lake, family, config).rows.to_pylist():
             for place in seen.get(row["attempt"], ()):
                 path = capture_path(sightings.location(lake, place.path))
-                if place.state == sightings.GONE or isinstance(path, ObjectPath) or not path.is_file():
+                if isinstance(path, ObjectPath) or not path.is_file():
+                    continue
+                same = digest(path) == (place.sha256 or row["sha256"])
+                if place.state == sightings.GONE and not same:  # else it lies outside of the folders of its link
                     continue
                 file = files.setdefault(path, _File(path))
                 file.links[row["source"] or family] = None
                 content = by_attempt.get(row["attempt"])
-                if content is not None and digest(path) == (place.sha256 or row["sha256"]):
+                if content is not None and same:
                     file.chosen += content.positions
                     file.kept, file.parts = row["kept"], row["parts"]
                     file.records = row["format"] in RECORD_KINDS

@@ -437,7 +437,7 @@ def test_all_packets_of_a_capture_may_go_and_it_covers_what_it_did(tmp_path: Pat
 def test_records_that_are_no_packets_go_from_the_lake_and_their_file_is_named(tmp_path: Path) -> None:
     lines = ["192.0.2.7,closed", "10.0.0.2,open", "10.0.0.1,via 192.0.2.7", "10.0.0.2,open"]
     fields = (
-        "llong start get_csv_sec_to_timestamp (increasing, unit ms); IP client get_csv_ip; string state get_csv_string;"
+        "llong start get_csv_iso_to_timestamp (increasing, unit ms); IP client get_csv_ip; string state get_csv_string;"
     )
     folder = tmp_path / "lake"
     folder.mkdir()
