@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Mapping
 from os.path import normpath
 from pathlib import Path, PurePath
-from typing import Annotated, Any, Literal, NoReturn, get_args
+from typing import Annotated, Any, Literal, NamedTuple, NoReturn, get_args
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import (
@@ -696,6 +696,18 @@ class Retention(Section):
     streams: Duration | None = None
 
 
+class Ended(NamedTuple):
+    """What is left of a link whose section is no longer there.
+
+    Attributes:
+        end: of its life, ns; None where no look has found it.
+        captures: the patterns of its files.
+    """
+
+    end: int | None
+    captures: tuple[str, ...]
+
+
 class Config(Section):
     """All settings of `lowwater.toml`.
 
@@ -718,11 +730,11 @@ class Config(Section):
     notify: Notify = Notify()
     files: Files = Files()
     retention: Retention = Retention()
-    _ended: Mapping[str, int | None] = PrivateAttr(default={})
+    _ended: Mapping[str, Ended] = PrivateAttr(default={})
 
     @property
-    def ended(self) -> Mapping[str, int | None]:
-        """Links whose section is no longer there, with the end of their life, ns; None where no look has found it."""
+    def ended(self) -> Mapping[str, Ended]:
+        """Links whose section is no longer there."""
         return self._ended
 
     @model_validator(mode="after")
@@ -748,6 +760,10 @@ class Config(Section):
                     "would be one folder of the lake: give one of them another name"
                 )
         return self
+
+    def past_link(self, name: str) -> Link:
+        """Returns the settings of a link that the lake has, the defaults where the settings do not name it any more."""
+        return self.links.get(name, Link()) if self.links else self.link(name)
 
     def link(self, name: str) -> Link:
         """Returns the settings of a link; the defaults if no link is configured at all.
@@ -861,19 +877,20 @@ def _is_section(kept: object) -> bool:
 
 def _ended_links(
     lake: PurePath | None, data: dict[str, Any], sections: Mapping[str, dict[str, Any]] | None
-) -> dict[str, int | None]:
+) -> dict[str, Ended]:
     """Adds the links whose sections are no longer in the settings, with their last ones, as links that have ended (T5):
-    what is published of them goes on to be what it was. Returns their ends, ns."""
-    links, ended = data.get("links"), dict[str, int | None]()
+    what is published of them goes on to be what it was. Returns what is left of them."""
+    links, ended = data.get("links"), dict[str, Ended]()
     if lake is None or not isinstance(links, dict) or not links:
         return ended
     for name, kept in (kept_sections(lake) if sections is None else sections).items():
         section, end = kept.get("section"), kept.get("end")
         if name not in links and isinstance(section, dict):
+            patterns = section.get("captures", ())
+            patterns = (patterns,) if isinstance(patterns, str) else tuple(patterns)
             section = {key: value for key, value in section.items() if key not in _OF_FOLDERS}
-            ended[name] = None
+            ended[name] = Ended(end if isinstance(end, int) else None, patterns)
             if isinstance(end, int):
-                ended[name] = end
                 section.setdefault("until", format_instant(end))
             links[name] = section
     return ended

@@ -19,7 +19,8 @@ from lowwater.instants import HOUR, format_instant
 from lowwater.lake import keys, words
 from lowwater.lake.ingestion import arrivals, known_files
 from lowwater.lake.ledgers import captures, intervals, missing
-from lowwater.lake.ledgers.files import location, told_files, unread_lines
+from lowwater.lake.ledgers.files import told_files, unread_lines
+from lowwater.lake.ledgers.places import location
 from lowwater.replay.job import Job, TrialChanges
 from lowwater.replay.schedule.due import Due, DueSelection, due, open_jobs, outdated_audits, timeless
 

@@ -201,7 +201,7 @@ class _Copy:
         files = [*self._copy(self._rest(late=False), made)]
         at, found = self._versions()
         self._tables = found.keys()
-        identity, _ = found.get(self._lake.contents, ("", 0))
+        identity, _ = found.get(self._lake.replays, ("", 0))  # an upgrade makes other tables anew
         files += self._copy(self._named({path: version for path, (_, version) in found.items()}), made)
         files += self._copy(self._rest(late=True), made)
         versions = {self._relative(path): version for path, (_, version) in found.items()}

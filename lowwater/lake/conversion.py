@@ -21,9 +21,9 @@ from lowwater.config import Config
 from lowwater.lake import layout, open_tables, tables
 from lowwater.lake.ledgers import states
 from lowwater.lake.ledgers.claims import named_coverage
-from lowwater.lake.ledgers.files import SeenFile
+from lowwater.lake.ledgers.files import SETTLED, SeenFile
 from lowwater.lake.ledgers.places import Whereabouts, is_there, key_of, location
-from lowwater.lake.ledgers.statements import COVERS, Statement
+from lowwater.lake.ledgers.statements import ASIDE, COVERS, Statement
 from lowwater.link_names import family_of, source_of
 from lowwater.storage.captures import is_address
 
@@ -50,9 +50,9 @@ _OF_FILES = pa.schema(
         *(
             layout.SIGHTINGS.field(name).with_nullable(True)
             for name in layout.SIGHTINGS.names
-            if name not in ("rotated", "named", "name", "attempts", "sha256")
+            if name not in ("rotated", "named", "name", "attempts", "sha256", "settled")
         ),
-        pa.field("capture", _TEXT),
+        *(pa.field(name, _TEXT) for name in ("capture", "person")),
     ]
 )
 """The columns of `files` of format 1."""
@@ -131,7 +131,7 @@ def _files(lake: layout.Lake, config: Config, captures: pa.Table) -> list[_File]
         if row["attempt"] in found:
             continue
         source = row["source"] or family_of(row["link"])
-        settings = config.link(source)
+        settings = config.past_link(source)
         place = _place(lake, wheres.setdefault(source, Whereabouts(lake, settings)), row)
         by_hand = row["by_hand"]
         if by_hand is None:  # 0.1 did not tell; what it was told holds unless the name of the file says something
@@ -171,8 +171,9 @@ def _place(lake: layout.Lake, where: Whereabouts, row: Mapping[str, Any]) -> str
 def sightings(
     lake: layout.Lake, config: Config, ledgers: Ledgers, said: Sequence[Statement]
 ) -> tuple[list[SeenFile], list[Statement]]:
-    """Returns the rows of `sightings`, in order, and the statements by which coverage stays in force that people
-    declared before there were any. `said`: the statements of the lake, oldest first."""
+    """Returns the rows of `sightings`, in order, and the statements by which what people did stays in force: coverage
+    that they declared before there were any, and files that they set aside. `said`: the statements of the lake, oldest
+    first."""
     files = _files(lake, config, ledgers.captures)
     declared: dict[str, list[int]] = defaultdict(list)
     for statement in said:
@@ -191,7 +192,7 @@ def sightings(
         rows.append(_of_file(file, ledgers.files.get(file.path), at))
         rows += _copies(file, ledgers.files, at)
     rows += _others(files, ledgers.files, {each.path for each in rows})
-    return _in_order(rows), more
+    return _in_order(rows), [*more, *_asides(files, ledgers.files, said)]
 
 
 def _of_file(file: _File, seen: Mapping[str, Any] | None, at: int) -> SeenFile:
@@ -201,10 +202,26 @@ def _of_file(file: _File, seen: Mapping[str, Any] | None, at: int) -> SeenFile:
         begin, end = file.declared
         rotated = file.rotated if begin is not None else None
         row = replace(row, declared_from=begin, declared_to=end, rotated=rotated)
-    if file.aside:
-        reason, person = (seen["reason"], seen["person"]) if seen else ("", None)
-        row = replace(row, state=states.ASIDE, reason=reason, person=person)
     return row
+
+
+def _asides(
+    files: Sequence[_File], seen: Mapping[str, Mapping[str, Any]], said: Sequence[Statement]
+) -> Iterator[Statement]:
+    """Yields the statement of each file that is set aside, with the size by which it is known from now on: the one that
+    tells it, or one of who did it by the ledger of files."""
+    newest = {each.file: each for each in said if each.act == ASIDE}
+    read = {file.path: file for file in files if file.aside}
+    for path in {**read, **{path: None for path, row in seen.items() if row["state"] == ASIDE}}:
+        row, file = seen.get(path), read.get(path)
+        links = (file.link,) if file is not None else tuple(row["links"] or ("",)) if row else ("",)
+        size = file.size if file is not None else row["size"] if row else 0
+        told = newest.get(path)
+        if told is None:
+            why, person, at = (row["reason"], row["person"], row["seen_at"]) if row else ("", None, 0)
+            told = Statement(at, person or "", ASIDE, why, file=path)
+        for link in links:
+            yield replace(told, link=link, what="" if file is None else file.sha256, amount=size)
 
 
 def _copies(file: _File, seen: Mapping[str, Mapping[str, Any]], at: int) -> Iterator[SeenFile]:
@@ -217,7 +234,8 @@ def _read(file: _File, path: str, size: int, seen: Mapping[str, Any] | None, at:
     compares its bytes."""
     written = int(seen["written"]) if seen is not None and seen["size"] == size else 0
     about = states.READ, "", False, (file.link,), size, written
-    return SeenFile(path, *about, attempts=(file.attempt,), seen_at=at)
+    settled = seen is not None and written < seen["seen_at"] - SETTLED
+    return SeenFile(path, *about, attempts=(file.attempt,), seen_at=at, settled=settled)
 
 
 def _others(files: Sequence[_File], seen: Mapping[str, Mapping[str, Any]], known: Iterable[str]) -> Iterator[SeenFile]:
@@ -227,14 +245,14 @@ def _others(files: Sequence[_File], seen: Mapping[str, Mapping[str, Any]], known
         by_content[file.capture].append(file.attempt)
     known = set(known)
     for path, row in seen.items():
-        if row["state"] in (states.READ, states.GROWING, states.ASIDE) and path in known:
+        if row["state"] in (states.READ, states.GROWING, ASIDE) and path in known:
             continue
-        values = {name: row[name] for name in _OF_FILES.names if name != "capture"}
+        values = {name: row[name] for name in _OF_FILES.names if name not in ("capture", "person")}
         values |= {name: tuple(row[name] or ()) for name in ("links", "silences")}
         of = by_content.get(row["capture"] or "", []) if row["state"] == states.READ else []
         values["attempts"] = tuple(of)
-        if row["state"] == _OVERLAPS or (row["state"] == states.READ and not values["attempts"]):
-            values |= {"state": states.NEW, "unread": True}  # the next ingest reads it
+        if row["state"] in (_OVERLAPS, ASIDE) or (row["state"] == states.READ and not values["attempts"]):
+            values |= {"state": states.NEW, "reason": "", "unread": True}  # the next ingest reads it
         yield SeenFile(**values)
 
 

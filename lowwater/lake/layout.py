@@ -106,10 +106,11 @@ SIGHTINGS = pa.schema(
         _required("attempts", pa.list_(_TEXT)),  # decodings of what lies there, one for each link that has it
         pa.field("sha256", _TEXT),  # of the bytes that lie there, where they were read
         pa.field("judged", _TEXT),  # by what settings a file that no pattern claims was judged
-        pa.field("person", _TEXT),  # who set it aside
         pa.field("digests", _TEXT),  # sha256 of an unread file that was read to its end, and of its decompressed bytes
         pa.field("silences", pa.list_(_INT)),  # begin and end of each long silence in it, ns
         pa.field("drops", _TEXT),  # records that a log beside those of its links says were lost, as in `CONTENTS`
+        # whether its last write was so long before it was seen that a later one differs; NULL: not known
+        pa.field("settled", pa.bool_()),
         _required("seen_at", _INT),  # later than every row before; the newest row of a path counts
     ]
 )
@@ -123,11 +124,12 @@ STATEMENTS = pa.schema(
         _required("why", _TEXT),
         _required("link", _TEXT),  # empty where it is about a query set
         _required("cause", _TEXT),  # of what is accepted; empty in other acts
-        # identity of the file that it is about; of a roll back the version, of a retired query the one in its place
+        # identity of the file that it is about, of one that is set aside the sha256 of its bytes, empty where nobody
+        # had read them; of a roll back the version, of a retired query the one in its place
         _required("what", _TEXT),
         _required("start", _INT),  # the time that it is about, ns; both 0 where nobody knows it
         _required("end", _INT),
-        _required("amount", _INT),  # as large as it was; a larger one is not accepted
+        _required("amount", _INT),  # how large it was: what is larger is not accepted, another size not set aside
         pa.field("file", _TEXT),  # path, as in `SIGHTINGS`, of a file that is set aside or declared; else NULL
         # whose interval is approved or rolled back, or whose query is retired; else NULL, as the next
         pa.field("query_set", _TEXT),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import accumulate
@@ -351,16 +351,17 @@ def stored_records(link: str, row: Mapping[str, Any], names: Sequence[str] = _TI
     return table
 
 
-def begin_alike(whole: Sequence[PurePath], part: Sequence[PurePath]) -> bool:
+def begin_alike(whole: Sequence[PurePath], part: Sequence[PurePath], columns: Collection[str] = ()) -> bool:
     """Whether the first records of a capture are all those of another one, given the packet files of each for a link,
-    by all of their columns but the identity. A few rows are in memory. Raises OSError if a file cannot be read."""
+    by all of their columns but the identity, or by some. A few rows are in memory. Raises OSError if a file cannot be
+    read."""
     theirs, rest = _in_order(whole), pa.table({})
     for mine in _in_order(part):
         while mine.num_rows:
             if not rest.num_rows and not (rest := next(theirs, rest)).num_rows:
                 return False
             size = min(mine.num_rows, rest.num_rows)
-            if not _equal(mine.slice(0, size), rest.slice(0, size)):
+            if not _equal(mine.slice(0, size), rest.slice(0, size), columns):
                 return False
             mine, rest = mine.slice(size), rest.slice(size)
     return True
@@ -373,8 +374,8 @@ def _in_order(files: Sequence[PurePath]) -> Iterator[pa.Table]:
                 yield pa.Table.from_batches([batch])
 
 
-def _equal(one: pa.Table, other: pa.Table) -> bool:
-    for name in {*one.column_names, *other.column_names} - {"capture"}:
+def _equal(one: pa.Table, other: pa.Table, names: Collection[str]) -> bool:
+    for name in names or {*one.column_names, *other.column_names} - {"capture"}:
         columns = [table.column(name) for table in (one, other) if name in table.column_names]
         plain = [
             pc.cast(column, column.type.value_type) if pa.types.is_dictionary(column.type) else column

@@ -28,6 +28,8 @@ from lowwater.lake.erasure import FoundContent, Standing
 from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.ledgers import files as sightings
 from lowwater.lake.ledgers.captures import family_claims, ingested_links
+from lowwater.lake.ledgers.places import location
+from lowwater.lake.ledgers.states import GONE
 from lowwater.lake.sought import Sought, sought_by
 from lowwater.link_names import family_of
 from lowwater.low.predicate import Predicate, Test
@@ -185,11 +187,11 @@ def _lying(lake: layout.Lake, config: Config, found: Sequence[FoundContent]) -> 
     for family in sorted({family_of(link) for link in ingested_links(lake)}):
         for row in family_claims(lake, family, config).rows.to_pylist():
             for place in seen.get(row["attempt"], ()):
-                path = capture_path(sightings.location(lake, place.path))
+                path = capture_path(location(lake, place.path))
                 if isinstance(path, ObjectPath) or not path.is_file():
                     continue
                 same = digest(path) == (place.sha256 or row["sha256"])
-                if place.state == sightings.GONE and not same:  # else it lies outside of the folders of its link
+                if place.state == GONE and not same:  # else it lies outside of the folders of its link
                     continue
                 file = files.setdefault(path, _File(path))
                 file.links[row["source"] or family] = None

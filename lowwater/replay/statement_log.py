@@ -22,8 +22,8 @@ from lowwater.replay.job import Job, query_files
 from lowwater.replay.schedule.links import known_sets, set_names
 
 # A statement tells an act; whether it is in force, what it acted on tells: acceptances are read from the ledger of
-# statements itself, set-asides from `files`, declared coverage from `captures`, approvals and roll backs from
-# `replays`. Their rows also tell the acts that an older version kept there and nowhere else.
+# statements itself, set-asides from it and the files that lie there, declared coverage from the view of captures,
+# approvals and roll backs from `replays`, whose rows also tell the acts that an older version kept there only.
 
 OLDER = "by an older version, which kept no statement"
 
@@ -121,27 +121,15 @@ class _Log:
         seen = files.read_seen(self.lake)
         mine = [each for each in self.told if each.act in (statements.ASIDE, statements.COUNT)]
         newest = {each.file: each for each in mine}
-        aside = {path: row for path, row in seen.items() if row.state == files.ASIDE}
+        asides = statements.Asides(tuple(mine))
         for each in mine:
             last, row = newest[each.file], seen.get(each.file or "")
             if each.at != last.at:
                 yield Said(each, False, _superseded(last))
-            elif each.act == statements.ASIDE and each.file not in aside:
-                state = "never took effect" if row is None else f"the file is {row.state}"
-                yield Said(each, False, f"{state}: it has changed since, or was taken back by an older version")
-            elif each.act == statements.COUNT and each.file in aside:
-                yield Said(each, False, "it was set aside again by an older version")
+            elif row is None or asides.said(row.path, row.size, row.sha256) is None:
+                yield Said(each, False, "another file lies there since")
             else:
                 yield Said(each, True)
-        for path, row in aside.items():
-            last_said = newest.get(path)
-            if last_said is None or last_said.act != statements.ASIDE:
-                start, end = row.span or (0, 0)
-                for link in row.links or ("",):
-                    about = Statement(
-                        row.seen_at, row.person or "", statements.ASIDE, row.reason, link, "", "", start, end, 0, path
-                    )
-                    yield Said(about, True, OLDER)
 
     def declarations(self) -> Iterator[Said]:
         mine = [each for each in self.told if each.act == statements.COVERS]

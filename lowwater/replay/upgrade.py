@@ -12,7 +12,7 @@ import json
 import shlex
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
@@ -28,6 +28,7 @@ from lowwater.lake import conversion, keys, layout, locks, open_tables, tables
 from lowwater.lake.ledgers import files, runs, statements
 from lowwater.lake.ledgers.captures import family_claims, ingested_links
 from lowwater.lake.ledgers.claims import Left
+from lowwater.lake.ledgers.sections import keep_sections
 from lowwater.lake.results import publish
 from lowwater.lake.words import FAILED
 from lowwater.link_names import family_of
@@ -81,7 +82,11 @@ def proposed(root: PurePath) -> Upgrade:
     lake = _lake(root)
     ledgers = conversion.Ledgers.read(lake)
     rows, declared = conversion.sightings(lake, load_config(root), ledgers, statements.read_statements(lake))
-    return Upgrade(ledgers.captures.num_rows, len({row.path for row in rows}), len(declared))
+    return Upgrade(ledgers.captures.num_rows, len({row.path for row in rows}), _covering(declared))
+
+
+def _covering(said: Sequence[statements.Statement]) -> int:
+    return sum(each.act == statements.COVERS for each in said)
 
 
 def upgrade(root: PurePath, queries: Path, tell: Tell) -> Upgrade:
@@ -93,6 +98,7 @@ def upgrade(root: PurePath, queries: Path, tell: Tell) -> Upgrade:
         done = Upgrade()
         if not paths.has_file(root / layout.FORMAT):
             done = _convert(replace(lake, fence=fence))
+        keep_sections(layout.lake_to_read(root), load_config(root))  # of each link, before anything runs
         note = _note(root)
         done.kept = _keep(lake, queries, tell)
         done.instants = _fill(lake, queries, tell)
@@ -204,6 +210,8 @@ def _version(folder: PurePath) -> int | None:
 
 
 def _convert(lake: layout.Lake) -> Upgrade:
+    if "captures" not in _note(lake.root):
+        conversion.Ledgers.read(lake)  # one that is damaged is not closed
     version = _close(lake)
     ledgers = conversion.Ledgers.read(lake, version)
     said = statements.read_statements(lake)
@@ -217,6 +225,8 @@ def _convert(lake: layout.Lake) -> Upgrade:
     tables.append_rows(lake.sightings, files.table_of(rows), lake.fence)
     if declared:  # each before what it is about was seen
         tables.create(lake.statements, layout.STATEMENTS)
+        anew = {(each.act, each.file, each.at) for each in declared}
+        said = [each for each in said if (each.act, each.file, each.at) not in anew]
         everything = sorted([*said, *declared], key=lambda each: each.at)
         tables.replace_rows(lake.statements, tables.table_of(everything, layout.STATEMENTS), None, lake.fence)
     made = {folder.name: _version(folder) for folder in (lake.contents, lake.sightings)}
@@ -225,7 +235,7 @@ def _convert(lake: layout.Lake) -> Upgrade:
     paths.write(lake.root / layout.FORMAT, b"", fence=lake.fence)
     layout.make_ledgers(lake)
     return Upgrade(
-        ledgers.captures.num_rows, len({row.path for row in rows}), len(declared), [*_otherwise(lake, ledgers)]
+        ledgers.captures.num_rows, len({row.path for row in rows}), _covering(declared), [*_otherwise(lake, ledgers)]
     )
 
 

@@ -94,7 +94,8 @@ class IngestCaptures(Lineage, Patient):
         from lowwater.lake.ingestion.batch import IngestResult
         from lowwater.lake.ingestion.folders import look
         from lowwater.lake.layout import open_lake
-        from lowwater.lake.ledgers.files import GROWING, NEW, unread_lines
+        from lowwater.lake.ledgers.files import unread_lines
+        from lowwater.lake.ledgers.states import GROWING, NEW
         from lowwater.replay.progress import Progress
         from lowwater.replay.schedule.ingesting import each_link, ingest_readable
         from lowwater.replay.stages.runners import ingest_tasks

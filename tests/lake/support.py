@@ -27,6 +27,7 @@ from lowwater.lake.ledgers import files as sightings
 from lowwater.lake.ledgers.captures import Capture, family_claims, read_captures
 from lowwater.lake.ledgers.claims import SET_ASIDE
 from lowwater.lake.ledgers.runs import ReplayRow, record_replays
+from lowwater.lake.ledgers.states import GROWING, READ
 from lowwater.lake.packets import read_packets
 from lowwater.lake.results.publish import Audited, PublishResult, publish
 from lowwater.lake.results.published import Act
@@ -102,7 +103,7 @@ def put_captures(lake: Lake, rows: Iterable[Capture]) -> None:
     seen = (
         sightings.SeenFile(
             row.place or row.path or row.attempt,
-            sightings.GROWING if row.growing else sightings.READ,
+            GROWING if row.growing else READ,
             "",
             False,
             (family_of(row.link),),

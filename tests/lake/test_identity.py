@@ -18,7 +18,8 @@ from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.keys import link_key
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.captures import Capture, read_captures
-from lowwater.lake.ledgers.files import location, read_seen
+from lowwater.lake.ledgers.files import read_seen
+from lowwater.lake.ledgers.places import location
 from tests.breadth import examples, some
 from tests.lake.support import capture, packet_rows
 

@@ -23,7 +23,8 @@ from lowwater.lake.ingestion.folders import look, set_aside, undo
 from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.captures import read_captures
-from lowwater.lake.ledgers.files import READ, read_seen, unread_lines
+from lowwater.lake.ledgers.files import read_seen, told_files, unread_lines
+from lowwater.lake.ledgers.states import READ
 from lowwater.replay.schedule.due import statuses
 from tests.breadth import examples
 from tests.lake.support import BASE, at, capture as written, stamps
@@ -59,9 +60,10 @@ def every(begin: float, end: float, step: float = 10) -> list[float]:
 def take(lake: Lake, paths: Sequence[Path] | None = None) -> dict[str, str]:
     """Ingests files, or what `lowwater ingest` would: name -> what became of it."""
     config, found = load_config(lake.root), dict[str, str]()
+    said = ("me" if paths else "", "")
     paths = arrivals(lake, config)["a"].new if paths is None else paths
     refused: dict[Path, Exception] = {}
-    done = ingest(lake, "a", paths, config, refusals=refused)  # type: ignore[arg-type]
+    done = ingest(lake, "a", paths, config, refusals=refused, said=said)  # type: ignore[arg-type]
     look(lake, config)
     found |= {each.path.name: each.state for each in done}
     return found | {path.name: type(error).__name__ for path, error in refused.items()}
@@ -169,13 +171,13 @@ def test_a_copy_of_a_file_that_is_set_aside_is_read_for_it(tmp_path: Path, packe
     set_aside(lake, load_config(lake.root), [whole.name], "the copy counts", "me")
     assert take(lake) == {}, "its records are there"
     assert [name for name, *_ in view(lake)[0]] == [copy.name] and not view(lake)[1]
-    assert not [row for row in read_seen(lake).values() if row.unread]
+    assert not [row for row in told_files(lake).values() if row.unread]
     # and one that is set aside, and then named, is read again
     set_aside(lake, load_config(lake.root), [copy.name], "neither", "me")
     assert view(lake) == ([], [])
     assert take(lake, [copy]) == {copy.name: "known"}
     assert [name for name, *_ in view(lake)[0]] == [copy.name] and len(stamps(lake)) == 360
-    assert not [row for row in read_seen(lake).values() if row.unread]
+    assert not [row for row in told_files(lake).values() if row.unread]
 
 
 @pytest.mark.slow
@@ -241,7 +243,7 @@ def test_a_name_that_two_links_have_is_that_of_the_file_that_is_not_read(tmp_pat
     config = load_config(lake.root)
     set_aside(lake, config, ["a_1.pcap"], "broken", "me")
     assert [name for name, *_ in view(lake)[0]] == ["a_1.pcap", "a_2.pcap"], "that which is read is read"
-    assert not [row for row in read_seen(lake).values() if row.unread]
+    assert not [row for row in told_files(lake).values() if row.unread]
     undo(lake, config, ["a_1.pcap"], "me")
     capture(broken, every(0, 60))
     assert lowwater("ingest", "--lake", lake.root).code == 0

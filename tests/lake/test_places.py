@@ -18,7 +18,8 @@ from lowwater.lake.ingestion.folders import look, set_aside
 from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.captures import Capture, read_captures
-from lowwater.lake.ledgers.files import ASIDE, GONE, READ, REFUSED, read_seen, unread_lines
+from lowwater.lake.ledgers.files import read_seen, told_files, unread_lines
+from lowwater.lake.ledgers.states import ASIDE, GONE, READ, REFUSED
 from tests.lake.support import BASE, capture, known_captures
 from tests.replay.support import lowwater
 
@@ -144,18 +145,19 @@ def test_what_the_ledger_of_files_says_follows_the_captures(tmp_path: Path) -> N
     set_aside(lake, settings(folder), ["a_2027011510.pcap1", "a_2027011508.pcap1"][1:], "a test", "me")
     hourly(folder, 1)
     set_aside(lake, settings(folder), ["a_2027011509.pcap"], "another", "me")
-    before = {(row.name, row.state, row.reason.replace(str(folder), "F")) for row in read_seen(lake).values()}
+    before = told(lake, folder)
     assert {state for _, state, _ in before} == {READ, REFUSED, ASIDE}
     folder.rename(tmp_path / "moved")
     moved = settings(tmp_path / "moved")
     done = take(lake, moved)
     assert set(done) <= {""}, "only the refused file is tried"
-    after = {
-        (row.name, row.state, row.reason.replace(str(tmp_path / "moved"), "F"))
-        for row in read_seen(lake).values()
-        if row.state != GONE
-    }
-    assert after == before
+    assert told(lake, tmp_path / "moved") == before
+
+
+def told(lake: Lake, folder: Path) -> set[tuple[str, str, str]]:
+    """Name, state and reason of what lies there, or is told."""
+    rows = ({**read_seen(lake), **told_files(lake)}).values()
+    return {(row.name, row.state, row.reason.replace(str(folder), "F")) for row in rows if row.state != GONE}
 
 
 @pytest.mark.slow

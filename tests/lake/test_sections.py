@@ -189,3 +189,16 @@ def test_sections_that_another_program_changed_are_no_reason_to_publish_without_
     (root / "_links" / "sections.json").unlink()
     (root / "lowwater.toml").write_text(sections(tmp_path, "a", "b"))
     assert lowwater("plan", "--lake", root).code == 0
+
+
+@pytest.mark.slow
+def test_a_link_whose_section_no_command_has_known_has_ended_all_the_same(lake: Lake, tmp_path: Path) -> None:
+    """As in a lake of an older version, which kept no sections: its hours stay, and none is published without it."""
+    before = published(lake)
+    (lake.root / "_links" / "sections.json").unlink()
+    for number in range(3, 5):
+        hour(tmp_path, "a", number, 60)
+    settle(Path(lake.root), sections(tmp_path, "a"))
+    after = published(lake)
+    assert {begin: after[begin] for begin in before} == before and len(after) > len(before)
+    assert load_config(lake.root).ended.keys() == {"b"}

@@ -24,21 +24,12 @@ from lowwater.lake.ingestion.folders import look
 from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.captures import read_captures
-from lowwater.lake.ledgers.files import (
-    EMPTY,
-    FOLDER,
-    GONE,
-    OTHER,
-    READ,
-    REFUSED,
-    UNCLAIMED,
-    key_of,
-    read_seen,
-    unread_lines,
-)
+from lowwater.lake.ledgers.files import read_seen, unread_lines
 from lowwater.lake.ledgers.intervals import NOTHING_MISSING, StatusInputs, Timetable, set_status
 from lowwater.lake.ledgers.missing import KnownMissing, missing_texts
+from lowwater.lake.ledgers.places import key_of
 from lowwater.lake.ledgers.runs import PUBLISH, ReplayRow
+from lowwater.lake.ledgers.states import EMPTY, FOLDER, GONE, OTHER, READ, REFUSED, UNCLAIMED
 from tests.breadth import examples
 from tests.lake.support import BASE, at, capture
 

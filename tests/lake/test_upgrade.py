@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import re
 import tarfile
 from collections.abc import Callable, Iterator
@@ -12,9 +13,12 @@ import pytest
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
+from lowwater.config import load_config
 from lowwater.errors import LowwaterError
 from lowwater.lake import tables
 from lowwater.lake.layout import FORMAT, Lake, lake_to_read, open_lake
+from lowwater.lake.ledgers.captures import read_captures
+from lowwater.lake.ledgers.files import told_files
 from lowwater.replay import upgrade
 from lowwater.storage import paths
 from tests.replay.support import Rows, lowwater, table_rows
@@ -262,3 +266,81 @@ def test_what_came_before_the_end_of_an_upgrade_is_not_undone(tmp_path: Path, mo
 
 def killed(*arguments: Any) -> Any:
     raise Killed
+
+
+@pytest.mark.slow
+def test_a_damaged_ledger_is_not_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    lake = unpacked("0.2", tmp_path)
+    before = sorted((lake / "captures" / "_delta_log").iterdir())
+    file = next((lake / "captures").rglob("*.parquet"))
+    data = file.read_bytes()
+    file.write_bytes(b"damaged")
+    with pytest.raises(LowwaterError, match="captures"):
+        converted(lake)
+    assert sorted((lake / "captures" / "_delta_log").iterdir()) == before and not (lake / FORMAT).exists()
+    file.write_bytes(data)
+    assert converted(lake).captures
+
+
+@pytest.mark.slow
+def test_what_was_set_aside_stays_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    lake = unpacked("0.3-dev", tmp_path)
+    before = {row["path"] for row in stored(lake, "files") if row["state"] == "set aside"}
+    assert before
+    converted(lake)
+    told = told_files(lake_to_read(lake))
+    assert {path for path, row in told.items() if row.state == "set aside"} == before
+    assert all(row.reason and row.person for row in told.values() if row.path in before)
+    said = lowwater("log", "--lake", lake, "--queries", "queries").out
+    assert said.count("set aside") >= len(before) and "older version" not in said
+    # and counts again
+    name = told[min(before)].name
+    assert lowwater("set-aside", "--lake", lake, name, "--undo").code == 0
+    told = told_files(lake_to_read(lake))
+    assert {path for path, row in told.items() if row.state == "set aside"} == before - {min(before)}
+
+
+@pytest.mark.slow
+def test_a_link_without_a_section_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was removed before this version could keep it."""
+    monkeypatch.chdir(tmp_path)
+    lake = unpacked("0.2", tmp_path)
+    text = (lake / "lowwater.toml").read_text()
+    links = [*load_config(lake).links]
+    cut = re.sub(rf"\[links\.{links[0]}\][^\[]*", "", text).replace(f'"{links[0]}", ', "")
+    assert cut != text and len(links) > 1
+    (lake / "lowwater.toml").write_text(cut)
+    converted(lake)
+    assert load_config(lake).ended.keys() == {links[0]} and all(each.end for each in load_config(lake).ended.values())
+
+
+@pytest.mark.slow
+def test_backups_go_on_behind_an_upgrade(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    lake, place = unpacked("0.2", tmp_path), tmp_path / "backups"
+    converted(lake)
+    assert lowwater("backup", "--lake", lake, "--to", place).code == 0
+    upgrade.undo(lake)
+    converted(lake)
+    assert lowwater("backup", "--lake", lake, "--to", place).code == 0
+
+
+@pytest.mark.slow
+def test_captures_that_are_compressed_behind_an_upgrade_are_the_same_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A lake of 0.1 knows a capture by its bytes, which are others then."""
+    monkeypatch.chdir(tmp_path)
+    lake = unpacked("0.1", tmp_path)
+    converted(lake)
+    (before,) = read_captures(lake_to_read(lake), ["main1"]).values()
+    packed = [path.with_name(f"{path.name}.gz") for path in sorted(tmp_path.rglob("main1*.pcap"))]
+    for path in packed:
+        path.write_bytes(gzip.compress(path.with_suffix("").read_bytes()))
+        path.with_suffix("").unlink()
+    said = lowwater("ingest", "--lake", lake, "--link", "main1", *packed)
+    assert said.code == 0, said.err
+    (rows,) = read_captures(lake_to_read(lake), ["main1"]).values()
+    assert len(rows) == len(before) > 0 and all(row.path.endswith(".gz") for row in rows) and not rows.unread

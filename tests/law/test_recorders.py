@@ -14,7 +14,9 @@ import pytest
 from lowwater.config import load_config
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.captures import Capture, ingested_links, read_captures, shared_captures
-from lowwater.lake.ledgers.files import GONE, location, read_seen
+from lowwater.lake.ledgers.files import read_seen
+from lowwater.lake.ledgers.places import location
+from lowwater.lake.ledgers.states import GONE
 from lowwater.lake.tables import open_table
 from lowwater.lake.words import BLOCKED, DONE
 from lowwater.replay.job import Job

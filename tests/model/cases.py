@@ -304,13 +304,17 @@ class History:
     def _covers(self, rest: str) -> None:
         span, file = rest.split()
         for link in self._links_of(file):
-            self.facts.statements.append(fa.Covers(link.name, self.content(file), span_of(span)))
+            place = _place(file.partition("@")[0])
+            self.facts.statements.append(fa.Covers(link.name, self.content(file), span_of(span), place))
 
     def _set_aside(self, file: str) -> None:
-        self.facts.statements.append(fa.Aside(self.content(file), True))
+        self._aside(file, True)
 
     def _not_aside(self, file: str) -> None:
-        self.facts.statements.append(fa.Aside(self.content(file), False))
+        self._aside(file, False)
+
+    def _aside(self, file: str, aside: bool) -> None:
+        self.facts.statements.append(fa.Aside(_place(file.partition("@")[0]), self.content(file), aside))
 
     def _accept(self, rest: str) -> None:
         kind, link, *spans = rest.split()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from lowwater.instants import HOUR
 from tests.model.rules import files, records as rec
-from tests.model.rules.facts import Aside, Facts, Look, Place, Settings, Sighting
+from tests.model.rules.facts import Facts, Look, Place, Settings, Sighting
 from tests.model.rules.states import DONE, PROVISIONAL, States
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ def broken_laws(history: History) -> Iterator[str]:
     for name, looks in (
         ("the lines of a look in another order", [other_order(look) for look in facts.looks]),
         ("each look twice", [look for look in facts.looks for _ in range(2)]),
+        ("looks in portions", [each for look in facts.looks for each in portions(look)]),
     ):
         other = States(replace(facts, looks=looks), settings)
         if found := difference(whole, (wanted(other), words(other))):
@@ -71,6 +72,11 @@ def other_order(look: Look) -> Look:
     for sighting in look.sightings:
         by_place[sighting.place].append(sighting)
     return Look(look.moment, tuple(each for place in reversed(by_place) for each in by_place[place]))
+
+
+def portions(look: Look) -> list[Look]:
+    """A look that tells its lines one by one."""
+    return [Look(look.moment, (each,)) for each in look.sightings] or [look]
 
 
 def one_look(facts: Facts) -> Look:
@@ -146,7 +152,6 @@ def nothing_lacks(history: History) -> Iterator[str]:
     """An interval that is done has every record of its time that lies there, but for one in a hundred, what is set
     aside, what is out of the life of its link, and what people accepted."""
     states, facts = history.states, history.facts
-    asides = {each.content: each.aside for each in facts.statements if isinstance(each, Aside)}
     accepted = [each for each in states.claims.told if each.kind in ("late", "outside", "unread", "overlap", "damage")]
     done = [span for span in states.listed if states.state(span).word in (DONE, PROVISIONAL)]
     if not done:
@@ -159,7 +164,7 @@ def nothing_lacks(history: History) -> Iterator[str]:
             stamps: dict[int, list[bool]] = defaultdict(list)
             for content_id in sorted(set(view.files.lying.values())):
                 content = facts.contents[content_id]
-                if asides.get(content_id) or not content.readable:
+                if view.files.is_aside(content) or not content.readable:
                     continue
                 wholes = [other.id for other in view.files.contents if other.begins_with(content)]
                 known = next((c for c in view.captures if c.content.id in (content_id, *wholes)), None)

@@ -11,8 +11,9 @@ import pyarrow.parquet as pq
 from lowwater.config import Config
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.captures import Capture, ingested_links
-from lowwater.lake.ledgers.files import GONE, read_seen
+from lowwater.lake.ledgers.files import read_seen
 from lowwater.lake.ledgers.missing import attempt_paths
+from lowwater.lake.ledgers.states import GONE
 from lowwater.lake.packets import PacketFiles
 from tests.lake.support import known_captures
 from tests.model.rules.facts import Content, Covers, Facts, Link, Look, Place, Query, Settings, Sighting, Span

@@ -41,8 +41,8 @@ STEPS = st.lists(
 class World:
     """Turns steps into lines of a case, which is applied as it grows."""
 
-    def __init__(self, begin: int = 0) -> None:
-        self.history, self.lines, self.now = History(), list[str](), 5 * HOUR
+    def __init__(self, begin: int = 0, now: int = 5 * HOUR, runs: bool = True) -> None:
+        self.history, self.lines, self.now = History(), list[str](), now
         self.files: list[str] = []  # names that a look has seen
         links = "ab"[: 1 + begin % 2]
         for link in links:
@@ -51,7 +51,8 @@ class World:
             for hour in range(4):
                 for link in links:
                     self.saw(f"{link}/{link}_0{hour}00.pcap", RECORDS[0].format(f"0{hour}"))
-            self.say("ran all")
+            if runs:
+                self.say("ran all")
 
     def say(self, line: str) -> None:
         self.lines.append(line)
@@ -66,8 +67,7 @@ class World:
         """Does what a step says, as far as there is something to do it to."""
         act, hour, one, two = step
         at = f"{hour:02}"
-        self.now = [self.now + 20 * MINUTE, self.now, (hour + 1) * HOUR, self.now - 30 * MINUTE][one % 4]
-        self.now = max(self.now, MINUTE)
+        self.now = self.clock(hour, one)
         link, file = (
             "ab"[two % 5 == 4 and "b" in self.history.links],
             self.files[one % len(self.files)] if self.files else None,
@@ -100,6 +100,10 @@ class World:
         elif file:
             self._to_file(act, file, hour, one, two)
 
+    def clock(self, hour: int, one: int) -> int:
+        """The clock of the host at a step, which goes on, stands, is corrected, or is put back."""
+        return max([self.now + 20 * MINUTE, self.now, (hour + 1) * HOUR, self.now - 30 * MINUTE][one % 4], MINUTE)
+
     def _to_file(self, act: str, file: str, hour: int, one: int, two: int) -> None:
         at, folder = f"{hour:02}", file.split("/")[0]
         other = f"{['a', 'disk', folder][one % 3]}/{folder}_{NAMES[two % len(NAMES)].format(at)}"
@@ -122,7 +126,7 @@ class World:
         elif act == "correct":
             self.saw(file, f"{at}:00..{at}:5{two % 9} {8 + two % 4}")
         elif act == "clock":
-            self.saw(file, f"{at}:01..{at}:56 12 clock of {file}")
+            self.saw(file, f"{at}:01..{at}:56 {len(self._stamps(file))} clock of {file}")
 
     def _stamps(self, file: str) -> tuple[int, ...]:
         return self.history.facts.contents[self.history.content(file)].stamps

@@ -18,6 +18,8 @@ from lowwater.lake.files.patterns import declared_coverage, files_of
 from lowwater.lake.ingestion import known_files, record_options
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers import files as ledger
+from lowwater.lake.ledgers.places import FolderNames, key_of, location
+from lowwater.lake.ledgers.states import ASIDE, EMPTY, READ, REFUSED
 from lowwater.lake.packets import PacketFiles
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.storage.captures import is_address
@@ -94,7 +96,7 @@ def pattern_files(
 
 def without_aside(lake: Lake, settings: Link, files: Sequence[Path]) -> list[Path]:
     """Leaves out the files of a link that somebody set aside, as long as they have the size that they had then."""
-    aside = _by_place(lake, settings, (row for row in ledger.told_files(lake).values() if row.state == ledger.ASIDE))
+    aside = _by_place(lake, settings, (row for row in ledger.told_files(lake).values() if row.state == ASIDE))
     if not aside:
         return list(files)
     return [path for path in files if (row := aside.get(_place(path))) is None or path.stat().st_size != row.size]
@@ -106,7 +108,7 @@ def _place(path: Path) -> str:
 
 def _by_place(lake: Lake, settings: Link, rows: Iterable[ledger.SeenFile]) -> dict[str, ledger.SeenFile]:
     """Returns rows of the ledger of files by where their files lie now, by the patterns of a link."""
-    names, placed = ledger.FolderNames(settings), [(ledger.location(lake, row.path), row) for row in rows]
+    names, placed = FolderNames(settings), [(location(lake, row.path), row) for row in rows]
     known = {place for place, _ in placed}
     return {names.moved(place, None, known.__contains__) or place: row for place, row in placed}
 
@@ -114,7 +116,7 @@ def _by_place(lake: Lake, settings: Link, rows: Iterable[ledger.SeenFile]) -> di
 def missing_folders(settings: Link) -> list[MissingFolder]:
     """Returns the folders of the patterns of a link that are not there, or cannot be read."""
     missing = []
-    for pattern, folder in ledger.FolderNames(settings).folders:
+    for pattern, folder in FolderNames(settings).folders:
         why, there = "", is_address(folder)
         try:
             if not there:
@@ -133,7 +135,7 @@ def missing_folders(settings: Link) -> list[MissingFolder]:
 def _of_link(lake: Lake, config: Config, name: str, found: Sequence[Path]) -> Arrivals:
     settings = config.link(name)
     files = without_aside(lake, settings, found)
-    aside = {ledger.location(lake, row.path) for row in ledger.told_files(lake).values() if row.state == ledger.ASIDE}
+    aside = {location(lake, row.path) for row in ledger.told_files(lake).values() if row.state == ASIDE}
     known = _Known(lake, name, config)
     unchanged = {path for path in files if known.unchanged(path)}
     assert settings.captures is not None
@@ -164,9 +166,9 @@ class _Known:
 
     def _is(self, path: Path, status: os.stat_result, row: ledger.SeenFile, file: known_files.KnownFile) -> bool:
         return (
-            row.state == ledger.READ
+            row.state == READ
             and row.looks_like(status.st_size, status.st_mtime_ns)
-            and row.is_settled
+            and row.settled is True
             and file.fits(self._settings, self._content(path))
             and self._has_packets(file)
         )
@@ -289,7 +291,7 @@ class Watch:
 
     def _first_seen(self, path: Path, looks: tuple[int, int]) -> int:
         """When a file was first seen as it is: the ledger knows it for who looks in a process of its own each time."""
-        row, now = ledger.told_files(self._lake).get(ledger.key_of(self._lake, path)), self._clock()
+        row, now = ledger.told_files(self._lake).get(key_of(self._lake, path)), self._clock()
         return now if row is None or (row.size, row.written) != looks else min(row.seen_at, now)
 
 
@@ -321,9 +323,9 @@ def still_refused(lake: Lake, config: Config, files: Iterable[tuple[str, Path]])
     why."""
     settings = ledger.settings_at(lake, config)
     known = {
-        ledger.location(lake, row.path): row
+        location(lake, row.path): row
         for row in ledger.told_files(lake).values()
-        if row.state in (ledger.REFUSED, ledger.EMPTY) and row.seen_at >= settings
+        if row.state in (REFUSED, EMPTY) and row.seen_at >= settings
     }
     found = {}
     for link, path in files:
@@ -343,9 +345,9 @@ def not_refused(lake: Lake, config: Config, arrivals: Sequence[Found]) -> list[F
     then, in a process of its own each time, would else read them each time."""
     settings = ledger.settings_at(lake, config)
     known = {
-        (ledger.location(lake, row.path), row.size, row.written)
+        (location(lake, row.path), row.size, row.written)
         for row in ledger.told_files(lake).values()
-        if row.state in (ledger.REFUSED, ledger.EMPTY) and row.seen_at >= settings
+        if row.state in (REFUSED, EMPTY) and row.seen_at >= settings
     }
 
     def is_new(path: Path, state: FileState) -> bool:

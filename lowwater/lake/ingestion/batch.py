@@ -44,6 +44,8 @@ from lowwater.lake.ledgers.coverage import damage_note
 from lowwater.lake.ledgers.edges import edges_of
 from lowwater.lake.ledgers.files import SeenFile
 from lowwater.lake.ledgers.missing import absent_words, attempt_paths
+from lowwater.lake.ledgers.places import is_there, key_of, location
+from lowwater.lake.ledgers.states import GONE, GROWING, READ, REFUSED
 from lowwater.lake.packets import PacketFiles, begin_alike, place_of
 from lowwater.lake.tables import DataFile, append_rows, swap_files, table_of
 from lowwater.limits import COMMIT_BYTES, COMMIT_CAPTURES, FILE_ROWS, INGEST_CHUNK_BYTES
@@ -373,12 +375,12 @@ class Batch:
         before, own = sightings.read_seen(self._ledger.lake), {file.row.attempt for file in self._ledger.all}
         for row in seen:
             old = before.get(row.path)
-            if old is None or row.state == sightings.GONE:
+            if old is None or row.state == GONE:
                 yield row
                 continue
             others = tuple(each for each in old.attempts if each not in own) if old.sha256 == row.sha256 else ()
             links = {*row.links, *(old.links if others else ())}
-            told = row.state == sightings.READ and old.state == sightings.REFUSED  # still written counts more
+            told = row.state == READ and old.state == REFUSED  # still written counts more
             refused = {*old.links} - {*row.links} if told else set()
             if refused:
                 row = replace(old, links=tuple(sorted(refused)), attempts=row.attempts, sha256=row.sha256)
@@ -404,20 +406,20 @@ class Batch:
         self._portion.results[number] = IngestResult(path, old.rows, "known", "; ".join(filter(None, (note, more))))
 
     def _key(self, path: Path) -> str:
-        return sightings.key_of(self._ledger.lake, path)
+        return key_of(self._ledger.lake, path)
 
     def _place(self, key: str) -> str:
-        return sightings.location(self._ledger.lake, key)
+        return location(self._ledger.lake, key)
 
     def _sightings(self, path: Path, file_survey: Survey, attempt: str, growing: bool) -> Iterator[SeenFile]:
         """Yields what is to be kept of a file that was read: what lay at its place, if its folder was another one then,
         that it lies nowhere else if it was moved, and itself."""
         for old in self._ledger.moved_from(path):
             yield replace(old, path=self._key(path))
-            yield replace(old, state=sightings.GONE, reason=old.state, unread=False)
+            yield replace(old, state=GONE, reason=old.state, unread=False)
         for row in self._ledger.seen_of(attempt):
-            if row.path != self._key(path) and not sightings.is_there(self._place(row.path)):
-                yield replace(row, state=sightings.GONE, reason=row.state, unread=False)
+            if row.path != self._key(path) and not is_there(self._place(row.path)):
+                yield replace(row, state=GONE, reason=row.state, unread=False)
         try:
             status = path.stat()
             written = status.st_mtime_ns if growing or status.st_size == file_survey.bytes else 0
@@ -437,7 +439,7 @@ class Batch:
         begin, end = declared or (None, None)
         return SeenFile(
             self._key(path),
-            sightings.GROWING if growing else sightings.READ,
+            GROWING if growing else READ,
             "",
             False,
             (self._link,),
@@ -472,8 +474,10 @@ class Batch:
             return found
 
         theirs, ours = files(whole), files(part)
+        told = ("position", "timestamp") if part.is_by_bytes else ()  # an older decoder had other columns
         return all(
-            (ours[row.link] or not row.packets) and begin_alike(theirs[row.link], ours[row.link]) for row in part.rows
+            (ours[row.link] or not row.packets) and begin_alike(theirs[row.link], ours[row.link], told)
+            for row in part.rows
         )
 
     def _add(self, number: int, work: _Work, survey: Survey) -> None:

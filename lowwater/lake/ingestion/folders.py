@@ -8,7 +8,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import cache
@@ -39,9 +39,11 @@ from lowwater.lake.files.patterns import (
 from lowwater.lake.ingestion import record_options
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers import files as ledger, statements
-from lowwater.lake.ledgers.captures import attempts_of, family_claims, ingested_links
+from lowwater.lake.ledgers.captures import family_claims, ingested_links
 from lowwater.lake.ledgers.claims import named_coverage
+from lowwater.lake.ledgers.places import FolderNames, key_of, location, spellings
 from lowwater.lake.ledgers.sections import keep_sections
+from lowwater.lake.ledgers.states import ASIDE, EMPTY, FOLDER, GONE, GROWING, NEW, OTHER, READ, REFUSED, UNCLAIMED
 from lowwater.lake.tables import grouped
 from lowwater.limits import LISTED_FOLDERS, LOOK_READ_BYTES, UNCLAIMED_FILES
 from lowwater.link_names import family_of
@@ -265,9 +267,9 @@ def record(lake: Lake, config: Config, link: str, refused: Mapping[Path, Lowwate
     with ledger.changing(lake) as held:
         before, rows = ledger.read_seen(lake), []
         for path, error in refused.items():
-            key = ledger.key_of(lake, path)
+            key = key_of(lake, path)
             old = before.get(key)
-            links = {link, *(old.links if old is not None and old.state == ledger.REFUSED else ())}
+            links = {link, *(old.links if old is not None and old.state == REFUSED else ())}
             rows.append(_refused(key, path, tuple(sorted(links)), error, reading, link, config))
         # A look tries what was refused before an edit of the settings: that it was refused since ends that.
         ledger.put_seen(held, rows, ledger.settings_at(lake, config))
@@ -292,7 +294,7 @@ def _refused(
 ) -> ledger.SeenFile:
     size, written = _looks(path)
     declared = declared_coverage(config.link(link), path) or (None, None)
-    state = ledger.EMPTY if size == 0 else ledger.REFUSED
+    state = EMPTY if size == 0 else REFUSED
     facts = reading.facts(str(path), link, max(size, 0)) if size > 0 else _Facts()
     row = ledger.SeenFile(key, state, _words(error, path), True, links, max(size, 0), written, **facts.columns)
     return replace(row, declared_from=declared[0], declared_to=declared[1])
@@ -405,17 +407,15 @@ class _Look:
     ) -> tuple[dict[str, ledger.SeenFile], list[ledger.SeenFile]]:
         """Returns the rows of before by the paths that their files have now, and those that named other paths: lake or
         captures were moved, or are elsewhere on this machine."""
-        names = {
-            link: ledger.FolderNames(settings) for link, settings in self._config.links.items() if settings.captures
-        }
+        names = {link: FolderNames(settings) for link, settings in self._config.links.items() if settings.captures}
         rows, left = dict(before), []
 
         def is_known(place: str) -> bool:
-            return ledger.key_of(self._lake, place) in before
+            return key_of(self._lake, place) in before
 
         for key, row in before.items():
-            place = ledger.location(self._lake, key)
-            if place in self._found.files or row.state in (ledger.FOLDER, ledger.GONE):
+            place = location(self._lake, key)
+            if place in self._found.files or row.state in (FOLDER, GONE):
                 continue
             moved = {
                 names[link].moved(place, None, is_known, unclaimed)
@@ -425,9 +425,9 @@ class _Look:
             }
             targets = self._found.files.keys() & moved
             # perhaps by somebody, from elsewhere
-            named = row.state in (ledger.REFUSED, ledger.EMPTY) and _stated(place) is not None
+            named = row.state in (REFUSED, EMPTY) and _stated(place) is not None
             if len(targets) == 1 and not named:
-                own = ledger.key_of(self._lake, targets.pop())
+                own = key_of(self._lake, targets.pop())
                 rows[own] = replace(row, path=own)
                 left.append(rows.pop(key))
         return rows, left
@@ -441,8 +441,8 @@ class _Look:
         digests = self._digests.setdefault(family, {})
         for attempt in dict.fromkeys(attempts):
             for row in seen.get(attempt, ()):
-                place = ledger.location(self._lake, row.path)
-                for spelled in {*ledger.spellings([place], self._real)}:
+                place = location(self._lake, row.path)
+                for spelled in {*spellings([place], self._real)}:
                     self._at.setdefault(spelled, []).append(row)
                 places.setdefault(attempt, set()).add(place)
                 if row.sha256 is not None:
@@ -479,51 +479,44 @@ class _Look:
                 row = self._of_unclaimed(file)
                 rows[row.path] = row
         for folder, why in problems.items():
-            key = ledger.key_of(self._lake, folder)
+            key = key_of(self._lake, folder)
             owners = tuple(sorted({link for _, link in self._found.links[folder]}))
-            if (old := self._before.get(key)) is not None and old.state == ledger.ASIDE:
-                rows[key] = old
-                continue
             rows[key] = ledger.SeenFile(
-                key, ledger.FOLDER, why.encode("utf-8", "backslashreplace").decode(), True, owners, 0, 0
+                key, FOLDER, why.encode("utf-8", "backslashreplace").decode(), True, owners, 0, 0
             )
-        return [*self._carried(rows).values(), *self._gone(rows, problems)]
+        return [*rows.values(), *self._gone(rows, problems)]
 
     def _of_claimed(self, file: FoundFile, links: Sequence[str]) -> ledger.SeenFile:
-        key = ledger.key_of(self._lake, file.path)
+        key = key_of(self._lake, file.path)
         old = self._before.get(key)
         same = old is not None and (old.size, old.written) == (file.size, file.written)
-        bare = ledger.SeenFile(key, ledger.READ, "", False, tuple(links), file.size, file.written)
-        if old is not None and old.state == ledger.ASIDE and old.size == file.size:
-            return replace(old, written=file.written)
+        bare = ledger.SeenFile(key, READ, "", False, tuple(links), file.size, file.written)
         if file.broken:
-            return replace(
-                bare, state=ledger.REFUSED, reason="a symbolic link to a file that is not there", unread=True
-            )
+            return replace(bare, state=REFUSED, reason="a symbolic link to a file that is not there", unread=True)
         taken = {link: self._capture(file, link) for link in links}
         lacking = [link for link, seen in taken.items() if seen is None]
         had = [seen for seen in taken.values() if seen is not None]
         if lacking:  # a row of another state does not tell that what was read was still being written
-            had = [seen for seen in had if seen.state != ledger.GROWING]
+            had = [seen for seen in had if seen.state != GROWING]
         bare = self._named(bare, old, (lacking or links)[0], file)
         if had:
             attempts = tuple(dict.fromkeys(each for seen in had for each in seen.attempts if each in self._families))
             bare = replace(bare, attempts=attempts, sha256=had[0].sha256)
         if not lacking:
-            growing = any(seen.state == ledger.GROWING for seen in had)
+            growing = any(seen.state == GROWING for seen in had)
             # It was read as it was then: what has been written since is not.
             size, written = (had[0].size, had[0].written) if growing else (file.size, file.written)
-            return replace(bare, state=ledger.GROWING if growing else ledger.READ, size=size, written=written)
+            return replace(bare, state=GROWING if growing else READ, size=size, written=written)
         declared = bare.declared_from, bare.declared_to
         row = replace(bare, unread=True, links=tuple(lacking))
         if where := self._outside(lacking[0], file):
             reason = f'a symbolic link leads to {where}, out of the folders of the link: set symbolic_links = "read"'
-            return replace(row, state=ledger.REFUSED, reason=reason)
-        if same and old is not None and old.state == ledger.REFUSED and set(lacking) & set(old.links):
+            return replace(row, state=REFUSED, reason=reason)
+        if same and old is not None and old.state == REFUSED and set(lacking) & set(old.links):
             return replace(old, links=tuple(sorted(set(lacking) & set(old.links))))
         if not file.size:
-            return replace(row, state=ledger.EMPTY)
-        if same and old is not None and old.state in (ledger.NEW, ledger.GROWING) and old.unread:
+            return replace(row, state=EMPTY)
+        if same and old is not None and old.state in (NEW, GROWING) and old.unread:
             facts = _Facts(old.first, old.last, old.packets, 0, old.digests or "", old.silences)
         elif declared[0] is not None:
             facts = _Facts()  # its name tells
@@ -532,7 +525,7 @@ class _Look:
         growing = 0 <= self._now - file.written < SETTLED or (
             declared[0] is not None and declared[1] is not None and declared[0] <= self._now < declared[1]
         )
-        return replace(row, state=ledger.GROWING if growing else ledger.NEW, **facts.columns)
+        return replace(row, state=GROWING if growing else NEW, **facts.columns)
 
     def _outside(self, link: str, file: FoundFile) -> str:
         """Where a file lies to which a symbolic link leads that is not followed; empty for others."""
@@ -549,13 +542,13 @@ class _Look:
         else:
             declared, rotated = named_coverage(settings, file.path)
             begin, end = declared or (None, None)
-            told = begin, end, rotated, ledger.FolderNames(settings).name(file.path, self._real)
+            told = begin, end, rotated, FolderNames(settings).name(file.path, self._real)
         begin, end, made_up, name = told
         return replace(row, declared_from=begin, declared_to=end, rotated=made_up, named=digest, folder_name=name)
 
     def _seen_at(self, path: str) -> list[ledger.SeenFile]:
         """Returns what the lake has of a path, or of the same one without links in its folders."""
-        spelled = dict.fromkeys(ledger.spellings([path], self._real))
+        spelled = dict.fromkeys(spellings([path], self._real))
         return [row for place in spelled for row in self._at.get(place, ())]
 
     def _capture(self, file: FoundFile, link: str) -> ledger.SeenFile | None:
@@ -563,7 +556,7 @@ class _Look:
         family = family_of(link)
         for row in self._seen_at(file.path):
             known = {self._families.get(attempt) for attempt in row.attempts}
-            if family in known and (row.state == ledger.GROWING or self._is_whole(file, row)):
+            if family in known and (row.state == GROWING or self._is_whole(file, row)):
                 return row
         return None
 
@@ -573,17 +566,15 @@ class _Look:
         return row.looks_like(file.size, file.written) or (row.size == file.size and file.written > self._now)
 
     def _of_unclaimed(self, file: FoundFile) -> ledger.SeenFile:
-        key, links = ledger.key_of(self._lake, file.path), self._found.candidates(file)
+        key, links = key_of(self._lake, file.path), self._found.candidates(file)
         old = self._before.get(key)
         judged = self._judged(links)
-        bare = ledger.SeenFile(key, ledger.OTHER, "", False, links, file.size, file.written, judged=judged)
-        if old is not None and old.state == ledger.ASIDE and old.size == file.size:
-            return replace(old, written=file.written)
+        bare = ledger.SeenFile(key, OTHER, "", False, links, file.size, file.written, judged=judged)
         for row in self._seen_at(file.path):  # somebody named it
-            if row.state == ledger.GROWING or self._is_whole(file, row):
+            if row.state == GROWING or self._is_whole(file, row):
                 return replace(row, path=key, links=links if row.path == key else row.links, judged=judged)
         if old is not None and (old.size, old.written) == (file.size, file.written):
-            if old.state == ledger.REFUSED:
+            if old.state == REFUSED:
                 return old  # somebody named it
             if (old.links, old.judged) == (links, judged) and self._stands(old, file):
                 return old
@@ -596,18 +587,18 @@ class _Look:
         if file.identity in self._identities:
             return replace(bare, reason=f"another name of {self._identities[file.identity]}")
         if not file.size:
-            return replace(bare, state=ledger.EMPTY)
+            return replace(bare, state=EMPTY)
         return self._sniffed(file, bare)
 
     def _stands(self, old: ledger.SeenFile, file: FoundFile) -> bool:
         """Whether what was found out about a file that has not changed is all that can be."""
-        if old.state == ledger.READ:
+        if old.state == READ:
             return any(old.sha256 in digests for digests in self._digests.values())
         if old.first is not None and old.packets is None:
             return False
         if self._same_bytes(old.links, old.digests or ""):
             return False
-        return old.state in (ledger.OTHER, ledger.EMPTY, ledger.UNCLAIMED) and not (
+        return old.state in (OTHER, EMPTY, UNCLAIMED) and not (
             old.reason.startswith("another name of ") and file.identity not in self._identities
         )
 
@@ -636,10 +627,10 @@ class _Look:
             with path.open("rb") if isinstance(path, StoredCapture) else open_regular(path) as opened:
                 opened.read(1)
         except OSError as error:
-            return replace(bare, state=ledger.UNCLAIMED, reason=f"cannot be read: {error.strerror}", unread=True)
+            return replace(bare, state=UNCLAIMED, reason=f"cannot be read: {error.strerror}", unread=True)
         if bare.links and (archive := _archive(path)) is not None and archive.holds_files:
             why = f"{archive.what}{ledger.ARCHIVE}{archive.remedy(file.path)}"
-            return replace(bare, state=ledger.UNCLAIMED, reason=why, unread=True)
+            return replace(bare, state=UNCLAIMED, reason=why, unread=True)
         of_packets = [link for link in bare.links if self._reading.options(link) is None]
         if of_packets:
             try:
@@ -647,7 +638,7 @@ class _Look:
             except CaptureError as error:
                 why = _words(error, path)
                 if _CAPTURE.search(file.name) and "empty file" not in error.message:
-                    return replace(bare, state=ledger.UNCLAIMED, reason=why, unread=True, links=tuple(of_packets))
+                    return replace(bare, state=UNCLAIMED, reason=why, unread=True, links=tuple(of_packets))
             else:
                 return self._of_traffic(file, bare, tuple(of_packets))
         for link in bare.links:
@@ -688,57 +679,52 @@ class _Look:
         whole = self._now - file.written >= SETTLED or file.size <= _SMALL
         facts = self._reading.facts(file.path, links[0], file.size, whole)
         if facts.packets == 0 and not facts.malformed:
-            return replace(bare, state=ledger.EMPTY, reason="without a record", links=bare.links)
-        if (known := self._same_bytes(bare.links, facts.digests)) is not None:
-            return replace(bare, state=ledger.READ, reason=f"the same bytes as {Path(known[1]).name}", sha256=known[0])
-        return replace(bare, state=ledger.UNCLAIMED, unread=True, **facts.columns)
+            return replace(bare, state=EMPTY, reason="without a record", links=bare.links)
+        known = self._same_bytes(bare.links, facts.digests) or self._unpacked(bare.links, facts, file.size)
+        if known is not None:
+            return replace(bare, state=READ, reason=f"the same bytes as {Path(known[1]).name}", sha256=known[0])
+        return replace(bare, state=UNCLAIMED, unread=True, **facts.columns)
 
-    def _carried(self, rows: dict[str, ledger.SeenFile]) -> dict[str, ledger.SeenFile]:
-        """Hands on what a person said of a file that has been moved: by name, size and last write."""
-        moved = {
-            (row.name, row.size, row.written): row
-            for path, row in self._before.items()
-            if row.state == ledger.ASIDE and path not in rows
-        }
-        if not moved:
-            return rows
-        return {
-            key: replace(old, path=key) if row.unread and (old := moved.get((row.name, row.size, row.written))) else row
-            for key, row in rows.items()
-        }
+    def _unpacked(self, links: Sequence[str], facts: _Facts, size: int) -> tuple[str, str] | None:
+        """Returns digest and path of the compressed capture of some links which, unpacked, is a file that was read."""
+        for family in {*map(family_of, links)}:
+            for packets, whole, packed, places in self._begun.get((family, facts.first or 0), ()):
+                if not packed or (packets, whole) != (facts.packets, size):
+                    continue
+                for place in places:
+                    with suppress(LowwaterError, OSError):
+                        own, _, plain = _digests(capture_path(place), True).partition(" ")
+                        if plain == facts.digests:
+                            return own, place
+        return None
 
     def _gone(self, rows: Mapping[str, ledger.SeenFile], problems: Mapping[str, str]) -> list[ledger.SeenFile]:
         """Returns the rows of files that are no longer there. One that nobody read is still missing, unless its bytes
         are in another file, or in the lake: then it was moved."""
-        gone = [replace(row, state=ledger.GONE, reason=row.state, unread=False) for row in self._moved_from]
-        left = [
-            row for path, row in self._before.items() if path not in rows and (row.state != ledger.GONE or row.unread)
-        ]
+        gone = [replace(row, state=GONE, reason=row.state, unread=False) for row in self._moved_from]
+        left = [row for path, row in self._before.items() if path not in rows and (row.state != GONE or row.unread)]
         if not left:
             return gone
         bytes_there = {sha256 for row in rows.values() for sha256 in (row.digests or "").split()}
         new = {(row.size, row.written) for path, row in rows.items() if path not in self._before}
-        aside = {(row.name, row.size, row.written) for row in rows.values() if row.state == ledger.ASIDE}
         unseen = tuple(f"{folder}/" for folder in problems)
         for row in left:
-            own, place = set((row.digests or "").split()), ledger.location(self._lake, row.path)
+            own, place = set((row.digests or "").split()), location(self._lake, row.path)
             moved = bool(own & bytes_there) or self._is_taken(row) or (not own and (row.size, row.written) in new)
-            if row.state == ledger.GONE:
+            if row.state == GONE:
                 if moved:
                     gone.append(replace(row, unread=False))
                 continue
-            if row.state == ledger.ASIDE and (row.name, row.size, row.written) not in aside:
-                continue  # its reason stays visible
-            if row.state != ledger.FOLDER and place.startswith(unseen):
+            if row.state != FOLDER and place.startswith(unseen):
                 continue  # nobody could look
-            outside = row.state != ledger.FOLDER and place.rpartition("/")[0] not in self._found.links
+            outside = row.state != FOLDER and place.rpartition("/")[0] not in self._found.links
             there = outside and _stated(place) is not None
-            if there and row.state in (ledger.REFUSED, ledger.EMPTY):
+            if there and row.state in (REFUSED, EMPTY):
                 continue  # somebody named it
             # Where its folder is no longer one of a link, it is no longer missed.
-            unread = row.unread and row.state != ledger.FOLDER and not moved and not there and not row.is_archive
-            reason = row.reason if row.state == ledger.REFUSED else row.state
-            gone.append(replace(row, state=ledger.GONE, reason=reason, unread=unread))
+            unread = row.unread and row.state != FOLDER and not moved and not there and not row.is_archive
+            reason = row.reason if row.state == REFUSED else row.state
+            gone.append(replace(row, state=GONE, reason=reason, unread=unread))
         return gone
 
     def _is_taken(self, row: ledger.SeenFile) -> bool:
@@ -748,7 +734,7 @@ class _Look:
             return True
         if row.first is None:
             return False
-        place, found = ledger.location(self._lake, row.path), (row.packets or 0, row.size)
+        place, found = location(self._lake, row.path), (row.packets or 0, row.size)
         for family in {*map(family_of, row.links)}:
             for packets, size, packed, places in self._begun.get((family, row.first), ()):
                 of_its_name = any(_PACKED.sub("", each) == place or place.startswith(f"{each}.") for each in places)
@@ -797,79 +783,52 @@ def set_aside(lake: Lake, config: Config, names: Sequence[str], reason: str, per
     overlapping = {row.path for row in ledger.overlapping_files(lake, config)}
 
     def is_unread(row: ledger.SeenFile) -> bool:
-        return _is_unread(row) or row.path in overlapping
+        return row.state not in (READ, GROWING) or row.unread or row.path in overlapping
 
-    with ledger.changing(lake) as held:
-        rows, others = list[ledger.SeenFile](), list[str]()
-        for name in names:
-            found = [] if glob.has_magic(name) else _found(lake, name)
-            if any(map(is_unread, found)) or not (read := [row for row in found if row.attempts]):
-                others.append(name)
-            elif len(read) > 1:
-                links = ", ".join(sorted({link for row in read for link in row.links}))
-                raise ConfigError(f"{name}: several files of this name are read, of {links}", "name each by its path")
-            else:
-                rows += read
-        rows += _chosen(lake, others, is_unread, _READ)
-        statements.state(lake, _said(statements.ASIDE, rows, reason, person))
-        rows = [replace(row, state=ledger.ASIDE, reason=reason, person=person, unread=False) for row in rows]
-        ledger.put_seen(held, rows)
+    rows, others = list[ledger.SeenFile](), list[str]()
+    for name in names:
+        found = [] if glob.has_magic(name) else _found(lake, name)
+        if any(map(is_unread, found)) or not (read := [row for row in found if row.attempts]):
+            others.append(name)
+        elif len(read) > 1:
+            links = ", ".join(sorted({link for row in read for link in row.links}))
+            raise ConfigError(f"{name}: several files of this name are read, of {links}", "name each by its path")
+        else:
+            rows += read
+    rows += _chosen(lake, others, is_unread, _READ)
+    statements.state(lake, said_of(statements.ASIDE, rows, reason, person))
     return rows
 
 
-def _said(act: str, rows: Iterable[ledger.SeenFile], why: str, person: str) -> Iterator[statements.Statement]:
+def said_of(act: str, rows: Iterable[ledger.SeenFile], why: str, person: str) -> Iterator[statements.Statement]:
     """Yields what a person says of files, for each link that has or lacks one."""
     for row in rows:
         start, end = row.span or (0, 0)
         for link in row.links or ("",):
-            yield statements.Statement(0, person, act, why, link, start=start, end=end, file=row.path)
+            yield statements.Statement(0, person, act, why, link, "", row.sha256 or "", start, end, row.size, row.path)
 
 
 def undo(lake: Lake, config: Config, names: Sequence[str], person: str) -> list[ledger.SeenFile]:
-    """Takes back that files were set aside; arguments as of `set_aside`. The next look judges them anew.
+    """Takes back that files were set aside: they are what the looks have found; arguments as of `set_aside`.
     Raises ConfigError if a name fits no file that is set aside."""
     look(lake, config)
-    with ledger.changing(lake) as held:
-        rows = _chosen(lake, names, lambda row: row.state == ledger.ASIDE, "is not set aside")
-        statements.state(lake, _said(statements.COUNT, rows, "", person))
-        # What the lake has counts again. Else it is gone, unless the look finds it: a file that is there is judged as
-        # one that was never seen.
-        known = attempts_of(lake)
-        ledger.put_seen(
-            held,
-            (
-                replace(row, state=ledger.GONE, person=None, unread=True)
-                if known.isdisjoint(row.attempts)
-                else replace(row, state=ledger.READ, reason="", person=None)
-                for row in rows
-            ),
-        )
-    look(lake, config)
-    with ledger.changing(lake) as held:  # those in no folder of a link, which no look finds
-        after = ledger.read_seen(lake)
-        gone = (after[row.path] for row in rows if after[row.path].state == ledger.GONE)
-        left = [row for row in gone if ledger.is_there(ledger.location(lake, row.path))]
-        again = (replace(row, state=ledger.REFUSED, reason=f"it was set aside: {row.reason}") for row in left)
-        ledger.put_seen(held, again)
+    aside = {path for path, row in ledger.told_files(lake).items() if row.state == ASIDE}
+    rows = _chosen(lake, names, lambda row: row.path in aside, "is not set aside")
+    statements.state(lake, said_of(statements.COUNT, rows, "", person))
     return rows
 
 
 _READ = "is in the lake, and read: name it without a pattern, or name the file that has its records"
 
 
-def _is_unread(row: ledger.SeenFile) -> bool:
-    return row.state not in (ledger.READ, ledger.GROWING) or row.unread
-
-
 def _chosen(
     lake: Lake, names: Iterable[str], fits: Callable[[ledger.SeenFile], bool], why: str
 ) -> list[ledger.SeenFile]:
-    rows = ledger.read_seen(lake)
     chosen: dict[str, ledger.SeenFile] = {}
     for name in names:
         found = _found(lake, name)
         if not found:
-            known = sorted(row.shown for row in rows.values() if row.unread)[:SHOWN]
+            known = sorted(row.shown for row in ledger.told_files(lake).values() if row.unread)[:SHOWN]
             raise ConfigError(
                 f"{name}: no file of this name was seen in the folders of the links",
                 f"not read are {', '.join(known)}" if known else "`lowwater status` names the files that are not read",
@@ -887,12 +846,12 @@ def _chosen(
 def _found(lake: Lake, name: str) -> list[ledger.SeenFile]:
     """Returns the files of the ledger that a path, a name or a pattern of either names."""
     rows = ledger.read_seen(lake)
-    if (row := rows.get(ledger.key_of(lake, name))) is not None:
+    if (row := rows.get(key_of(lake, name))) is not None:
         return [row]
     if not glob.has_magic(name):
         named = [row for row in rows.values() if row.name == name]
-        return [row for row in named if row.state != ledger.EMPTY] or named
+        return [row for row in named if row.state != EMPTY] or named
     if "/" not in name:
         return [row for row in rows.values() if fnmatchcase(row.name, name)]
     pattern = name if "://" in name else os.path.abspath(name)
-    return [row for row in rows.values() if fnmatchcase(ledger.location(lake, row.path), pattern)]
+    return [row for row in rows.values() if fnmatchcase(location(lake, row.path), pattern)]

@@ -21,14 +21,15 @@ from lowwater.lake import layout, upkeep
 from lowwater.lake.files.patterns import declared_coverage
 from lowwater.lake.ingestion import known_files, record_options
 from lowwater.lake.ingestion.batch import Batch, IngestResult, Outcomes
-from lowwater.lake.ingestion.folders import record
+from lowwater.lake.ingestion.folders import record, said_of
 from lowwater.lake.ingestion.tasks import pack
 from lowwater.lake.ledgers import statements
 from lowwater.lake.ledgers.captures import Capture, family_claims, few, of_family, orphans, read_captures, shared_notes
 from lowwater.lake.ledgers.claims import Claims
-from lowwater.lake.ledgers.files import read_seen
+from lowwater.lake.ledgers.files import read_seen, told_files
 from lowwater.lake.ledgers.places import key_of
 from lowwater.lake.ledgers.sections import keep_sections
+from lowwater.lake.ledgers.states import ASIDE
 from lowwater.lake.locks import folder_of, handed_over, hold
 from lowwater.lake.tables import fence_off, live_files, read_rows, replace_rows, safe_name, swap_files
 from lowwater.limits import INGEST_WAIT
@@ -130,7 +131,7 @@ def ingest(
         covers: declared coverage [from, to), ns, of a single file; None takes it from the link's pattern and rotation.
         records: how the records of the link are read; None for packets, and for the protocol of the settings.
         refusals: filled with file -> why it was not ingested, where that is its own fault; None raises an error.
-        said: who declared `covers`, and why.
+        said: who names the files, so that those which were set aside count again; and why `covers` is declared.
 
     Returns a result for every file, in order; not for those in `refusals`.
     Raises ConfigError if other links are configured and this one is not, `covers` is empty or given for several files,
@@ -155,6 +156,8 @@ def ingest(
     with hold(lake, name, INGEST_WAIT) as fence, handed_over(lake, home, far) as shared:
         lake = replace(lake, fence=fence)
         fence_off([lake.packets, lake.records(link), lake.contents, lake.malformed], fence)
+        if said[0]:
+            _count_again(lake, paths, said[0])
         ledger = known_files.KnownFiles(lake, link, config)
         if records is not None:
             layout.make_records_table(lake.records(link), records.layout.schema)
@@ -200,6 +203,13 @@ def ingest(
     taken = (batch.results[index] for index in range(len(paths)) if index in batch.results)
     results = [_with_interfaces(result, link, after, before) for result in taken]
     return _in_force(lake, results, config)
+
+
+def _count_again(lake: layout.Lake, paths: Iterable[Path], person: str) -> None:
+    """Keeps that a person named files that were set aside."""
+    told = (told_files(lake).get(key_of(lake, path)) for path in paths)
+    if aside := [row for row in told if row is not None and row.state == ASIDE]:
+        statements.state(lake, said_of(statements.COUNT, aside, "", person))
 
 
 def _not_read(

@@ -17,16 +17,17 @@ from lowwater import config, errors
 from lowwater.capture.content.retention import DECODER_VERSION, ContentOptions, hash_of, kept_for_rows
 from lowwater.capture.records.facts import CaptureSummary
 from lowwater.capture.tables.options import READER_VERSION, TableOptions
+from lowwater.catalog.protocols import RECORD_KINDS
 from lowwater.instants import SECOND, format_duration, format_instant, spoken_duration
 from lowwater.lake.files.patterns import covers_key
 from lowwater.lake.layout import Lake
-from lowwater.lake.ledgers.captures import Capture, family_claims
+from lowwater.lake.ledgers.captures import NAMES, Capture, family_claims
 from lowwater.lake.ledgers.claims import Claims
 from lowwater.lake.ledgers.files import SeenFile, seen_by_attempt
 from lowwater.lake.ledgers.overlaps import Overlap, first_and_largest
 from lowwater.lake.ledgers.places import FolderNames, is_there, key_of, location, spellings
-from lowwater.lake.ledgers.states import ASIDE, GONE
-from lowwater.lake.tables import grouped
+from lowwater.lake.ledgers.states import GONE
+from lowwater.lake.tables import column_values, grouped
 from lowwater.link_names import below, family_of
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.storage.captures import capture_path
@@ -48,6 +49,11 @@ class KnownFile:
     @property
     def packets(self) -> int:
         return sum(row.packets for row in self.rows)
+
+    @property
+    def is_by_bytes(self) -> bool:
+        """Whether its identity is that of its bytes, not of its packets, as in lakes of 0.1."""
+        return self.row.capture == self.row.sha256 and self.row.format not in RECORD_KINDS
 
     @property
     def source(self) -> str:
@@ -88,7 +94,10 @@ def version_of(content: ContentOptions | TableOptions) -> int:
 
 def known_files(rows: pa.Table) -> dict[str, KnownFile]:
     """Returns the files of some rows of a view, by attempt."""
-    by_attempt = grouped((row["attempt"], Capture(**row)) for row in rows.to_pylist())
+    pool, none = dict[int, int](), [None] * rows.num_rows
+    there = {*rows.column_names}
+    columns = [column_values(rows.column(name), pool) if name in there else none for name in NAMES]
+    by_attempt = grouped((row.attempt, row) for row in (Capture(*values) for values in zip(*columns, strict=True)))
     return {name: KnownFile(tuple(sorted(of_file, key=lambda row: row.link))) for name, of_file in by_attempt.items()}
 
 
@@ -123,7 +132,7 @@ class KnownFiles:
             for attempt in self._files.keys() & row.attempts:
                 if row.sha256 is not None:
                     self._by_digest[row.sha256][attempt] = self._files[attempt]
-                if row.state not in (GONE, ASIDE):
+                if row.state != GONE:
                     self._seen[attempt].append(row)
 
     @property
@@ -132,7 +141,7 @@ class KnownFiles:
         return list(self._files.values())
 
     def seen_of(self, attempt: str) -> list[SeenFile]:
-        """Returns what was seen of an attempt, but where its file is known to be gone, or is set aside."""
+        """Returns what was seen of an attempt, but where its file is known to be gone."""
         return self._seen.get(attempt, [])
 
     def same(self, path: Path, sha256: str, identity: str, declared: Coverage | None) -> KnownFile | None:
@@ -176,7 +185,7 @@ class KnownFiles:
         """Yields what was seen at other paths, where the file of a path lay before its folder became another one."""
         key = key_of(self.lake, path)
         for row in self.seen_at(path):
-            if row.path != key and row.state not in (GONE, ASIDE):
+            if row.path != key and row.state != GONE:
                 yield row
 
     def _spelled(self, places: Iterable[str]) -> set[str]:
@@ -226,9 +235,11 @@ class KnownFiles:
 
 
 def _may_begin_with(whole: KnownFile, part: KnownFile) -> bool:
-    """Whether a file has more records than another one, and no fewer of any link."""
+    """Whether a file has more records than another one, and no fewer of any link; or as many as one that is known by
+    its bytes: then nothing else tells that the records are the same."""
     counts = {row.link: row.packets for row in whole.rows}
-    return whole.packets > part.packets and all(counts.get(row.link, -1) >= row.packets for row in part.rows)
+    more = whole.packets >= part.packets if part.is_by_bytes else whole.packets > part.packets
+    return more and all(counts.get(row.link, -1) >= row.packets for row in part.rows)
 
 
 def _absolute(path: Path) -> str:
@@ -312,8 +323,7 @@ def _same_time(new: KnownFile, other: KnownFile, overlap: int, settings: config.
     before, after = sorted((new, other), key=lambda each: (_extent(each), each.row.path))
     (begin, last), (_, end) = _extent(after), _extent(before)
     shorter = min(high - low for low, high in map(_extent, (new, other)))
-    first_read, second_read = (_extent(each) for each in sorted((new, other), key=lambda each: each.row.order))
-    latest = max(overlap, first_read[1] - second_read[0])  # how far behind its clock the link has records then
+    latest = max(overlap, _extent(other)[1] - _extent(new)[0])  # how far behind its clock the link has records then
     unit = SECOND if latest <= 60 * SECOND else 60 * SECOND
     why = "either these are two recorders, or the clock of the recorder was put back"
     hint = (

@@ -22,7 +22,7 @@ from lowwater.capture.records.drops import NO_DROPS, DeclaredDrops
 from lowwater.capture.records.facts import Hole
 from lowwater.catalog.protocols import RECORD_KINDS
 from lowwater.catalog.time import joined_coverage
-from lowwater.config import Config, Link, kept_sections, load_config
+from lowwater.config import Config, Link, load_config
 from lowwater.lake import open_tables, tables
 from lowwater.lake.files.patterns import last_unit
 from lowwater.lake.layout import CONTENTS, MALFORMED, Lake
@@ -216,13 +216,6 @@ class Capture:
         """Whether a person declared its coverage, by `--covers` or a line of `covers`: a rotation makes up its end. An
         older ledger tells only the first."""
         return self.declared is not None and bool(self.by_hand if self.rotated is None else not self.rotated)
-
-    @property
-    def order(self) -> tuple[int, int, str, int]:
-        """Sort key of a link's captures (T1): declared start, else median; then median; then identity."""
-        median = self.covers_from if self.median is None else self.median
-        start = median if self.declared_from is None else self.declared_from
-        return start, median, self.capture, self.covers_from
 
     def admits(self, link: Link) -> bool:
         """Whether the current max_jump flags the same records as at ingest (T3)."""
@@ -525,12 +518,13 @@ def _places(chosen: NDArray[np.bool_]) -> list[int]:
 
 
 def _ordered(rows: pa.Table) -> pa.Table:
-    """Returns captures of a link in the order of T1."""
+    """Returns captures of a link in the order of T1: declared start, else median; then median; then identity."""
     median = pc.coalesce(rows.column("median"), rows.column("covers_from"))
     keyed = rows.append_column("start", pc.coalesce(rows.column("declared_from"), median))
     keyed = keyed.append_column("middle", median)
     keys = [(name, "ascending") for name in ("start", "middle", "capture", "covers_from")]
-    return rows.take(pc.sort_indices(keyed, sort_keys=keys))
+    places = pc.sort_indices(keyed, sort_keys=keys)
+    return rows if np.array_equal(places, np.arange(len(places))) else rows.take(places)
 
 
 def in_force(rows: pa.Table) -> pa.Table:
@@ -571,12 +565,20 @@ def _packed(rows: pa.Table) -> dict[str, Any]:
     for name in rows.column_names:
         column = rows.column(name).combine_chunks()
         column = column.chunk(0) if isinstance(column, pa.ChunkedArray) else column
-        if len(column) and pc.count_distinct(column, mode="all").as_py() == 1:
+        if _has_one_value(column):
             packed[name] = column[0].as_py()
             continue
         same = (other for other in packed.values() if isinstance(other, pa.Array) and other.equals(column))
         packed[name] = next(same, column)
     return packed
+
+
+def _has_one_value(column: pa.Array) -> bool:
+    size, nulls = len(column), int(column.null_count)
+    if not size or nulls:
+        return 0 < size == nulls
+    same: bool = column[0] == column[-1] and pc.all(pc.equal(column, column[0])).as_py()
+    return same
 
 
 def short(digest: str) -> str:
@@ -592,7 +594,7 @@ def read_captures(lake: Lake, links: Iterable[str], config: Config | None = None
         families = tables.grouped(
             (link_names.family_of(link), (link, name)) for link, files in known.items() for name in files
         )
-        if config is None and kept_sections(lake.root):
+        if config is None and known:
             config = load_config(lake.root)
         read = {
             name: _family_captures(lake, name, families.get(name, []), config)
@@ -642,16 +644,17 @@ def _family_claims(lake: Lake, family: str, files: Sequence[tuple[str, str]], co
     rows = _CONTENTS.get(key, names, contents)
     placed = _PLACES.get(key, (names, open_tables.identity(lake.sightings)), lambda: _placed(lake, rows))
     said = [each for each in statements.declared(lake) if link_names.family_of(each.link) == family]
-    settings = config.link(family) if family in config.links or not config.links else Link()
+    settings = config.past_link(family)
     ended = family in config.ended or family not in config.links
-    state = names, placed.seen, said, settings, ended
+    asides = statements.asides(lake)
+    state = names, placed.seen, said, asides, settings, ended
     where = Whereabouts(lake, settings)
-    return _CLAIMS.get(key, state, lambda: claims(rows, placed.rows, said, settings, where, ended))
+    return _CLAIMS.get(key, state, lambda: claims(rows, placed.rows, said, asides, settings, where, ended))
 
 
 class _Placed(NamedTuple):
     rows: pa.Table  # of `places`
-    seen: bytes  # what differs where they do: each sighting has its instant
+    seen: pa.Table  # what differs where they do: each sighting has its instant
 
 
 def _placed(lake: Lake, rows: pa.Table) -> _Placed:
@@ -663,17 +666,15 @@ def _placed(lake: Lake, rows: pa.Table) -> _Placed:
         ),
     )
     own = placed.filter(pc.is_in(placed.column("attempt"), rows.column("attempt").combine_chunks())).combine_chunks()
-    now = "\n".join(own.column("now").to_pylist())
-    return _Placed(own, own.column("seen_at").to_numpy().tobytes() + now.encode())
+    return _Placed(own, own.select(["seen_at", "now"]))
 
 
 def _family_captures(
     lake: Lake, family: str, files: Sequence[tuple[str, str]], config: Config | None
 ) -> dict[str, Captures]:
     """Reads the captures of a link and its interfaces, by link; `files` are (link, file of the table)."""
-    if not files:
+    if not files or config is None:
         return {}
-    config = config or load_config(lake.root)
     view = _family_claims(lake, family, files, config)
     # What a link with a section has too was moved there, with its folder: the link that has ended was another name.
     elsewhere = (
@@ -681,13 +682,13 @@ def _family_captures(
         if family in config.ended
         else frozenset[str]()
     )
-    rules = _rules(lake, config, family)
+    rules = _rules(config, family)
 
     def read() -> dict[str, Captures]:
         rows = view.captures
         if elsewhere:
             rows = rows.filter(pa.array([each not in elsewhere for each in _contents(rows)], pa.bool_()))
-        return _without_overlaps(rows, rules)
+        return captures_of(rows, rules)
 
     return _READ.get((lake.contents, family), (view, rules, elsewhere), read)
 
@@ -716,18 +717,16 @@ def _contents(rows: pa.Table) -> list[str]:
     return [capture if attempt in having else f"{capture} {begin}" for attempt, capture, _, begin in of_rows]
 
 
-def _rules(lake: Lake, config: Config, family: str) -> overlaps.Rules:
+def _rules(config: Config, family: str) -> overlaps.Rules:
     """Returns the rules of a link; by default settings where it has none any more."""
-    settings = config.link(family) if family in config.links or not config.links else Link()
-    patterns: Sequence[str] = settings.captures or ()
-    if family in config.ended:  # it has no folders any more, and its files have the names that it gave them
-        kept = kept_sections(lake.root).get(family, {}).get("section", {}).get("captures", ())
-        patterns = (kept,) if isinstance(kept, str) else kept
+    settings = config.past_link(family)
+    # One that has ended has no folders any more, and its files have the names that it gave them.
+    patterns = config.ended[family].captures if family in config.ended else settings.captures or ()
     skew = settings.longest_skew
     return overlaps.Rules(skew, max(skew, last_unit(patterns)), settings.jump)
 
 
-def _without_overlaps(rows: pa.Table, rules: overlaps.Rules) -> dict[str, Captures]:
+def captures_of(rows: pa.Table, rules: overlaps.Rules) -> dict[str, Captures]:
     """Divides the rows of a link and its interfaces by link; of those that overlap one is read, the others are
     `unread`."""
     found = {each.attempt: each for each in overlaps.overlapping(_ordered(rows), rules)}

@@ -8,7 +8,7 @@ that are left here.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
@@ -25,8 +25,8 @@ from lowwater.config import Link
 from lowwater.lake.files.patterns import by_rotation, declared_coverage, naming
 from lowwater.lake.layout import CONTENTS, SIGHTINGS
 from lowwater.lake.ledgers.overlaps import first_and_largest
-from lowwater.lake.ledgers.statements import Statement
-from lowwater.lake.ledgers.states import ASIDE, GONE, GROWING
+from lowwater.lake.ledgers.statements import ASIDE, Asides, Statement
+from lowwater.lake.ledgers.states import GONE, GROWING
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.storage.captures import capture_path
 
@@ -98,8 +98,8 @@ SEEN = pa.schema(
     [
         SIGHTINGS.field(name)
         for name in (
-            *("path", "state", "size", "declared_from", "declared_to", "rotated", "named", "name", "attempts"),
-            *("sha256", "seen_at"),
+            *("path", "state", "reason", "size", "declared_from", "declared_to", "rotated", "named", "name"),
+            *("attempts", "sha256", "seen_at"),
         )
     ]
 )
@@ -134,19 +134,21 @@ class _Content:
         return self.row["source"], self.row["content"] if some else self.attempt
 
     def extent(self, declared: Span | None) -> Span:
-        """The time of its records, ns: those outside of what is declared do not say when it was taken."""
+        """The time of its records, ns: those outside of what is declared do not say when it was taken, if others do."""
         rows = [row for row in self.facts if row["first"] is not None and row["largest"] is not None]
         if not rows:
             return END_OF_TIME, 0
         ends = [first_and_largest(row["first"], row["largest"], row["packets"], row["edges"], 0) for row in rows]
+        first, last = min(first for first, _ in ends), max(last for _, last in ends)
         begin, end = declared or (0, END_OF_TIME)
-        return max(min(first for first, _ in ends), begin), min(max(last for _, last in ends), end)
+        return (max(first, begin), min(last, end)) if first < end and last >= begin else (first, last)
 
 
 def claims(
     contents: pa.Table,
     placed: pa.Table,
     said: Sequence[Statement],
+    asides: Asides,
     settings: Link,
     where: Where,
     ended: bool = False,
@@ -156,7 +158,7 @@ def claims(
     Args:
         contents: their rows of the table.
         placed: what `places` has of their attempts.
-        said: what people declared that files cover, oldest first.
+        said: what people declared that files cover, oldest first; `asides`: which files they set aside.
         settings: of the link.
         where: returns where the file of a path lies, by the settings of the moment.
         ended: whether the settings do not name the link: names of files tell what they told.
@@ -169,8 +171,9 @@ def claims(
     chosen = np.full(len(attempts.dictionary), -1, np.int64)
     own = numbers >= 0
     chosen[numbers[own]] = np.flatnonzero(own)
-    doubtful = _doubtful(contents, placed, attempts, numbers, said)
-    view = _Doubts(contents, placed, names, settings, doubtful, attempts, numbers)
+    spoken = {*asides.paths, *(each.file for each in said)}
+    doubtful = _doubtful(contents, placed, attempts, numbers, spoken)
+    view = _Doubts(contents, placed, names, asides, settings, doubtful, attempts, numbers)
     hands = view.judge(chosen, said) if len(doubtful) else {}
     texts = attempts.dictionary.to_pylist()
     left = {texts[at]: Left(UNSEEN) for at in np.flatnonzero(chosen < 0).tolist()} | view.left
@@ -198,28 +201,30 @@ def _renamed(rows: pa.Table, gone: pa.ChunkedArray) -> dict[str, Left]:
 
 
 def _doubtful(
-    contents: pa.Table, placed: pa.Table, attempts: pa.DictionaryArray, numbers: NDArray[Any], said: Sequence[Statement]
+    contents: pa.Table,
+    placed: pa.Table,
+    attempts: pa.DictionaryArray,
+    numbers: NDArray[Any],
+    spoken: Collection[str | None],
 ) -> NDArray[np.int64]:
     """Returns the numbers of the attempts about which more than one row decides: several were at a place, it was at
-    several, it was decoded twice, another one begins with it, or a person spoke of it."""
+    several, it was decoded twice, another one begins with it, or a person spoke of its file (`spoken`: paths)."""
     size = len(attempts.dictionary)
     doubtful = np.zeros(size, bool)
     codes = attempts.indices.to_numpy()
     known = np.flatnonzero(numbers >= 0)
     paths = placed.column("path").combine_chunks().dictionary_encode()
     at, of = paths.indices.to_numpy()[known], numbers[known]
-    pairs = np.unique(np.stack([at, of]), axis=1) if len(known) else np.zeros((2, 0), np.int64)
-    doubtful[np.bincount(pairs[1], minlength=size) > 1] = True
-    several = np.bincount(pairs[0], minlength=len(paths.dictionary)) > 1
-    doubtful[pairs[1][several[pairs[0]]]] = True
-    aside = pc.equal(placed.column("state"), ASIDE).to_numpy(zero_copy_only=False)
-    doubtful[numbers[aside & (numbers >= 0)]] = True
-    spoken = {each.file for each in said}
+    if np.bincount(of).max(initial=0) > 1:
+        at, of = np.divmod(np.unique(at.astype(np.int64) * size + of), size)  # each pair once
+    doubtful[np.bincount(of, minlength=size) > 1] = True
+    several = np.bincount(at, minlength=len(paths.dictionary)) > 1
+    doubtful[of[several[at]]] = True
     if spoken:
         of_them = pc.is_in(paths.dictionary, pa.array([*spoken], pa.string())).to_numpy(zero_copy_only=False)
-        doubtful[pairs[1][of_them[pairs[0]]]] = True
+        doubtful[of[of_them[at]]] = True
     # Each attempt once: interfaces of a file have one content.
-    _, first = np.unique(codes, return_index=True)
+    first = np.arange(size) if size == len(codes) else np.unique(codes, return_index=True)[1]
     once = contents.take(pa.array(first))
     content = once.column("content").combine_chunks().dictionary_encode()
     related = np.bincount(content.indices.to_numpy(), minlength=len(content.dictionary)) > 1
@@ -282,12 +287,13 @@ class _Doubts:
         contents: pa.Table,
         placed: pa.Table,
         names: _Names,
+        asides: Asides,
         settings: Link,
         doubtful: NDArray[np.int64],
         attempts: pa.DictionaryArray,
         numbers: NDArray[Any],
     ) -> None:
-        self._names, self._settings = names, settings
+        self._names, self._asides, self._settings = names, asides, settings
         self.left: dict[str, Left] = {}
         self._numbers = {attempts.dictionary[at].as_py(): at for at in doubtful.tolist()}
         codes = attempts.indices.to_numpy()
@@ -297,7 +303,7 @@ class _Doubts:
             self._contents.setdefault(row["attempt"], _Content(row["attempt"], [])).facts.append(row)
         where = np.flatnonzero(np.isin(numbers, doubtful)) if len(doubtful) else np.zeros(0, np.int64)
         self._rows = where.tolist()
-        columns = placed.select(["path", "state", "now", "seen_at", "attempt", "sha256"]).take(pa.array(where))
+        columns = placed.select(["path", "size", "now", "seen_at", "attempt", "sha256"]).take(pa.array(where))
         self._seen = dict(zip(self._rows, columns.to_pylist(), strict=True))
         # Place, of a link for which files are read -> its versions in order, each as it was seen last.
         self._versions: dict[tuple[str, str], dict[str, int]] = defaultdict(dict)
@@ -365,8 +371,8 @@ class _Doubts:
             for old, new in pairwise(names):
                 before, behind = self._contents[old], self._contents[new]
                 if before.hand is not None and behind.hand is None:
-                    at = versions.get(new, behind.seen[-1])
-                    if self._replaces(behind, self._names.of(at), before, before.hand) is not None:
+                    named = self._names.of(versions.get(new, behind.seen[-1]))
+                    if self._replaces(behind, before, named) is not None:
                         behind.hand = before.hand
 
     def _heir(self, name: str) -> str:
@@ -382,10 +388,16 @@ class _Doubts:
         lying = {
             path: at for path, at in newest.items() if last[path] == content.attempt and self._seen[at]["now"] != GONE
         }
-        aside = [at for at in newest.values() if self._seen[at]["state"] == ASIDE]  # whatever lies there by now
-        lying = {path: at for path, at in lying.items() if at not in aside}
+        said = {path: self._said(at) for path, at in newest.items()}
+        aside = {path: at for path, at in newest.items() if said[path] == ASIDE}  # whatever lies there by now
+        moved = {_name(path) for path in aside if path not in lying}
+        lying = {
+            path: at
+            for path, at in lying.items()
+            if path not in aside and (said[path] is not None or _name(path) not in moved)
+        }
         if aside and not lying:
-            return aside[0], True
+            return next(iter(aside.values())), True
         candidates = lying or newest
         if len(candidates) == 1:
             return next(iter(candidates.values())), False
@@ -398,6 +410,12 @@ class _Doubts:
 
         return min(candidates.items(), key=order)[1], False
 
+    def _said(self, at: int) -> str | None:
+        """What a person said of the file of a row of `places`: it is set aside, or counts again; None for nothing."""
+        seen = self._seen[at]
+        said = self._asides.said(seen["path"], seen["size"], seen["sha256"])
+        return None if said is None else said.act
+
     def _replaced(self, content: _Content) -> Left | None:
         """Why a newer version at its place stands for a content that lies nowhere any more; None if none does."""
         paths = list(dict.fromkeys(self._seen[at]["path"] for at in content.seen))
@@ -406,11 +424,9 @@ class _Doubts:
         for path in paths:
             versions = self._at(content, path)
             names = list(dict.fromkeys(self._heir(name) for name in versions))
-            declared = content.hand or self._names.of(versions.get(content.attempt, content.seen[-1]))
+            named = self._names.of(versions.get(content.attempt, content.seen[-1]))
             for name in names[names.index(content.attempt) + 1 :]:
-                other = self._contents[name]
-                theirs = other.hand or self._names.of(versions.get(name, other.seen[-1]))
-                if (why := self._replaces(other, theirs, content, declared)) is not None:
+                if (why := self._replaces(self._contents[name], content, named)) is not None:
                     return Left(why, name, replaced=True)
         return None
 
@@ -418,22 +434,22 @@ class _Doubts:
         name, at = next(reversed(self._at(content, path).items()))
         return self._heir(name) == content.attempt and self._seen[at]["now"] != GONE
 
-    def _replaces(self, new: _Content, declared: Span | None, old: _Content, was: Span | None) -> str | None:
+    def _replaces(self, new: _Content, old: _Content, named: Span | None) -> str | None:
         """Why a newer version of a place replaces an older one (T5): it begins with all of it, or is of its time; else
-        the name was used again."""
+        the name was used again. One without records replaces nothing: a recorder begins its file with a header.
+        `named`: what the name tells."""
         if not old.packets:
             return "it had no records"
+        if not new.packets:
+            return None
         if begins_with(new, old):
             return "it has grown"
-        alike = declared is not None and declared == was
-        skew = self._settings.longest_skew
-        both = _coverage(new, declared), _coverage(old, was)
-        overlap = min(end for _, end in both) - max(begin for begin, _ in both) > skew
-        of_one_time = _are_of_one_time(new.extent(declared), old.extent(was), skew)
-        if alike and was is not None:
-            changed = not _is_another_part(new, old, was, of_one_time)
-        else:
-            changed = overlap or of_one_time
+        changed = _are_of_one_time(new.extent(named), old.extent(named), self._settings.longest_skew)
+        if named is not None:
+            # Another part of its time, unless the old one has nothing of it, or the same records by another clock.
+            first, largest = old.extent(None)
+            counts = [(each.packets, each.row["record_bytes"]) for each in (new, old)]
+            changed |= largest < named[0] or first >= named[1] or counts[0] == counts[1]
         return CHANGED if changed else None
 
     def _parts(self, standing: Iterable[_Content]) -> None:
@@ -455,6 +471,10 @@ class _Doubts:
             self.left[part.attempt] = Left(BEGINNING, whole.attempt, replaced=not lies)
 
 
+def _name(path: str) -> str:
+    return path.rpartition("/")[2]
+
+
 BEGINNING = "its records are the first ones of another file"
 
 _FACTS = [
@@ -465,23 +485,10 @@ _FACTS = [
 
 def begins_with(whole: _Content, part: _Content) -> bool:
     """Whether a content begins with all records of another one of its link, as decoding found."""
-    if whole.row["source"] != part.row["source"] or whole.packets <= part.packets:
+    if whole.row["source"] != part.row["source"] or whole.packets < part.packets:
         return False
     told = documents.stored_texts(whole.row["begins_with"] or "[]")
     return part.row["content"] in told or whole.row["content"] in documents.stored_texts(part.row["begins"] or "[]")
-
-
-def _coverage(content: _Content, declared: Span | None) -> Span:
-    row = content.row
-    return covers(row["file_first"], row["file_largest"], declared, row["ended_cleanly"])
-
-
-def covers(first: int | None, largest: int | None, declared: Span | None, whole: bool) -> Span:
-    """Returns what a file covers by itself (T5): the declared time, up to its clock if it is not whole; without a
-    declaration, the time from its first record to its clock."""
-    if declared is not None:
-        return declared if whole else (declared[0], max(declared[0], min(declared[1], largest or 0)))
-    return (0, 0) if first is None or largest is None else (first, largest)
 
 
 def _are_of_one_time(new: Span, old: Span, skew: int) -> bool:
@@ -489,19 +496,6 @@ def _are_of_one_time(new: Span, old: Span, skew: int) -> bool:
     other's. Two files that follow one another overlap by at most the skew (T1), however short they are."""
     both = max(new[0], old[0]), min(new[1], old[1])
     return both[1] - both[0] > skew or (both[0] <= both[1] and both in (new, old))
-
-
-def _is_another_part(new: _Content, old: _Content, was: Span, of_one_time: bool) -> bool:
-    """Whether a file has other records than one of its name and declared coverage, which come before or behind those:
-    a recorder was started again within the hour by which it names its files. As many bytes in as many records are the
-    same records by a corrected clock, and so are those that were outside of what was declared."""
-    first, largest = old.row["file_first"], old.row["file_largest"]
-    if not new.packets or first is None or largest is None or new.hand is not None:
-        return False
-    if not (was[0] <= first and largest < was[1]):
-        return False
-    same_records = (new.packets, new.row["record_bytes"]) == (old.packets, old.row["record_bytes"])
-    return not same_records and not of_one_time
 
 
 _UNSEEN_COLUMNS = ("content", "decoded_at", "begins_with", "begins")
@@ -516,7 +510,7 @@ def _rows(
     where: Where,
 ) -> pa.Table:
     """Joins contents with the sighting of each, and adds what they cover by themselves (T5)."""
-    seen = placed.select(["path", "size", "state", "now", "sha256", "name"]).take(pa.array(at))
+    seen = placed.select(["path", "size", "state", "reason", "sha256", "name"]).take(pa.array(at))
     begins, ends, rotated = names.of_rows(at)
     by_hand = np.zeros(len(at), bool)
     if hands:
@@ -526,7 +520,9 @@ def _rows(
     declared = begins >= 0
     first = pc.fill_null(contents.column("file_first"), -1).to_numpy()
     largest = pc.fill_null(contents.column("file_largest"), -1).to_numpy()
-    growing = pc.equal(seen.column("state"), GROWING).to_numpy(zero_copy_only=False)
+    state = seen.column("state")
+    state = pc.if_else(pc.equal(state, GONE), seen.column("reason"), state)  # which says what it was before
+    growing = pc.equal(state, GROWING).to_numpy(zero_copy_only=False)
     whole = contents.column("ended_cleanly").to_numpy() & ~growing
     cut = np.maximum(begins, np.minimum(ends, np.maximum(largest, 0)))
     bare = ~declared & ((first < 0) | (largest < 0))

@@ -71,9 +71,14 @@ def edges_of(paths: Sequence[PurePath], packets: int, lull: int | None, jump: in
     if not packets or (packets > SIDE and (lull or 0) <= jump):
         return None
     ends = _stored(paths[::-1], lambda parts: pa.concat_tables(parts[::-1]))
+    return doubtful_ends(_stored(paths, pa.concat_tables), ends, packets, jump)
+
+
+def doubtful_ends(begins: pa.Table, ends: pa.Table, packets: int, jump: int) -> str | None:
+    """Finds the same from the first and the last records, with at least as many of each as an end has."""
     ends = ends.slice(max(0, ends.num_rows - _AROUND - SIDE - 1))
     positions, arrivals, stamps = (ends.column(name).to_numpy() for name in ("position", "arrival", "timestamp"))
-    begin = _begin(_stored(paths, pa.concat_tables).column("timestamp").to_numpy(), packets, jump)
+    begin = _begin(begins.column("timestamp").to_numpy(), packets, jump)
     levels = []
     for at in range(max(0, len(stamps) - SIDE), len(stamps)):
         kept, least = packets - (len(stamps) - at), int(stamps[at:].min())
@@ -128,6 +133,7 @@ def judged(rows: pa.Table, jump: int) -> pa.Table:
             first[at] = max(Edges.parse(text).now(jump, int(first[at])).begin, int(first[at]))
     link = _Link(first, numbers["largest"].copy(), numbers["packets"].copy())
     declared = pc.fill_null(rows.column("declared_to"), -1).to_numpy()
+    cut = pc.or_(pc.invert(rows.column("ended_cleanly")), pc.fill_null(rows.column("growing"), False)).to_pylist()
     for at in np.flatnonzero(pc.is_valid(rows.column("edges"))).tolist():
         if not link.may_lead(at, int(declared[at])) and _IN_ORDER in texts[at]:
             continue
@@ -140,8 +146,8 @@ def judged(rows: pa.Table, jump: int) -> pa.Table:
             strays = edges.records[level.kept - int(numbers["packets"][at]) :]
             chosen[at] = str(Edges(edges.jump, (level,), strays, edges.begin))
             _cut(numbers, at, level)
-            if covers[1] == whole:
-                numbers["covers_to"][at] = max(level.largest, covers[0] if declared[at] >= 0 else 0)
+            if covers[1] == whole or (cut[at] and declared[at] >= 0):
+                numbers["covers_to"][at] = max(min(covers[1], level.largest), covers[0] if declared[at] >= 0 else 0)
             numbers["file_largest"][at] = max(level.largest, -1)
             if not level.kept and declared[at] < 0:
                 numbers["covers_from"][at] = numbers["covers_to"][at] = covers[0]

@@ -6,10 +6,11 @@ import os
 import shlex
 import time
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from pathlib import PurePath
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -20,30 +21,23 @@ from lowwater.capture.records.drops import DeclaredDrops, Drops
 from lowwater.config import Config
 from lowwater.documents import FILE_NAME
 from lowwater.instants import HOUR, SECOND, format_instant
-from lowwater.lake import layout, locks, tables
+from lowwater.lake import layout, locks, open_tables, tables
+from lowwater.lake.ledgers import statements
 from lowwater.lake.ledgers.captures import attempts_of, few, in_line, ingested_links, read_captures
 from lowwater.lake.ledgers.drops import Lost, lost_of
-from lowwater.lake.ledgers.places import (
-    FolderNames as FolderNames,
-    is_there as is_there,
-    key_of as key_of,
-    location as location,
-    spellings as spellings,
-)
+from lowwater.lake.ledgers.places import location
 from lowwater.lake.ledgers.sections import ended_lines
 from lowwater.lake.ledgers.states import (
-    ASIDE as ASIDE,
-    EMPTY as EMPTY,
-    FOLDER as FOLDER,
-    GONE as GONE,
-    GROWING as GROWING,
-    NEW as NEW,
-    OTHER as OTHER,
-    OVERLAPS as OVERLAPS,
-    READ as READ,
-    REFUSED as REFUSED,
+    ASIDE,
+    EMPTY,
+    FOLDER,
+    GONE,
+    GROWING,
+    NEW,
+    OVERLAPS,
+    REFUSED,
     STATES,
-    UNCLAIMED as UNCLAIMED,
+    UNCLAIMED,
 )
 from lowwater.lake.open_tables import cached_value
 from lowwater.lake.packets import PacketFiles
@@ -52,8 +46,11 @@ from lowwater.storage.object_paths import ObjectPath
 from lowwater.storage.paths import written_at
 
 # Every file that was seen in the folders of the links, and what became of it (SEMANTICS T9). Rows are appended. Written
-# by what looks into the folders (`ingestion.folders`), by ingest about the files that it takes or refuses, and by
-# `lowwater set-aside`. Read by whoever says what is not read; they look into no folder.
+# by what looks into the folders (`ingestion.folders`), and by ingest about the files that it takes or refuses. Read by
+# whoever says what is not read; they look into no folder. Whether a file is set aside is said by `statements` alone, so
+# no look and no ingest can undo it.
+
+T = TypeVar("T")
 
 ARCHIVE = ", whose files are not read: "
 """In the reason of an unclaimed file that is an archive, between what it is and what unpacks it."""
@@ -84,11 +81,12 @@ class SeenFile:
     attempts: tuple[str, ...] = ()
     sha256: str | None = None
     judged: str | None = None
-    person: str | None = None
     digests: str | None = None
     silences: tuple[int, ...] = ()
     seen_at: int = 0
     drops: str | None = None
+    settled: bool | None = None  # set when it is stored
+    person: str | None = None  # who set it aside; in no row of the ledger
 
     @property
     def name(self) -> str:
@@ -121,11 +119,6 @@ class SeenFile:
         cut the time to the second."""
         return self.size == size and self.written // SECOND == written // SECOND
 
-    @property
-    def is_settled(self) -> bool:
-        """Whether the last write was long enough before it was seen to tell a later one from it: clocks are coarse."""
-        return self.written < self.seen_at - SETTLED
-
     def falls_into(self, start: int, end: int) -> bool:
         """Whether records of it may lie in [start, end), ns."""
         if self.span is None or not (self.span[0] < end and self.span[1] > start):
@@ -138,7 +131,7 @@ class SeenFile:
 SETTLED = 2 * SECOND
 """Least time (ns) from the last write of a file to when it was seen, for the two to tell what it is."""
 
-NAMES = tuple(field.name for field in fields(SeenFile))
+NAMES = tuple(field.name for field in fields(SeenFile) if field.name != "person")
 
 
 def read_seen(lake: layout.Lake) -> Mapping[str, SeenFile]:
@@ -159,10 +152,41 @@ def by_attempt(rows: Iterable[SeenFile]) -> dict[str, list[SeenFile]]:
 
 def told_files(lake: layout.Lake) -> Mapping[str, SeenFile]:
     """Reads the rows about files of which people are told: those that are unread or set aside, of a year of others."""
+    return of_told(lake, "told files", lambda: _told(lake))
+
+
+def of_told(lake: layout.Lake, key: str, compute: Callable[[], T]) -> T:
+    """Returns what is computed of the files of which people are told; again only if what was seen or said changes."""
     with tables.lake_errors(f"{lake.sightings}: the table cannot be read"):
-        return cached_value(
-            lake.sightings, "told files", lambda table: {} if table is None else _newest(lake, told=True)
-        )
+        state = open_tables.identity(lake.sightings), statements.asides(lake)
+        return _TOLD.get((lake.sightings, key), state, compute)
+
+
+_TOLD = open_tables.ValuesByState(512)
+
+
+def _told(lake: layout.Lake) -> dict[str, SeenFile]:
+    asides = statements.asides(lake)
+    if open_tables.newest(lake.sightings) is None:
+        return {}
+    rows = _newest(lake, asides)
+    said = {path: asides.said(path, row.size, row.sha256) for path, row in rows.items()}
+    aside = {path: each for path, each in said.items() if each is not None and each.act == statements.ASIDE}
+    # What was said of a file that lies in another folder by now, under its name, goes with it.
+    gone = {_likeness(rows[path]): path for path in aside if rows[path].state == GONE}
+    for path, row in rows.items() if gone else ():
+        if row.state != GONE and (before := gone.pop(_likeness(row), None)) is not None:
+            moved = aside.pop(before)
+            if said[path] is None:
+                aside[path] = moved
+    told = {path: row for path, row in rows.items() if row.unread}
+    for path, each in aside.items():
+        told[path] = replace(rows[path], state=ASIDE, reason=each.why, person=each.person, unread=False)
+    return told
+
+
+def _likeness(row: SeenFile) -> tuple[str, int, int]:
+    return row.name, row.size, row.written
 
 
 def overlapping_files(lake: layout.Lake, config: Config) -> list[SeenFile]:
@@ -224,14 +248,19 @@ def _drops(lake: layout.Lake) -> dict[str, Sequence[Lost]]:
     }
 
 
-def _newest(lake: layout.Lake, told: bool = False) -> dict[str, SeenFile]:
+def _newest(lake: layout.Lake, told: statements.Asides | None = None) -> dict[str, SeenFile]:
+    """Reads the newest row of each path; with `told` only those that are unread, or have a name that it tells."""
     rows = _stored(lake)
     paths = rows.column("path").combine_chunks().dictionary_encode()
     newest = np.zeros(len(paths.dictionary), np.int64)
     newest[paths.indices.to_numpy()] = np.arange(rows.num_rows)  # of equal paths the last one counts
     rows = rows.take(pa.array(newest))
-    if told:
-        rows = rows.filter(pc.or_(rows.column("unread"), pc.equal(rows.column("state"), ASIDE)))
+    if told is not None:
+        chosen = rows.column("unread")
+        if names := {path.rpartition("/")[2] for path in told.paths}:
+            own = pc.replace_substring_regex(rows.column("path"), "(?s)^.*/", "")
+            chosen = pc.or_(chosen, pc.is_in(own, pa.array([*names], pa.string())))
+        rows = rows.filter(chosen)
     pool: dict[int, int] = {}
     columns = [tables.column_values(rows.column(_COLUMNS.get(name, name)), pool) for name in NAMES]
     for place in map(NAMES.index, ("links", "silences", "attempts")):
@@ -276,16 +305,18 @@ def put_seen(lake: layout.Lake, rows: Iterable[SeenFile], since: int = 0, read: 
 
     def says_more(row: SeenFile) -> bool:
         old = before.get(row.path)
-        if old is None or old.seen_at < since or (read and not old.is_settled):
+        if old is None or old.seen_at < since or (read and not old.settled):
             return True
-        return replace(row, seen_at=old.seen_at) != old
+        return replace(row, seen_at=old.seen_at, settled=old.settled) != old
 
     changed = [row for row in rows if says_more(row)]
     if not changed:
         return 0
     tables.create(lake.sightings, layout.SIGHTINGS)
-    now = max(time.time_ns(), since + 1, max((row.seen_at for row in before.values()), default=0) + 1)
-    new = [replace(row, seen_at=now + number) for number, row in enumerate(changed)]
+    clock = time.time_ns()  # which may have been ahead, so that the order of the rows is ahead of it
+    now = max(clock, since + 1, max((row.seen_at for row in before.values()), default=0) + 1)
+    settled = clock - SETTLED
+    new = [replace(row, seen_at=now + number, settled=row.written < settled) for number, row in enumerate(changed)]
     _forget(lake, before)
     tables.append_rows(lake.sightings, table_of(new), lake.fence)
     return len(changed)
@@ -303,23 +334,33 @@ _COLUMNS = {attribute: column for column, attribute in _FIELDS.items()}
 
 
 def _forget(lake: layout.Lake, before: Mapping[str, SeenFile]) -> None:
-    """Removes the rows that nobody reads any more, once they are many: an older one of a path tells something only
-    while the lake has what lay there. One of a file that is gone and missed by nobody says nothing more, but for what
-    it told of drops and what the lake has of it."""
+    """Removes the rows that nobody reads any more, once they are many."""
     stored = tables.read_rows(lake.sightings, pa.schema([layout.SIGHTINGS.field("seen_at")])).num_rows
     if stored <= len(before) + max(len(before), _DEAD):
         return
-    rows, known = _stored(lake), attempts_of(lake)
+    rows, spoken = _stored(lake), {each.file for each in statements.declared(lake)}
+    kept = pa.array(remembered(rows, attempts_of(lake), spoken), pa.int64())
+    tables.replace_rows(lake.sightings, rows.take(kept), None, lake.fence)
+
+
+def remembered(rows: pa.Table, known: Collection[str], spoken: Collection[str | None]) -> list[int]:
+    """Returns which rows tell something: an older one of a path only while the lake has what lay there. One of a file
+    that is gone and missed by nobody says nothing more, but for what it told of drops and what the lake has of it.
+
+    Args:
+        known: attempts that the lake has. spoken: paths of which people declared what their files cover.
+    """
     kept: dict[tuple[str, ...], int] = {}
     columns = (rows.column(name).to_pylist() for name in ("path", "state", "unread", "drops", "attempts"))
     for at, (path, state, unread, drops, attempts) in enumerate(zip(*columns, strict=True)):
         kept.pop((path,), None)
-        if state != GONE or unread or drops or not known.isdisjoint(attempts):
+        own = {attempt for attempt in attempts if attempt in known}
+        if state != GONE or unread or drops or own:
             kept[path,] = at
-        for attempt in known.intersection(attempts):
-            kept[path, attempt] = at
-    rows = rows.take(pa.array(sorted({*kept.values()}), pa.int64()))
-    tables.replace_rows(lake.sightings, rows, None, lake.fence)
+        for attempt in own:
+            # What people declared is of the content that was seen next, though it was seen again behind others.
+            kept[(path, attempt, str(at)) if path in spoken else (path, attempt)] = at
+    return sorted({*kept.values()})
 
 
 def _stored(lake: layout.Lake) -> pa.Table:

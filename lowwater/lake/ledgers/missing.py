@@ -20,7 +20,7 @@ from lowwater.catalog.time import is_late, promise_at, uncovered
 from lowwater.config import Config, Link, section_of
 from lowwater.documents import FILE_NAME
 from lowwater.instants import format_duration, format_instant
-from lowwater.lake import layout, open_tables
+from lowwater.lake import layout
 from lowwater.lake.files.patterns import covers_line, pieces_of, second_coverage
 from lowwater.lake.ledgers.captures import (
     SHOWN,
@@ -34,12 +34,12 @@ from lowwater.lake.ledgers.captures import (
 from lowwater.lake.ledgers.coverage import Gap, hole_line, in_life
 from lowwater.lake.ledgers.drops import Lost, counted, in_order, span_words
 from lowwater.lake.ledgers.files import (
-    FOLDER,
     LONGEST,
     SeenFile,
     absent_folders,
     drops_beside,
     file_words,
+    of_told,
     overlapping_files,
     seen_links,
     told_files,
@@ -47,6 +47,7 @@ from lowwater.lake.ledgers.files import (
 from lowwater.lake.ledgers.intervals import merged
 from lowwater.lake.ledgers.late import LateRecords, Refused, late_records, records_within, refused_hours
 from lowwater.lake.ledgers.statements import Defect, Statement, accepted, covering
+from lowwater.lake.ledgers.states import FOLDER
 from lowwater.lake.packets import PacketFiles, stored_records
 from lowwater.lake.query_sets import ABSENT, DAMAGE, DROPS, LATE, OUTSIDE, UNREAD
 from lowwater.lake.tables import grouped
@@ -473,9 +474,7 @@ class _Spans:
 def unread_rows(lake: layout.Lake, config: Config) -> Callable[[str, int, int], Iterator[SeenFile]]:
     """Reads the ledger once; returns what yields the files in the folders of a link that are not read, and may hold
     records of [start, end), ns, within the life of the link."""
-    spans = open_tables.cached_value(
-        lake.sightings, "unread files", lambda table: {} if table is None else _unread(lake)
-    )
+    spans = of_told(lake, "unread files", lambda: _unread(lake))
     by_link = grouped((row.links[0], row) for row in overlapping_files(lake, config))
     overlapping = {link: _Spans(rows) for link, rows in by_link.items()}
 

@@ -20,7 +20,8 @@ from lowwater.storage import objects, paths
 
 
 def keep_sections(lake: Lake, config: Config) -> None:
-    """Keeps the section of each link with captures, and the end of the coverage of those whose section is gone.
+    """Keeps the section of each link with captures, and the end of the coverage of those whose section is gone: also of
+    one that no command has known with its section.
     Raises LakeError if the lake cannot be written."""
     before = kept_sections(lake.root)
     links = ingested_links(lake)
@@ -28,11 +29,13 @@ def keep_sections(lake: Lake, config: Config) -> None:
     for name, section in _sections(lake).items():
         if name in map(family_of, links) and name not in config.ended:
             now[name] = {"section": section}
-    for name in config.ended:
+    unknown = {*map(family_of, links)} - config.links.keys() if config.links else ()
+    now |= {name: {"section": {}} for name in unknown}
+    for name in (*config.ended, *unknown):
         own = [link for link in links if family_of(link) == name]
         ends = [rows.end for rows in read_captures(lake, own, config).values() if rows.end is not None]
         if ends:
-            now[name] = {**before[name], "end": max(ends)}
+            now[name] = {**now[name], "end": max(ends)}
     if now != before:
         try:
             paths.write(lake.root / SECTIONS, json.dumps(now, indent=1).encode())
@@ -50,7 +53,7 @@ def ended_lines(lake: Lake, config: Config) -> list[str]:
     captures, lines = read_captures(lake, ingested_links(lake), config), list[str]()
     there = {family_of(link) for link, rows in captures.items() if len(rows)} - retired_links(lake).keys()
     empty = sorted(config.links.keys() - config.ended.keys() - set(map(family_of, captures)))
-    for name, end in sorted(config.ended.items()):
+    for name, (end, _) in sorted(config.ended.items()):
         if name in there:
             called = f"; if it is called {empty[0]} now: `lowwater rename link` {name} {empty[0]}" if empty else ""
             when = "where its captures end" if end is None else f"at {format_instant(end)}, where its captures end"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import pyarrow.compute as pc
@@ -235,6 +236,41 @@ def new_name(lake: layout.Lake, kind: str, name: str) -> tuple[str, str]:
         return "", ""
     when = format_instant(last.at // SECOND * SECOND)
     return now, f"{kind} {name} is called {now} since {when}, by {last.person}: {last.why}"
+
+
+@dataclass(frozen=True)
+class Asides:
+    """What people said of files that nobody is to read, oldest first; of each file the newest statement counts. A file
+    is known by its path, its size and, where it was read, its bytes: another size or other bytes are another file (T9).
+    """
+
+    statements: tuple[Statement, ...] = ()
+
+    @cached_property
+    def _by_file(self) -> Mapping[str, list[Statement]]:
+        return tables.grouped((each.file or "", each) for each in self.statements)
+
+    @property
+    def paths(self) -> list[str]:
+        """The files of which somebody spoke."""
+        return [*self._by_file]
+
+    def said(self, path: str, size: int, sha256: str | None) -> Statement | None:
+        """Returns the newest statement about a file: it is set aside, or counts again; None without one."""
+        for each in reversed(self._by_file.get(path, ())):
+            if each.amount == size and (not each.what or sha256 is None or each.what == sha256):
+                return each
+        return None
+
+
+def asides(lake: layout.Lake) -> Asides:
+    """Reads which files people set aside."""
+    with tables.lake_errors(f"{lake.statements}: the table cannot be read"):
+        return cached_value(
+            lake.statements,
+            "asides",
+            lambda table: Asides() if table is None else Asides(tuple(read_statements(lake, (ASIDE, COUNT)))),
+        )
 
 
 def declared(lake: layout.Lake) -> Sequence[Statement]:

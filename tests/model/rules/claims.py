@@ -124,7 +124,6 @@ def _choose(view: LinkView, found: Claims) -> None:
     for content in view.files.contents:
         found.words[name, content.id] = view.files.word(content)
     candidates = view.files.captures()
-    rec.judge(candidates, link.jump)
     extents: list[tuple[Span, Span | None]] = []
     for capture in candidates:
         extent, by_hand = rec.extent(capture, link.jump), capture.declared if capture.by_hand else None
@@ -152,10 +151,10 @@ def _cover(view: LinkView, statements: Sequence[object]) -> None:
         clock = max(clock, largest)
     own = [capture.covers for capture in view.captures]
     for at, capture in enumerate(view.captures):
-        if at and capture.rotated and capture.kept and own[at][0] == own[at - 1][0]:
+        if at and capture.rotated and capture.sane and own[at][0] == own[at - 1][0]:
             start, end = own[at]
-            capture.covers = min(max(capture.kept[0], start), end), end
-    begins = sorted({capture.covers[0] for capture in view.captures if capture.covers[0] < capture.covers[1]})
+            capture.covers = min(max(capture.stamps[0], start), end), end
+    begins = sorted({capture.covers[0] for capture in view.captures})
     for capture in view.captures:
         start, end = capture.covers
         following = next((begin for begin in begins if begin > start), FOREVER)

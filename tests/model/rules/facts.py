@@ -74,17 +74,19 @@ class Look:
 
 @dataclass(frozen=True)
 class Covers:
-    """A content, and what replaces it at its place, covers a range."""
+    """A content, and what replaces it at its place, covers a range. `place`: where it lay when a person said so."""
 
     link: str
     content: str
     span: Span
+    place: Place = ("", "")
 
 
 @dataclass(frozen=True)
 class Aside:
-    """Nobody reads a content, or it counts again."""
+    """Nobody reads a content that lies at a place, or it counts again; copies of it at other places do."""
 
+    place: Place
     content: str
     aside: bool
 

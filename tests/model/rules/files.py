@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import cached_property
 
-from tests.model.rules.facts import Aside, Content, Covers, Facts, Link, Look, Place, Settings, Span
+from tests.model.rules.facts import FOREVER, Aside, Content, Covers, Facts, Link, Look, Place, Settings, Span
 from tests.model.rules.records import Capture, bounds, sane_positions
 
 READ, COPY, PART, REPLACED, OVERLAP = "read", "copy", "part", "replaced", "overlap"
@@ -47,8 +47,9 @@ def histories(looks: Sequence[Look]) -> dict[Place, History]:
         told = {sighting.place for sighting in look.sightings}
         for place, history in found.items():
             if history.lies:
-                history.versions[-1].moment = look.moment
-                history.versions[-1].growing &= place in told
+                version = history.versions[-1]
+                version.growing &= place in told or version.moment == look.moment  # a portion of one look
+                version.moment = look.moment
     return found
 
 
@@ -95,7 +96,10 @@ class LinkFiles:
                 self._had[version.content].add(place)
         self._names: dict[str, list[Place]] = {}
         self._words: dict[str, str] = {}
-        self._asides = {each.content: each.aside for each in facts.statements if isinstance(each, Aside)}
+        self._asides: dict[str, dict[Place, bool]] = defaultdict(dict)
+        for each in facts.statements:
+            if isinstance(each, Aside):
+                self._asides[each.content][each.place] = each.aside
 
     def _today(self, place: Place, seen: dict[Place, History]) -> Place:
         if place[0] in self.link.folders:
@@ -113,9 +117,24 @@ class LinkFiles:
         if content.id not in self._names:
             had = sorted(self._had[content.id])
             lying = [place for place in had if self.lying.get(place) == content.id]
+            lying = [place for place in lying if not self._is_left(content, place)] or lying
             under = [[place for place in places if claimed(place[1], self.link)] for places in (lying, had)]
             self._names[content.id] = under[0] or under[1] or lying or had
         return self._names[content.id]
+
+    def is_aside(self, content: Content) -> bool:
+        """Whether people set a content aside wherever it lies as a file of the link. What they said of a place goes
+        with its file to another folder, under its name."""
+        lying = [place for place in self.names(content) if self.lying.get(place) == content.id]
+        aside = any(self._asides.get(content.id, {}).values())
+        return aside and all(self._is_left(content, place) for place in lying)
+
+    def _is_left(self, content: Content, place: Place) -> bool:
+        said = self._asides.get(content.id, {})
+        folders = *self.link.folders, *self.link.former
+        gone = [each for each, aside in said.items() if aside and self.lying.get(each) != content.id]
+        moved = [other[1] for other in gone if other[0] in folders]
+        return said.get(place, place[1] in moved)
 
     def is_there(self, content: Content) -> bool:
         """Whether the file of a content lies in a folder of the link."""
@@ -135,7 +154,7 @@ class LinkFiles:
         return self._words[content.id]
 
     def _word(self, content: Content) -> str:
-        if self._asides.get(content.id, False):
+        if self.is_aside(content):
             return SET_ASIDE
         replaced = any(self._successors(content))
         if replaced and not self.is_there(content):
@@ -160,17 +179,24 @@ class LinkFiles:
             if self.lying.get(place) != content.id:
                 last = len(versions) - versions[::-1].index(content.id)
                 for other in versions[last:]:
-                    if other != content.id and self._replaces(self._facts.contents[other], content):
+                    if other != content.id and self._replaces(self._facts.contents[other], content, place):
                         yield other
 
-    def _replaces(self, new: Content, old: Content) -> bool:
+    def _replaces(self, new: Content, old: Content, place: Place) -> bool:
         """Whether one version replaces an older one of its place: it is of the same time, or begins with all of it, or
-        has its records by a corrected clock; else a name was used again."""
+        has its records by a corrected clock, or that one has no record of the time that its name tells; else a name was
+        used again."""
         if not old.stamps or new.begins_with(old) or (new.shape and new.shape == old.shape):
             return True
         if not new.stamps:
             return False
-        both = times(new, self.link.jump), times(old, self.link.jump)
+        named = self._named(place)
+        begin, end = named[0] if named is not None else (0, FOREVER)
+        if not any(begin <= stamp < end for stamp in old.stamps):
+            return True
+        spans = [times(each, self.link.jump) for each in (new, old)]
+        # Records outside of what the name tells do not say when it was taken, if others do.
+        both = [(max(a, begin), min(b, end)) if a < end and b >= begin else (a, b) for a, b in spans]
         low, high = max(first for first, _ in both), min(last for _, last in both)
         return high - low > self.link.skew or (low <= high and (low, high) in both)
 
@@ -179,7 +205,7 @@ class LinkFiles:
         for other in self.contents:
             if not other.begins_with(content) or not self._claims(other) or not self.available(other):
                 continue
-            if not self._asides.get(other.id, False) and not any(self._successors(other)):
+            if not self.is_aside(other) and not any(self._successors(other)):
                 yield other
 
     def _claims(self, content: Content) -> bool:
@@ -205,12 +231,16 @@ class LinkFiles:
         first = content.stamps[0] if content.stamps else 0
         told = []
         for place in names:
-            start, end = self.link.named(place[1])
-            rotated = end is None and self.link.rotation is not None
-            end = start + self.link.rotation if rotated and start is not None and self.link.rotation else end
-            if start is not None and end is not None:
-                told.append(((start, end), place, rotated, False))
+            if (named := self._named(place)) is not None:
+                told.append((named[0], place, named[1], False))
         yield from sorted(told, key=lambda each: (not each[0][0] <= first < each[0][1], each[1]))
+
+    def _named(self, place: Place) -> tuple[Span, bool] | None:
+        """What a name declares, and whether its end is made up from the rotation."""
+        start, end = self.link.named(place[1])
+        rotated = end is None and self.link.rotation is not None
+        end = start + self.link.rotation if rotated and start is not None and self.link.rotation else end
+        return None if start is None or end is None else ((start, end), rotated)
 
     def captures(self) -> list[Capture]:
         """Returns the captures of the link, in the order of T1, before overlaps are looked for."""

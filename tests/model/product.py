@@ -1,0 +1,238 @@
+"""The facts that ingest and looks would have written of a history, in memory, and what the lake derives of them: the
+captures of each link, which the rules (`tests/model/rules`) must say, too."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import accumulate, pairwise
+from typing import Any
+
+import pyarrow as pa
+
+from lowwater.config import Link as LinkSettings
+from lowwater.lake.files.patterns import naming
+from lowwater.lake.layout import CONTENTS
+from lowwater.lake.ledgers import statements
+from lowwater.lake.ledgers.captures import Captures, captures_of
+from lowwater.lake.ledgers.claims import SEEN, Claims, claims, places
+from lowwater.lake.ledgers.edges import doubtful_ends
+from lowwater.lake.ledgers.files import SeenFile, remembered, table_of
+from lowwater.lake.ledgers.overlaps import Rules
+from lowwater.lake.ledgers.statements import Statement
+from lowwater.lake.ledgers.states import EMPTY, GONE, GROWING, READ, REFUSED, UNCLAIMED
+from tests.model.rules import files, records as rec
+from tests.model.rules.facts import Aside, Content, Covers, Facts, Link, Place, Settings
+
+Row = dict[str, Any]
+
+
+@dataclass
+class Product:
+    """A lake without a disk. `step` is what `lowwater ingest` does of all that the looks of a history have found."""
+
+    contents: list[Row] = field(default_factory=list)
+    seen: list[SeenFile] = field(default_factory=list)
+    said: list[Statement] = field(default_factory=list)
+    _made: set[str] = field(default_factory=set)  # attempts of this step, which it gives to each place
+    _spoken: int = 0  # statements of the history that were taken
+    _number: int = 0
+
+    # What is written.
+
+    def step(self, facts: Facts, settings: Settings, killed: int = 0) -> None:
+        """Takes what people said, and what lies there. It is `killed` behind so many writes: contents, sightings."""
+        for each in facts.statements[self._spoken :]:
+            self._say(each, facts, settings)
+        self._spoken = len(facts.statements)
+        self._made = set()
+        moment = facts.looks[-1].moment if facts.looks else 0
+        rows: list[SeenFile] = []
+        for place, history in files.histories(facts.looks).items():
+            if history.versions:
+                rows += self._look(place, history, facts, settings, moment)
+        if killed != 1:
+            self._put(rows)
+        if not killed:
+            self._clean(settings)
+
+    def _put(self, rows: list[SeenFile]) -> None:
+        newest = self._newest()
+        for row in rows:
+            old = newest.get(row.path)
+            if old is None or replace(row, seen_at=old.seen_at) != old:
+                self.seen.append(replace(row, seen_at=self._next()))
+
+    def _next(self) -> int:
+        self._number += 1
+        return self._number
+
+    def _newest(self) -> dict[str, SeenFile]:
+        return {row.path: row for row in self.seen}
+
+    def forget(self) -> None:
+        """Writes the table of sightings anew."""
+        known = frozenset(row["attempt"] for row in self.contents)
+        spoken = {each.file for each in self.said if each.act == statements.COVERS}
+        self.seen = [self.seen[at] for at in remembered(table_of(self.seen), known, spoken)]
+
+    def _clean(self, settings: Settings) -> None:
+        """Removes the contents that something else has replaced."""
+        for link in settings.links.values():
+            kept = self.view(link).kept
+            self.contents = [row for row in self.contents if row["source"] != link.name or row["attempt"] in kept]
+
+    def _look(
+        self, place: Place, history: files.History, facts: Facts, settings: Settings, moment: int
+    ) -> Iterator[SeenFile]:
+        path, version = "/".join(place), history.versions[-1]
+        content = facts.contents[version.content]
+        old = self._newest().get(path)
+        owners = files.owners(place, settings)
+        links = [each for each in owners if files.claimed(place[1], each) and place[0] in each.folders]
+        links = [each for each in links if not each.removed]
+        row = SeenFile(path, READ, "", False, tuple(each.name for each in owners), size_of(place, content), 0)
+        if not history.lies:
+            if old is not None and old.state != GONE:
+                yield replace(old, state=GONE, reason=old.state, unread=old.unread)
+            return
+        sha256 = f"{content.id}{place[1].rpartition('.')[2] if place[1].endswith('.gz') else ''}"
+        same = old is not None and old.sha256 == sha256 and old.state != GONE
+        if not content.bytes_there:
+            yield replace(row, state=EMPTY, unread=True)
+        elif not content.readable:
+            yield replace(row, state=REFUSED if links else UNCLAIMED, unread=True)
+        elif not links:
+            yield old if same and old is not None else replace(row, state=UNCLAIMED, unread=True)
+        else:
+            grows = version.growing or any(_is_written(each, place, moment) for each in links)
+            if same and old is not None and old.state == READ:
+                grows = False
+            attempts = tuple(self._attempt(content, each, place, facts) for each in links)
+            yield replace(row, state=GROWING if grows else READ, attempts=attempts, sha256=sha256)
+
+    def _attempt(self, content: Content, link: Link, place: Place, facts: Facts) -> str:
+        """The attempt at a content of a link; it is decoded if there is none."""
+        seen = self._made.union(*(row.attempts for row in self.seen))
+        declared = (_declared(link, place) or (None,))[0]
+        for row in self.contents:
+            alike = row["source"] == link.name and row["content"] == content.id and row["attempt"] in seen
+            if alike and (content.stamps or row["declared"] == declared) and row["jump"] == link.jump:
+                return str(row["attempt"])
+        row = decoded(content, link, f"attempt {self._next()}") | {"declared": declared, "jump": link.jump}
+        known = {each["content"] for each in self.contents if each["source"] == link.name and each["attempt"] in seen}
+        others = [facts.contents[name] for name in sorted(known) if facts.contents[name].stamps]
+        parts = [each.id for each in others if content.begins_with(each)]
+        wholes = [each.id for each in others if each.begins_with(content)]
+        row |= {"begins_with": json.dumps(parts) if parts else None}
+        row |= {"begins": json.dumps(wholes) if wholes and content.stamps else None}
+        self.contents.append(row)
+        self._made.add(row["attempt"])
+        return str(row["attempt"])
+
+    # People.
+
+    def _say(self, said: object, facts: Facts, settings: Settings) -> None:
+        if isinstance(said, Aside):
+            path = "/".join(said.place)
+            newest = [row for row in self.seen if row.path == path]
+            mine = [row for row in newest if (row.sha256 or "").startswith(said.content)] or newest
+            size, sha256 = (mine[-1].size, mine[-1].sha256 or "") if mine else (0, "")
+            act = statements.ASIDE if said.aside else statements.COUNT
+            self.said.append(Statement(self._next(), "me", act, "", what=sha256, amount=size, file=path))
+        elif isinstance(said, Covers):
+            for path, row in self._newest().items():
+                if path == "/".join(said.place) and row.state != GONE:
+                    about = Statement(self._next(), "me", statements.COVERS, "", said.link, file=path)
+                    self.said.append(replace(about, start=said.span[0], end=said.span[1]))
+                    self.seen.append(replace(row, seen_at=self._next()))
+
+    # What is derived.
+
+    def view(self, link: Link) -> Claims:
+        """The view of a link."""
+        settings = settings_of(link)
+        mine = [row for row in self.contents if row["source"] == link.name]
+        columns = {column.name: [row.get(column.name) for row in mine] for column in CONTENTS}
+        contents = pa.table(columns, CONTENTS)
+        attempts = {row["attempt"] for row in mine}
+        seen = [self._named(row, link, settings) for row in self.seen]
+        placed = places(table_of(seen).select(SEEN.names))
+        placed = placed.filter(
+            pa.array([each in attempts for each in placed.column("attempt").to_pylist()], pa.bool_())
+        )
+        covers = [each for each in self.said if each.act == statements.COVERS and each.link == link.name]
+        asides = statements.Asides(tuple(each for each in self.said if each.act != statements.COVERS))
+        return claims(contents, placed, covers, asides, settings, lambda path, name: path, link.removed)
+
+    def _named(self, row: SeenFile, link: Link, settings: LinkSettings) -> SeenFile:
+        declared = _declared(link, _place(row.path))
+        span, rotated = declared if declared is not None else ((None, None), False)
+        return replace(row, declared_from=span[0], declared_to=span[1], rotated=rotated, named=naming(settings))
+
+    def captures(self, link: Link) -> Captures:
+        """The captures of a link that are read, in order."""
+        rules = Rules(link.skew, link.skew, link.jump)
+        return captures_of(self.view(link).captures, rules).get(link.name, Captures())
+
+
+def settings_of(link: Link) -> LinkSettings:
+    """The section of a link, as far as a view asks for it."""
+    seconds = {"skew": link.skew, "max_jump": link.jump, "gap_tolerance": link.gap_tolerance}
+    return LinkSettings.model_validate({name: f"{value}ns" for name, value in seconds.items()})
+
+
+def _place(path: str) -> Place:
+    folder, _, name = path.rpartition("/")
+    return folder, name
+
+
+def size_of(place: Place, content: Content) -> int:
+    """Sizes of files: two contents rarely have one."""
+    return 1000 + len(content.stamps) + sum(map(ord, content.id)) % 997 + place[1].endswith(".gz")
+
+
+def _declared(link: Link, place: Place) -> tuple[tuple[int, int], bool] | None:
+    """What a name tells, and whether its end is made up."""
+    start, end = link.named(place[1])
+    if start is None or (end is None and link.rotation is None):
+        return None
+    return (start, end or start + (link.rotation or 0)), end is None
+
+
+def _is_written(link: Link, place: Place, moment: int) -> bool:
+    declared = _declared(link, place)
+    return declared is not None and declared[0][0] <= moment < declared[0][1]
+
+
+def decoded(content: Content, link: Link, attempt: str) -> Row:
+    """What decoding finds of a content."""
+    positions = rec.sane_positions(content.stamps, link.jump)
+    stamps = [content.stamps[at] for at in positions]
+    clocks = [*accumulate(stamps, max)]
+    ordered = sorted(stamps)
+    table = pa.table({"position": list(positions), "arrival": clocks, "timestamp": stamps})
+    first, last = (stamps[0], stamps[-1]) if stamps else (None, None)
+    return {
+        "link": link.name, "source": link.name, "content": content.id, "attempt": attempt, "decoded_at": 0,
+        "sha256": content.id, "bytes": 0, "format": "pcap", "link_type": "", "undecoded": 0, "decoder_version": 1,
+        "packets": len(stamps), "malformed": len(content.stamps) - len(stamps), "first": first, "last": last,
+        "smallest": min(stamps, default=None), "largest": max(stamps, default=None),
+        "median": ordered[(len(ordered) - 1) // 2] if ordered else None, "ended_cleanly": content.whole,
+        "lull": max((after - before for before, after in pairwise(clocks)), default=0) if stamps else None,
+        "file_first": first, "file_largest": max(stamps, default=None),
+        "record_bytes": sum(map(ord, content.shape)) if stamps else 0,
+        "edges": doubtful_ends(table, table, len(stamps), link.jump) if stamps else None,
+    }  # fmt: skip
+
+
+def differences(product: Product, facts: Facts, settings: Settings, rules: Mapping[str, Any]) -> Iterator[str]:
+    """Yields in what captures and coverage of the links differ from those of the rules (`Claims.links`)."""
+    for name, view in rules.items():
+        mine = product.captures(settings.links[name])
+        mine = [row for row in mine if row.packets or row.malformed or row.covers_from < row.covers_to]
+        found = [(row.capture, row.covers_from, row.covers_to) for row in mine]
+        wanted = [(each.content.id, *each.covers) for each in view.captures]
+        if found != wanted:
+            yield f"captures of {name}: the lake has {found}, and the rules {wanted}"
