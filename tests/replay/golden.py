@@ -68,7 +68,32 @@ main1 10.1  tcp  10.0.0.1:1007 > 10.0.0.2:80  SYN seq=70
 main2 13.9  tcp  10.0.0.2:80 > 10.0.0.1:1007  SYN ACK seq=90 ack=71
 """
 
-DRAWINGS = {"demo": FULL_FLOW, "flows": FLOWS, "full_flow": FULL_FLOW, "handshakes": HANDSHAKES}
+# Closed, with a round trip of 50 ms and one segment that the client sends again; reset; idle, since its next segment
+# comes 27 s later and begins another one, which is open where the data end.
+CONVERSATIONS = """
+main1  0    tcp  10.0.0.1:1024 > 10.0.0.2:80  SYN seq=10
+main1  0.02 tcp  10.0.0.2:80 > 10.0.0.1:1024  SYN ACK seq=90 ack=11
+main1  0.05 tcp  10.0.0.1:1024 > 10.0.0.2:80  ACK seq=11 ack=91
+main1  0.1  tcp  10.0.0.1:1024 > 10.0.0.2:80  ACK seq=11 ack=91 data=5
+main1  0.9  tcp  10.0.0.1:1024 > 10.0.0.2:80  ACK seq=11 ack=91 data=5
+main1  1    tcp  10.0.0.2:80 > 10.0.0.1:1024  ACK seq=91 ack=16 data=7
+main1  1.1  tcp  10.0.0.1:1024 > 10.0.0.2:80  FIN ACK seq=16 ack=98
+main1  1.2  tcp  10.0.0.2:80 > 10.0.0.1:1024  FIN ACK seq=98 ack=17
+main1  2    tcp  10.0.0.3:1025 > 10.0.0.2:80  SYN seq=5
+main1  2.01 tcp  10.0.0.2:80 > 10.0.0.3:1025  RST ACK seq=0 ack=6
+main1  3    tcp  10.0.0.4:1026 > 10.0.0.2:22  ACK seq=100 ack=200 data=3
+main1 30    tcp  10.0.0.4:1026 > 10.0.0.2:22  ACK seq=103 ack=200 data=3
+main2   30  arp
+control 30  arp
+"""
+
+DRAWINGS = {
+    "conversations": CONVERSATIONS,
+    "demo": FULL_FLOW,
+    "flows": FLOWS,
+    "full_flow": FULL_FLOW,
+    "handshakes": HANDSHAKES,
+}
 """Packets by name of the query file; a new file in `queries/` needs an entry."""
 
 
