@@ -10,8 +10,9 @@ from typing import Any
 
 from lowwater.gsql import nodes as syntax
 from lowwater.plan.bind.names import declare
-from lowwater.plan.bind.queries import Binder, read_texts
+from lowwater.plan.bind.queries import Binder, options, read_texts
 from lowwater.plan.context import Context, Links
+from lowwater.plan.dialect import gigascope
 from lowwater.plan.operators import Lfta, LftaInput, Node, walk
 from lowwater.plan.queryset import plan_texts
 from tests.plan.batch import evaluate
@@ -51,11 +52,13 @@ def bound_plans(
     if read.protocols:
         context = replace(context, protocols=declare(read.protocols, context.protocols))
     binder = Binder(context, read.statements)
-    return {
-        name: binder.query(name)
-        for name, (statement, _) in read.statements.items()
-        if not isinstance(statement, syntax.Watchlist)
-    }
+    bound = {}
+    for name, (statement, _) in read.statements.items():
+        if not isinstance(statement, syntax.Watchlist):
+            bound[name] = binder.query(name)
+            if options(statement).get("dialect", context.dialect) == "gigascope":  # it has no NULL
+                bound[name] = binder.bound[name] = gigascope(bound[name])
+    return bound
 
 
 def rows_of(node: Node, world: World) -> Counter[tuple[Any, ...]]:

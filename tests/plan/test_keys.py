@@ -39,6 +39,7 @@ def test_keys_of_the_example_queries() -> None:
             found[f"{file.stem}.{query.name}"] = unique_key(query.logical)
     assert found == {
         "demo.flows": FLOW,
+        "conversations.conversations": None,
         "demo.full_flow": FLOW,
         "flows.flows": FLOW,
         "full_flow.full_flow": FLOW,

@@ -106,7 +106,7 @@ def test_a_set_whose_tables_are_those_of_another_is_not_planned(lake: Path, tmp_
         said = lowwater(command, "--lake", lake)
         assert said.code == 1 and not said.out
         assert "query set named: table 'totals' belongs to query set 'before'" in said.err
-        assert "or call the query set 'before' again" in said.err
+        assert "`lowwater rename set` before named" in said.err
     write_settings(lake, sets={"before": file})
     assert "never run" in lowwater("plan", "--lake", lake).out
 

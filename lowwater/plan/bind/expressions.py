@@ -602,10 +602,11 @@ class Scope:
 
     def _cuts(self, bound: ex.Expr, divided: ex.Expr, divisor: ex.Expr) -> bool:
         """Whether a division of whole numbers by what is no constant cuts the ratio that SQL would give. What is
-        multiplied by a constant before, as per cent, is meant to be whole."""
+        multiplied by a constant before, as per cent, is meant to be whole, and nothing is cut off 0."""
         own = self.names.defines.get("dialect", self.names.context.dialect) != "gigascope"
         scaled = isinstance(divided, ex.Binary) and divided.op == "*"
         scaled = scaled and any(isinstance(side, ex.Const) for side in divided.children())
+        scaled = scaled or (isinstance(divided, ex.Const) and divided.value == 0)
         return own and bound.type is ex.Type.INT and not isinstance(divisor, ex.Const | ex.Param) and not scaled
 
     def _note_null(self, node: syntax.BinaryOp) -> None:
