@@ -60,7 +60,8 @@ def copied_world(seed: int) -> CopiedWorld:
         for packet in originals:
             for _ in range(random.choice((0, 0, 1, 1, 2))):
                 later = random.choice((0, 0, 1, windows[link], windows[link] + 1, -1, SECOND))
-                copy = replace(packet, stamp=packet.stamp + later, ttl=random.choice((1, 63, packet.ttl)))
+                ttl = random.choice((1, 63, packet.ttl))
+                copy = replace(packet, stamp=packet.stamp + later, ttl=ttl, drawn_ttl=packet.ttl)
                 place = found.index(packet) + random.choice((0, 1, 1, 2, 3))
                 found.insert(place, copy)
         packets[link] = tuple(found)

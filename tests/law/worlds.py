@@ -50,6 +50,7 @@ class Packet:
     data: bytes
     ttl: int = 64
     beyond: int = 0
+    drawn_ttl: int | None = None  # of which its numbers are drawn; None for its own: a copy has those of its original
 
     @property
     def frame(self) -> bytes:
@@ -70,7 +71,7 @@ class Packet:
     @property
     def numbers(self) -> tuple[int, int, int]:
         """Sequence number, acknowledged number and window of a segment: few, so that segments repeat one another."""
-        drawn = crc32(bytes([self.flags, self.ttl]) + self.data)
+        drawn = crc32(bytes([self.flags, self.ttl if self.drawn_ttl is None else self.drawn_ttl]) + self.data)
         seq, ack = ((2**32 - 20 + (0, 0, 1, 6, 7, 46)[(drawn >> shift) % 6]) % 2**32 for shift in (0, 8))
         return seq, ack, (0, 512, 512)[(drawn >> 16) % 3]
 
