@@ -175,7 +175,7 @@ class Rendering:
             for slot in self.slots(node)
         ]
         if not slots:
-            return below
+            return _Relation(f"SELECT {', '.join(names)} FROM {below.text}")
         covered = f"(VALUES ({'), ('.join(slots)})) AS slots({', '.join(keys)})"
         same = " AND ".join(f"there.{key} IS NOT DISTINCT FROM slots.{key}" for key in keys)
         lacking = f"SELECT {', '.join(names)} FROM {', '.join([covered, *empty])} WHERE NOT EXISTS "
