@@ -110,10 +110,12 @@ def ended(home: Any, dag: str) -> dict[str, Any] | None:
     return runs[0] if runs and all(run["state"] in ("success", "failed") for run in runs) else None
 
 
-def children() -> Iterator[psutil.Process]:
+def children(lake: Path) -> Iterator[psutil.Process]:
+    """The processes that run intervals of a lake: other tests have theirs."""
     for process in psutil.process_iter():
         with suppress(psutil.Error):
-            if "--due" in process.cmdline() and any(word.endswith("replay.py") for word in process.cmdline()):
+            words = process.cmdline()
+            if "--due" in words and str(lake) in words and any(word.endswith("replay.py") for word in words):
                 yield process
 
 
@@ -124,7 +126,7 @@ def test_a_backfill_runs_a_day_in_a_task_whatever_becomes_of_one_hour(platform: 
     lake, dag = folder / "lake", "backfill_q"
     home.ready(dag)
     home.backfill(dag, format_instant(at(3)), format_instant(at(4)))
-    (victim,) = wait(lambda: [*children()], 120, 0.02) or ()  # killed in the middle: the task is tried again
+    (victim,) = wait(lambda: [*children(lake)], 120, 0.02) or ()  # killed in the middle: the task is tried again
     time.sleep(1)
     victim.kill()
     run = wait(lambda: ended(home, dag), 300, 1.0)

@@ -229,6 +229,7 @@ def test_looks_take_the_late_capture_and_run_its_hour(platform: Platform) -> Non
     assert names == {"interval": "2026-01-01T01:00:00Z done"}
     # Clear repairs: the red task of the first look asks again, and its hour is done by now.
     again = {"dry_run": False, "dag_run_id": first["dag_run_id"], "task_ids": [["interval", 0]], "only_failed": True}
+    again["include_downstream"] = True  # as the button proposes
     platform.home.ask("POST", "dags/keep_late/clearTaskInstances", again)
     assert wait(lambda: looks("keep_late") == ["success"] * 2, 300, 1.0)
     path = f"dags/keep_late/dagRuns/{first['dag_run_id']}"
