@@ -43,7 +43,10 @@ def test_no_route_answers_who_is_not_logged_in(view: Any) -> None:
         "/results/index.html": "/results/index.html",
         **{
             f"/results/{{set_name}}/{{query}}{last}": f"/results/q/flows{last.replace('{form}', 'csv')}"
-            for last in ("", "/plot.json", "/plots.json", "/rows.{form}", "/packets", "/packets.pcapng", "/evidence.zip", "/diff")
+            for last in (
+                *("", "/plot.json", "/plots.json", "/rows.{form}", "/diff"),
+                *("/packets", "/packets.pcapng", "/evidence.zip"),
+            )
         },
         "/act/{kind}/{name}": "/act/run/q",
         "/write/index.html": "/write/index.html",

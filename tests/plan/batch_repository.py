@@ -10,8 +10,8 @@ from tests.plan import golden
 
 ROOT = Path(__file__).resolve().parents[2]
 REFUSED = ("004-duplicates", "conversations")
-"""A running aggregate without CLOSING_WHEN; OVER with an analysis of segments, which the batch evaluation of these tests
-has not: tests/law/segments.py has another oracle."""
+"""A running aggregate without CLOSING_WHEN; OVER with an analysis of segments, which the batch evaluation of these
+tests has not: tests/law/segments.py has another oracle."""
 
 WRITTEN = ("flows_merge", "flows_outer_join", "hostnames", "merge_two_links", "tcp_sources")
 """The texts of the parser's tests that name columns and links."""

@@ -38,6 +38,7 @@ from lowwater.replay.schedule.backfill import IntervalResult, backfill
 from lowwater.replay.schedule.due import Due, DueSelection, due, statuses
 from lowwater.replay.stages.batches import divides
 from lowwater.replay.stages.engines import LowLevel
+from tests.breadth import each_push
 from tests.capturemaker import pcap_bytes, udp
 from tests.replay.support import QUERIES, START, lowwater, table_rows
 
@@ -212,7 +213,7 @@ def one_by_one(lake: Path, folder: Path) -> Path:
     return alone
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", each_push(range(3), 3))
 def test_a_batch_leaves_what_its_intervals_leave_one_by_one(seed: int, tmp_path: Path) -> None:
     """A failed audit, a gap under each policy, late records and approval are in each of them."""
     world = drawn(seed)
@@ -418,7 +419,7 @@ def states_kept(lake: Path) -> dict[str, bytes]:
     return {path.relative_to(lake).as_posix(): path.read_bytes() for path in files}
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", each_push(range(2), 2))
 def test_a_chain_leaves_what_its_intervals_leave_one_by_one(seed: int, tmp_path: Path) -> None:
     """They are evaluated one by one, and audited and published together."""
     world = replace(drawn(seed), policy="publish", bad=-1, warned=-1, approval=False, text=TEXT + CHAIN)

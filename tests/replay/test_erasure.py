@@ -29,6 +29,7 @@ from lowwater.lake.ledgers.captures import read_captures
 from lowwater.lake.results.subscription import subscribe
 from lowwater.lake.sought import Sought
 from lowwater.storage import paths
+from tests.breadth import each_push
 from tests.capturemaker import pcap_bytes
 from tests.cli.hostile import clean
 from tests.lake.damage import TO, copied, prepare, rows_of
@@ -278,7 +279,7 @@ def test_rows_whose_hours_nothing_makes_again_are_deleted_and_said(folder: Path,
     assert not [row for row in rows_of(lake) if host in row] and rows_of(lake)
 
 
-@pytest.mark.parametrize("captures", (False, True))
+@pytest.mark.parametrize("captures", each_push((True, False), 2))
 def test_who_is_killed_at_a_write_again_and_again_ends_well(
     captures: bool,
     folder: Path,

@@ -18,6 +18,7 @@ from lowwater.lake.results.subscription import subscribe
 from lowwater.replay import renaming
 from lowwater.replay.schedule.due import statuses
 from lowwater.storage import paths
+from tests.breadth import each_push
 from tests.cli.hostile import clean, everything
 from tests.lake.damage import LINK, TO, copied, prepare, rows_of
 
@@ -219,7 +220,7 @@ class Killed(BaseException):
 KINDS = [("link", "main1", "core"), ("query", "flows", "talk"), ("query set", "flows", "talks")]
 
 
-@pytest.mark.parametrize(("kind", "old", "new"), KINDS)
+@pytest.mark.parametrize(("kind", "old", "new"), each_push(KINDS, 3))
 def test_who_is_killed_at_any_write_goes_on(
     kind: str, old: str, new: str, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
