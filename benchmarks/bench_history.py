@@ -72,7 +72,7 @@ def measured(lake: Path, *command: str) -> dict[str, Any]:
     """A command over a copy of a lake, in a process of its own: seconds, memory, and what it has added."""
     copy = Path(shutil.copytree(lake, lake.parent / f"lake-{command[0]}"))
     queries = ["--queries", str(lake.parent / "queries")]
-    line = [sys.executable, "-m", "lowwater", *command, "--lake", str(copy), *queries]
+    line = [str(Path(sys.executable).with_name("lowwater")), *command, "--lake", str(copy), *queries]
     before, began, begin = files_of(copy), resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
     done = subprocess.run(line, cwd=ROOT, capture_output=True, text=True, check=False)
     took, ended = time.monotonic() - begin, resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -111,12 +111,12 @@ def main() -> None:
     found: dict[str, Any] = {"machine": machine, "load": round(os.getloadavg()[0], 1), "hours": chosen.hours}
     with tempfile.TemporaryDirectory(prefix="lowwater-bench-") as scratch:
         lake = make(Path(scratch) / "few", chosen.hours)
-        found["backfill"] = measured(lake, "backfill", "flows")
+        found["backfill"] = measured(lake, "backfill", "--query-set", "flows")
         print("backfill", found["backfill"], flush=True)
-        found["watch"] = measured(lake, "watch", "flows", "--once")
+        found["watch"] = measured(lake, "watch", "--once")
         print("watch --once", found["watch"], flush=True)
         if chosen.more:
-            many = measured(make(Path(scratch) / "many", chosen.more), "backfill", "flows")
+            many = measured(make(Path(scratch) / "many", chosen.more), "backfill", "--query-set", "flows")
             print(f"backfill of {chosen.more:,} hours", many, flush=True)
             found["more"] = {"hours": chosen.more, **many}
             found["year"] = a_year(chosen.hours, found["backfill"], chosen.more, many)

@@ -268,8 +268,7 @@ def history_parts(history: Mapping[str, Any]) -> Iterator[str]:
     if airflow := history.get("airflow"):
         yield (
             f"Airflow's backfill of {airflow['hours']} hours of them, in {airflow['runs']} runs of `backfill_flows`, a "
-            f"day each: {seconds(airflow['seconds'])} s, {seconds(airflow['processor_seconds'])} processor seconds of "
-            "all that Airflow is.\n"
+            f"day each: {seconds(airflow['seconds'])} s.\n"
         )
 
 
