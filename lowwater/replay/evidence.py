@@ -51,9 +51,11 @@ from lowwater.replay.packets import (
     equals,
     find_packets,
     select,
+    substituted,
     together,
     value_of_row,
-    values_told,
+    with_values,
+    within,
     write_selection,
 )
 from lowwater.replay.row_files import with_texts
@@ -204,17 +206,17 @@ def _kept(node: ops.Node, parts: Sequence[ex.Expr]) -> list[list[ex.Expr]]:
             ]
             for branch in node.branches
         ]
-        return [_moved(parts, items) for items in renamed]
+        return [substituted(parts, items) for items in renamed]
     if isinstance(node, ops.Map):
-        return [[*_moved(parts, node.items), *ex.conjuncts(node.predicate)]]
+        return [[*substituted(parts, node.items), *ex.conjuncts(node.predicate)]]
     if isinstance(node, ops.Group):
         keys = {key.name for key in node.keys}
-        moved = _over(_moved(parts, node.items), keys)
-        return [[*_moved(moved, node.keys), *ex.conjuncts(node.predicate)]]
+        moved = _over(substituted(parts, node.items), keys)
+        return [[*substituted(moved, node.keys), *ex.conjuncts(node.predicate)]]
     if isinstance(node, ops.Fill):
         return [_over(parts, {key.name for key in node.keys})]
     if isinstance(node, ops.Top):
-        return [_over(_moved(parts, node.items), set(ex.columns_of(*ops.exprs_of(node.keys))))]
+        return [_over(substituted(parts, node.items), set(ex.columns_of(*ops.exprs_of(node.keys))))]
     if isinstance(node, ops.Over):
         return [_over(parts, {column.name for column in node.partition})]
     if isinstance(node, ops.Bucket) and not node.rows:
@@ -224,10 +226,6 @@ def _kept(node: ops.Node, parts: Sequence[ex.Expr]) -> list[list[ex.Expr]]:
     if isinstance(node, ops.Join):
         return _sides(node, parts)
     return [[] for _ in node.inputs()]
-
-
-def _moved(parts: Sequence[ex.Expr], items: Sequence[ops.Item]) -> list[ex.Expr]:
-    return [ops.substitute(part, items) for part in parts]
 
 
 def _over(parts: Sequence[ex.Expr], names: set[str]) -> list[ex.Expr]:
@@ -245,30 +243,20 @@ def _sides(node: ops.Join, parts: Sequence[ex.Expr]) -> list[list[ex.Expr]]:
         optional.add(node.right_alias)
     if optional == set(aliases):
         return [[], []]
-    moved, window = _moved(parts, node.items), node.window
+    moved = substituted(parts, node.items)
     given = [
         _over(moved, columns) if alias not in optional else [] for alias, columns in zip(aliases, names, strict=True)
     ]
-    far, near = (ex.Const(window.left.type, bound) for bound in (window.above, window.below))
     told: list[ex.Expr] = [ex.Binary(ex.Type.BOOL, "=", left, right) for left, right in node.ties]
-    told.append(ex.Binary(ex.Type.BOOL, ">=", window.right, ex.Binary(window.left.type, "-", window.left, near)))
-    told.append(ex.Binary(ex.Type.BOOL, "<=", window.right, ex.Binary(window.left.type, "+", window.left, far)))
-    told += ex.conjuncts(node.residual)
+    told += [*within(node.window), *ex.conjuncts(node.residual)]
     if not optional:
         told += [part for part in moved if not any(part in each for each in given)]
-    left: list[ex.Expr] = [*(part for each in given for part in each), *told]
-    known: dict[str, ex.Expr] = {}
-    while said := {name: value for part in left for name, value in values_told(part) if name not in known}:
-        known.update(said)
-        left = [
-            ops.with_columns(part, known) for part in left if all(name not in known for name, _ in values_told(part))
-        ]
-    left += [ex.Binary(ex.Type.BOOL, "=", ex.Column(value.type, name), value) for name, value in known.items()]
+    left = with_values([*(part for each in given for part in each), *told])
     kept = []
     for (alias, side), columns, own in zip(node.sides, names, given, strict=True):
         mine = _over(left, columns) if alias in optional or not optional else own
         items = [ops.Item(f"{alias}.{each.name}", ex.Column(each.type, each.name)) for each in side.fields]
-        kept.append(_moved(mine, items))
+        kept.append(substituted(mine, items))
     return kept
 
 

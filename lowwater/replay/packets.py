@@ -708,7 +708,7 @@ def _conditions(query: QueryPlan, node: ops.Node, parts: Sequence[ex.Expr], top:
                 ops.Item(item.name, ex.Column(own.type, own.name))
                 for item, own in zip(node.fields, branch.fields, strict=True)
             ]
-            yield from _conditions(query, branch, _moved(parts, renamed), False)
+            yield from _conditions(query, branch, substituted(parts, renamed), False)
         return
     if isinstance(node, ops.Join):
         yield from _joined(query, node, parts)
@@ -716,16 +716,16 @@ def _conditions(query: QueryPlan, node: ops.Node, parts: Sequence[ex.Expr], top:
     if isinstance(node, ops.Top):
         if not top:
             raise _refused(query, f"which rows of {node.query} are the first does not follow from a packet")
-        yield from _conditions(query, node.input, _moved(parts, node.items), True)
+        yield from _conditions(query, node.input, substituted(parts, node.items), True)
         return
     if isinstance(node, ops.Map):
-        moved = [*_moved(parts, node.items), *_predicate(node.predicate)]
+        moved = [*substituted(parts, node.items), *_predicate(node.predicate)]
     elif isinstance(node, ops.Group):
         names = {key.name for key in node.keys}
-        moved = _moved(parts, node.items)
+        moved = substituted(parts, node.items)
         if any(not set(ex.columns_of(part)) <= names for part in moved) or (node.having is not None and not top):
             raise _refused(query, f"a condition of {query.name} is on sums or counts of {node.query}, not on packets")
-        moved = [*_moved(moved, node.keys), *_predicate(node.predicate)]
+        moved = [*substituted(moved, node.keys), *_predicate(node.predicate)]
     else:
         raise TypeError(type(node).__name__)
     (below,) = node.inputs()
@@ -738,32 +738,19 @@ def _joined(query: QueryPlan, node: ops.Join, parts: Sequence[ex.Expr]) -> Itera
     """Divides conditions over the rows of an inner join into those of either side. Columns of which the row says the
     value are replaced by it, so that an equality of the join says the value of the other side too. If no condition on
     both sides is left, every packet of one side meets every one of the other, and gives the same row."""
-    window = node.window
-    far, near = (ex.Const(window.left.type, bound) for bound in (window.above, window.below))
-    bounds = [
-        ex.Binary(ex.Type.BOOL, ">=", window.right, ex.Binary(window.left.type, "-", window.left, near)),
-        ex.Binary(ex.Type.BOOL, "<=", window.right, ex.Binary(window.left.type, "+", window.left, far)),
-    ]
     ties = [ex.Binary(ex.Type.BOOL, "=", left, right) for left, right in node.equalities]
-    left = [*_moved(parts, node.items), *ties, *bounds, *_predicate(node.residual)]
-    known: dict[str, ex.Expr] = {}
-    while said := {name: value for part in left for name, value in values_told(part) if name not in known}:
-        known.update(said)
-        left = [
-            ops.with_columns(part, known) for part in left if all(name not in known for name, _ in values_told(part))
-        ]
-    left += [ex.Binary(ex.Type.BOOL, "=", ex.Column(value.type, name), value) for name, value in known.items()]
+    left = with_values([*substituted(parts, node.items), *ties, *within(node.window), *_predicate(node.residual)])
     for alias, side in node.sides:
         own = [part for part in left if any(name.startswith(f"{alias}.") for name in ex.columns_of(part))]
         if any(not name.startswith(f"{alias}.") for part in own for name in ex.columns_of(part)):
             raise _refused(query, "its columns do not say which packets of one side met those of the other")
-        below = _moved(own, [ops.Item(f"{alias}.{of.name}", ex.Column(of.type, of.name)) for of in side.fields])
+        below = substituted(own, [ops.Item(f"{alias}.{of.name}", ex.Column(of.type, of.name)) for of in side.fields])
         if any(not set(ex.columns_of(part)) <= _from_keys(side) for part in below):
             raise _refused(query, f"a condition of {query.name} is on sums or counts of a query below, not on packets")
         yield from _conditions(query, side, below, False)
 
 
-def values_told(part: ex.Expr) -> Iterator[tuple[str, ex.Expr]]:
+def _values_told(part: ex.Expr) -> Iterator[tuple[str, ex.Expr]]:
     """Yields the column of which a condition says the value, and the value."""
     if isinstance(part, ex.Binary) and part.op == "=":
         for column, value in ((part.left, part.right), (part.right, part.left)):
@@ -771,11 +758,32 @@ def values_told(part: ex.Expr) -> Iterator[tuple[str, ex.Expr]]:
                 yield column.name, value
 
 
+def within(window: ops.Window) -> list[ex.Expr]:
+    """Returns the conditions of a window, over the columns of its join."""
+    far, near = (ex.Const(window.left.type, bound) for bound in (window.above, window.below))
+    return [
+        ex.Binary(ex.Type.BOOL, ">=", window.right, ex.Binary(window.left.type, "-", window.left, near)),
+        ex.Binary(ex.Type.BOOL, "<=", window.right, ex.Binary(window.left.type, "+", window.left, far)),
+    ]
+
+
+def with_values(parts: Sequence[ex.Expr]) -> list[ex.Expr]:
+    """Replaces the columns of which some conditions say the value by it in the others; what they say stands last."""
+    left, known = list(parts), dict[str, ex.Expr]()
+    while said := {name: value for part in left for name, value in _values_told(part) if name not in known}:
+        known.update(said)
+        left = [
+            ops.with_columns(part, known) for part in left if all(name not in known for name, _ in _values_told(part))
+        ]
+    return left + [ex.Binary(ex.Type.BOOL, "=", ex.Column(value.type, name), value) for name, value in known.items()]
+
+
 def _predicate(predicate: ex.Expr | None) -> list[ex.Expr]:
     return [] if predicate is None else [predicate]
 
 
-def _moved(parts: Sequence[ex.Expr], items: Sequence[ops.Item]) -> list[ex.Expr]:
+def substituted(parts: Sequence[ex.Expr], items: Sequence[ops.Item]) -> list[ex.Expr]:
+    """Returns conditions over columns as conditions over what these are computed of."""
     return [ops.substitute(part, items) for part in parts]
 
 
