@@ -232,7 +232,7 @@ fuzz: setup
 
 # Everything that tests compare with; the reader of the diff decides.
 goldens: setup
-	for writer in tests.gsql.gsql_cases tests.plan.binding_cases tests.plan.golden tests.plan.test_revisions tests.replay.golden tests.replay.tuning_cases tests.docs.book tests.docs.coverages tests.docs.test_metrics tests.docs.test_tutorial tests.docs.test_logs tests.editor.extension; do \
+	for writer in tests.gsql.gsql_cases tests.refusals tests.plan.golden tests.plan.test_revisions tests.replay.golden tests.replay.tuning_cases tests.docs.book tests.docs.coverages tests.docs.test_metrics tests.docs.test_tutorial tests.docs.test_logs tests.editor.extension; do \
 	    $(BIN)/python -m $$writer || exit 1; done
 
 bench: setup

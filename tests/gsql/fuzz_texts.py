@@ -13,10 +13,11 @@ from lark.lexer import PatternStr
 
 from lowwater.gsql.parser import _lark
 from lowwater.gsql.words import JOINS, KEYWORDS, PAIRS, SQL, UPPER_ONLY, spellings
-from tests.gsql.gsql_cases import QUERIES, REFUSED, SYNTAX
+from tests.gsql.gsql_cases import QUERIES
+from tests.refusals import refusals
 
 SEEDS = [path.read_text(encoding="utf-8") for path in QUERIES]
-SEEDS += [text for text, _ in REFUSED.values()] + [text for text in SYNTAX.values() if len(text) < 1000]
+SEEDS += [each.text for each in refusals("parser_").values() if len(each.text) < 1000]
 _PLAIN = "a b tb time R S srcIP main1 TCP Or_aggr count sum max query sElect"
 _SOFT = "left end range slide wa union join case null is like between distinct when then else full cross over limit"
 NAMES = [*_PLAIN.split(), '"from"', '"end"', '"case"', *_SOFT.split(), "closing", "cleaning", "filter", '"a b"', '""']

@@ -11,22 +11,20 @@ from lowwater.gsql.parser import MAX_ERRORS, parse
 from lowwater.gsql.printer import print_file
 from lowwater.limits import EXPRESSION_DEPTH as MAX_DEPTH, QUERY_BYTES
 from tests.breadth import each_push
-from tests.gsql import gsql_cases
-
-ERRORS = gsql_cases.GOLDEN / "errors"
+from tests.refusals import failure, refusals, told
 
 
-@pytest.mark.parametrize(("name", "text"), gsql_cases.errors().items(), ids=lambda value: str(value)[:40])
-def test_error_text_is_the_golden(name: str, text: str) -> None:
-    assert text == (ERRORS / f"{name}.txt").read_text(encoding="utf-8")
+@pytest.mark.parametrize("name", refusals("parser_"))
+def test_the_error_of_a_text_is_word_by_word_that_of_refusals(name: str) -> None:
+    assert told(failure(name)) == refusals()[name].error
 
 
 def test_errors_of_one_file_are_told_together() -> None:
-    error = gsql_cases.failure(gsql_cases.SYNTAX["several"])
+    error = failure("parser_several")
     assert isinstance(error, QueryErrors)
     assert [single.line for single in error.errors] == [2, 3, 4, 5]
     assert isinstance(error.errors[2], UnsupportedError)
-    many = gsql_cases.failure(gsql_cases.SYNTAX["too_many"])
+    many = failure("parser_too_many")
     assert isinstance(many, QueryErrors) and len(many.errors) == MAX_ERRORS
 
 

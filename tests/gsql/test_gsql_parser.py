@@ -11,7 +11,7 @@ from lowwater.gsql.parser import parse
 from lowwater.gsql.printer import print_expression, print_file
 from tests.gsql import gsql_cases
 
-CANONICAL = gsql_cases.GOLDEN / "gsql" / "canonical"
+CANONICAL = gsql_cases.GOLDEN / "canonical"
 
 
 def only(text: str) -> nodes.Select:
