@@ -222,7 +222,7 @@ DATED = r"(?<!%)(?:%%)*%[YymdjbBHIpMSsFTR]"
 """A field of a date in `captures`."""
 
 LONGEST_SKEW = 50 * 366 * 24 * HOUR
-"""Bound of every skew (ns), below the century of SLACK that the watermarks add (SEMANTICS T3)."""
+"""Bound of every skew (ns) (SEMANTICS T3)."""
 
 LONGEST_WINDOW = 60 * SECOND
 """Longest time in which copies of a packet are looked for, ns."""
