@@ -5,7 +5,7 @@ PYTHON ?=
 # Of the law, that `make fuzz` adds to those of its ledger.
 CASES ?= 3000
 SPARK_CASES ?= 300
-FAMILIES := tops once asof rows_before fills
+FAMILIES := tops once asof mutual rows_before fills
 FAMILY_CASES ?= 1000
 FAMILY_SPARK ?= 40
 FULL ?=

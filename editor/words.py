@@ -23,7 +23,7 @@ AFTER_FROM |= {"ORDER", "QUALIFY", "MERGE", "DEFINE", "PARAM", "PROTOCOL"}
 CONDITIONS = {"ON", "USING"}
 """Words before the condition of a join, behind which a further join may stand."""
 CLAUSES = AFTER_FROM | JOINS | CONDITIONS | {"FROM", "UNION", "AS"}
-_SIDES = {"INNER", "LEFT", "RIGHT", "FULL", "OUTER", "ANTI", "SEMI", "ASOF"}
+_SIDES = {"INNER", "LEFT", "RIGHT", "FULL", "OUTER", "ANTI", "SEMI", "ASOF", "ONCE"}
 
 
 @dataclass(frozen=True, slots=True)

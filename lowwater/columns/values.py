@@ -86,8 +86,9 @@ def window_end(window: Window, values: Integers, left: bool) -> Integers:
     time, other = (window.left_time, window.right_time) if left else (window.right_time, window.left_time)
     rising = window.left_time.increasing
     reach = (window.above if rising else -window.below) if left else (window.below if rising else -window.above)
-    if len(values) and max(abs(reach), -int(values.min()), int(values.max())) < 1 << 61:
-        return np.maximum(last(time, values), last(other, values + reach))
+    ends = [(time, 0), (other, reach), *([(time, window.rivals)] if left and window.mutual else [])]
+    if len(values) and max(*(abs(by) for _, by in ends), -int(values.min()), int(values.max())) < 1 << 61:
+        return np.maximum.reduce([last(time, values + by) for time, by in ends])
     return map_distinct(end, values)
 
 

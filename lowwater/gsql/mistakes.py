@@ -516,10 +516,10 @@ def _source(error: ErrorContext) -> str:
         return "links have names of their own, whatever host they are on: write `link.PROTOCOL`"
     if error.kind(error.at) == "SLASH":
         return "a query of a library is `library/query`"
-    if error.text(error.at - 1).upper() in ("LEFT", "RIGHT", "FULL", "INNER", "OUTER", "ASOF", "SEMI", "ANTI"):
+    if error.text(error.at - 1).upper() in ("LEFT", "RIGHT", "FULL", "INNER", "OUTER", "ASOF", "ONCE", "SEMI", "ANTI"):
         return (
-            "the joins are JOIN, LEFT JOIN, RIGHT JOIN, FULL JOIN, SEMI JOIN, ANTI JOIN, ASOF JOIN and ASOF LEFT JOIN,"
-            " between two sources"
+            "the joins are JOIN, LEFT JOIN, RIGHT JOIN, FULL JOIN, SEMI JOIN, ANTI JOIN, ASOF JOIN, ASOF LEFT JOIN,"
+            " ASOF ONCE JOIN and ASOF ONCE LEFT JOIN, between two sources"
         )
     return ""
 

@@ -386,7 +386,7 @@ class Select(Statement):
     items: tuple[SelectItem, ...]
     sources: tuple[SourceRef, ...]
     # empty, or INNER_JOIN, OUTER_JOIN, LEFT_OUTER_JOIN, RIGHT_OUTER_JOIN, ANTI_JOIN, SEMI_JOIN, ASOF_JOIN,
-    # ASOF_LEFT_JOIN, FILTER_JOIN, WATCHLIST_JOIN
+    # ASOF_LEFT_JOIN, ASOF_ONCE_JOIN, ASOF_ONCE_LEFT_JOIN, FILTER_JOIN, WATCHLIST_JOIN
     join: str = ""
     where: Expression | None = None
     on: Expression | None = None  # what stands behind ON of a join between the sources; None for none

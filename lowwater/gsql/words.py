@@ -163,6 +163,8 @@ JOINS_OF_WORDS = {
     ("ASOF", "INNER", "JOIN"): "ASOF_JOIN",
     ("ASOF", "LEFT", "JOIN"): "ASOF_LEFT_JOIN",
     ("ASOF", "LEFT", "OUTER", "JOIN"): "ASOF_LEFT_JOIN",
+    ("ASOF", "ONCE", "JOIN"): "ASOF_ONCE_JOIN",
+    ("ASOF", "ONCE", "LEFT", "JOIN"): "ASOF_ONCE_LEFT_JOIN",
 }
 """Joins that stand between the sources only."""
 

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from hashlib import sha256
 from itertools import repeat
 from pathlib import Path
@@ -85,14 +86,19 @@ def ordered_inputs(node: ops.Node) -> set[tuple[int, int]]:
     inputs = set()
     for operator in ops.walk(node):
         if operator.order_dependent:
-            # The right side of a join: of its rows one is chosen.
-            at = len(operator.inputs()) - 1
-            reader, below = operator, operator.inputs()[at]
-            while below.query == operator.query and below.facts.passes and not isinstance(below, ops.Union):
-                reader, below, at = below, below.inputs()[0], 0
-            if not of_packets(below, operator.query):
-                inputs.add((id(reader), at))
+            for number in chosen_from(operator):
+                at, reader, below = number, operator, operator.inputs()[number]
+                while below.query == operator.query and below.facts.passes and not isinstance(below, ops.Union):
+                    reader, below, at = below, below.inputs()[0], 0
+                if not of_packets(below, operator.query):
+                    inputs.add((id(reader), at))
     return inputs
+
+
+def chosen_from(node: ops.Node) -> range:
+    """The numbers of the inputs of whose rows one is chosen by their order: of a join the right one, or both."""
+    inputs = len(node.inputs())
+    return range(0 if isinstance(node, ops.Join) and node.kind.mutual else inputs - 1, inputs)
 
 
 def with_order(node: ops.Node, frame: Frame) -> Frame:
@@ -531,23 +537,35 @@ def _meeting(
 def _nearest(
     node: ops.Join, ours: Frame, theirs: Frame, values: tuple[pa.Array, pa.Array]
 ) -> Iterator[tuple[Numbers, Numbers]]:
-    """Yields positions of left rows and of the nearest right row that meets each (SEMANTICS O9)."""
-    numbers = _numbers(values[0]), _numbers(values[1])
-
-    def order(rows: Numbers) -> list[Numbers]:
-        return [ranks(theirs[name].take(pa.array(rows)), nulls_first=True) for name in order_of(theirs)]
-
+    """Yields positions of left rows and of the nearest right row that meets each; of a mutual join only where the left
+    row is the nearest one of that right row, too (SEMANTICS O9)."""
+    frames, numbers = (ours, theirs), (_numbers(values[0]), _numbers(values[1]))
     if node.residual is None:
         both = (_joined_columns(node, ours, 0), _joined_columns(node, theirs, 1))
         keys, size = codes([pa.concat_arrays(pair) for pair in zip(*both, strict=True)], ours.rows + theirs.rows)
         if size > 2 * len(keys):  # few numbers among many
             dense = pa.array(keys).dictionary_encode()
             keys, size = dense.indices.to_numpy().astype(np.int64), len(dense.dictionary)
-        nearest_rows = nearest.by_keys(node, (keys[: ours.rows], keys[ours.rows :]), size, numbers, order)
-    else:
-        nearest_rows = nearest.of_pairs(node, _meeting(node, ours, theirs, values), numbers, order)
+        of_sides = keys[: ours.rows], keys[ours.rows :]
+
+    def nearest_of(join: ops.Join, at: int) -> Numbers:
+        """The positions of the nearest rows of the other side, for each row of a side; -1 for none."""
+        own, order = (numbers[at], numbers[1 - at]), partial(_ranked, frames[1 - at])
+        if node.residual is None:
+            return nearest.by_keys(join, (of_sides[at], of_sides[1 - at]), size, own, order)
+        met = _meeting(node, ours, theirs, values)
+        return nearest.of_pairs(join, met if at == 0 else ((b, a) for a, b in met), own, order)
+
+    nearest_rows = nearest_of(node, 0)
     found = np.flatnonzero(nearest_rows >= 0)
+    if node.kind.mutual:
+        found = found[nearest_of(node.exchanged(), 1)[nearest_rows[found]] == found]
     return ((rows, nearest_rows[rows]) for rows in _in_runs(found))
+
+
+def _ranked(frame: Frame, rows: Numbers) -> list[Numbers]:
+    """The columns by which some rows compare in canonical order (SEMANTICS O1)."""
+    return [ranks(frame[name].take(pa.array(rows)), nulls_first=True) for name in order_of(frame)]
 
 
 def ties(node: ops.Join | ops.FilterJoin) -> list[tuple[ex.Expr, ex.Expr]]:

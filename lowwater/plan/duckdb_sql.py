@@ -52,6 +52,8 @@ _JOINS = {
     ops.JoinKind.OUTER: "FULL JOIN",
     ops.JoinKind.ASOF: "JOIN",
     ops.JoinKind.ASOF_LEFT: "LEFT JOIN",
+    ops.JoinKind.ONCE: "JOIN",
+    ops.JoinKind.ONCE_LEFT: "LEFT JOIN",
 }
 
 
@@ -248,12 +250,22 @@ class Rendering:
         if not node.kind.nearest:
             joined = f"SELECT * FROM {mine.text} {_JOINS[node.kind]} {other.text} ON {on}"
             return _Relation(_select(node.items, _Relation(f"({joined})"), None))
-        ties = _canonical(right, other, second, node.latest)
-        ranked = [f"abs({far} - {near})", far, *ties]
-        numbered = f'SELECT *, row_number() OVER () AS "#row" FROM {mine.text}'
-        joined = f"SELECT * FROM ({numbered}) {_JOINS[node.kind]} {other.text} ON {on} "
-        joined += f'QUALIFY row_number() OVER (PARTITION BY "#row" ORDER BY {", ".join(ranked)}) = 1'
-        return _Relation(_select(node.items, _Relation(f"({joined})"), None))
+        ranked = [f"abs({far} - {near})", far, *_canonical(right, other, second, node.latest)]
+        numbered = f'SELECT *, row_number() OVER () AS "#left" FROM {mine.text}'
+        first_of = f'QUALIFY row_number() OVER (PARTITION BY "#left" ORDER BY {", ".join(ranked)}) = 1'
+        if not node.kind.mutual:
+            joined = f"SELECT * FROM ({numbered}) {_JOINS[node.kind]} {other.text} ON {on} {first_of}"
+            return _Relation(_select(node.items, _Relation(f"({joined})"), None))
+        back = [ranked[0], near, *_canonical(left, mine, first, node.exchanged().latest)]
+        both = f'row_number() OVER (PARTITION BY "#right" ORDER BY {", ".join(back)}) = 1 AS "#both"'
+        others = f'SELECT *, row_number() OVER () AS "#right" FROM {other.text}'
+        joined = f"SELECT *, {both} FROM ({numbered}) {_JOINS[node.kind]} ({others}) ON {on} {first_of}"
+        names = [_quoted(f"{second}.{each.name}") for each in right.fields]
+        replaced = ", ".join(f'CASE WHEN "#both" THEN {name} END AS {name}' for name in names)
+        kept = f"SELECT * REPLACE ({replaced}) FROM ({joined})"
+        if not node.kind.keeps_left:
+            kept = f'SELECT * FROM ({joined}) WHERE "#both"'
+        return _Relation(_select(node.items, _Relation(f"({kept})"), None))
 
     def _side(self, alias: str, node: ops.Node) -> _Relation:
         """The rows of one side of a join, whose columns have its alias before their names."""

@@ -1113,11 +1113,13 @@ class JoinKind(StrEnum):
     SEMI = "SEMI_JOIN"
     ASOF = "ASOF_JOIN"
     ASOF_LEFT = "ASOF_LEFT_JOIN"
+    ONCE = "ASOF_ONCE_JOIN"
+    ONCE_LEFT = "ASOF_ONCE_LEFT_JOIN"
 
     @property
     def keeps_left(self) -> bool:
         """Whether left rows that meet nothing are in the result."""
-        return self in (JoinKind.LEFT, JoinKind.OUTER, JoinKind.ANTI, JoinKind.ASOF_LEFT)
+        return self in (JoinKind.LEFT, JoinKind.OUTER, JoinKind.ANTI, JoinKind.ASOF_LEFT, JoinKind.ONCE_LEFT)
 
     @property
     def keeps_right(self) -> bool:
@@ -1131,7 +1133,12 @@ class JoinKind(StrEnum):
     @property
     def nearest(self) -> bool:
         """Whether a left row is paired with the nearest row that meets it only."""
-        return self in (JoinKind.ASOF, JoinKind.ASOF_LEFT)
+        return self in (JoinKind.ASOF, JoinKind.ASOF_LEFT) or self.mutual
+
+    @property
+    def mutual(self) -> bool:
+        """Whether the nearest row counts only if no other left row is nearer to it (O9)."""
+        return self in (JoinKind.ONCE, JoinKind.ONCE_LEFT)
 
     @property
     def once(self) -> bool:
@@ -1162,6 +1169,8 @@ class Window:
     # whether the query writes `left = right`. Then `below` and `above` are 0. A band of width 0 matches the same pairs,
     # but is looked up by order and not by hash.
     equality: bool = False
+    # whether a left row waits for the other left rows too that a right row of its window may meet (O9)
+    mutual: bool = False
 
     def present(self, kind: JoinKind) -> tuple[bool, bool]:
         """Returns whether every joined row has a value of `left`, and of `right`; a side with a value is temporal."""
@@ -1174,6 +1183,8 @@ class Window:
         sign = 1 if self.left_time.increasing else -1
         ahead, behind = (self.above, self.below) if sign > 0 else (self.below, self.above)
         left = self.left_time.joined(self.right_time.then(Step("add", -sign * ahead)))
+        if self.mutual:
+            left = left.joined(self.left_time.then(Step("add", -self.rivals)))
         right = left if kind.nearest else self.left_time
         times = {"<left>": left, "<right>": self.right_time.joined(right.then(Step("add", -sign * behind)))}
         sides = self.left, self.right
@@ -1183,8 +1194,14 @@ class Window:
         return infer(replaced(expr, parts), times)
 
     def last_left(self, value: int) -> int:
-        """Returns the end (ns) of a left row's match window: a matching right row may come until then."""
-        return max(self.left_time.last(value), self.right_time.last(value + self._reach(self.above)))
+        """Returns the end (ns) of a left row's match window: a matching right row may come until then, or a left row
+        that is nearer to it."""
+        end = max(self.left_time.last(value), self.right_time.last(value + self._reach(self.above)))
+        return max(end, self.last_rival(value)) if self.mutual else end
+
+    def last_rival(self, value: int) -> int:
+        """Returns until when (ns) another left row may come that meets a right row of a left row's match window."""
+        return self.left_time.last(value + self.rivals)
 
     def last_right(self, value: int) -> int:
         """Returns the end (ns) of a right row's match window: a matching left row may come until then."""
@@ -1195,6 +1212,11 @@ class Window:
         if self.left_time.increasing:
             return bound
         return -self.above if right else -self.below
+
+    @property
+    def rivals(self) -> int:
+        """How far another left row may be ahead of a left row, and meet a right row of its match window."""
+        return self._reach(self.above) + self._reach(self.below, right=True)
 
     def needed(self, start: int, kind: JoinKind) -> tuple[int, int]:
         """Returns the first timestamp (ns) of both sides that rows with `_last` >= `start` (ns) need."""
@@ -1214,10 +1236,14 @@ class Window:
         left_promise = sign * self.left_time.promise(start)
         right_promise = sign * self.right_time.promise(start)
         left = min(left_promise, right_promise - above)
+        if self.mutual:
+            left = min(left, left_promise - above - below)
         right = min(right_promise, left_promise - below)
         # An unmatched row, or one that is there once, depends on every row that could have matched it.
         needed_left = min(left, right - above) if kind.keeps_right else left
         needed_right = min(right, left - below) if kind.awaits else right
+        if self.mutual:
+            needed_left = min(needed_left, left - above - below)
         return sign * needed_left, sign * needed_right
 
 
@@ -1280,18 +1306,28 @@ class Join(
         return not self.window.equality and not self.equalities
 
     def physical(self) -> Physical:
-        what = "hash join" if self.window.equality else "nearest-row join" if self.kind.nearest else "band join"
+        near = "mutual nearest-row join" if self.kind.mutual else "nearest-row join"
+        what = "hash join" if self.window.equality else near if self.kind.nearest else "band join"
         return Physical(f"{what} in slices", "a promise closes the match windows of a slice, and no state remains")
 
     @property
     def order_dependent(self) -> bool:
-        """Whether the order of right rows decides which of those at one distance is the nearest (O1, O9)."""
+        """Whether the order of right rows decides which of those at one distance is the nearest (O1, O9); of a mutual
+        join that of left rows, too."""
         return self.kind.nearest
 
     @property
     def latest(self) -> bool:
         """Whether the last of right rows at one distance is the nearest: all that meet a row lie before it (O9)."""
         return self.kind.nearest and self.window.above <= 0 < self.window.below
+
+    def exchanged(self) -> Join:
+        """Returns the join of the exchanged sides, without items: which left row is the nearest of each right row."""
+        own = self.window
+        window = Window(own.right, own.left, own.right_time, own.left_time, own.above, own.below)
+        ties = tuple([(right, left) for left, right in self.equalities])
+        sides = self.right, self.left, self.right_alias, self.left_alias
+        return Join(self.query, self.fields, *sides, self.kind, window, ties, self.residual, ())
 
     def reads_from(self, start: int) -> tuple[int, ...]:
         return self.window.needed(start, self.kind)

@@ -252,6 +252,8 @@ def _sides(node: ops.Join, parts: Sequence[ex.Expr]) -> list[list[ex.Expr]]:
     if not optional:
         told += [part for part in moved if not any(part in each for each in given)]
     left = with_values([*(part for each in given for part in each), *told])
+    if node.kind.mutual:  # of the left rows that are rivals only the keys are known
+        given[0] = _over(given[0], {ours.name for ours, _ in node.equalities if isinstance(ours, ex.Column)})
     kept = []
     for (alias, side), columns, own in zip(node.sides, names, given, strict=True):
         mine = _over(left, columns) if alias in optional or not optional else own

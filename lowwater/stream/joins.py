@@ -29,7 +29,7 @@ class JoinRow:
     key: Values
     value: int
     matched: bool = False
-    best: JoinRow | None = None  # of ASOF, the nearest row so far that meets this one
+    best: JoinRow | None = None  # the nearest row so far that meets this one: of left rows of ASOF, of all with ONCE
 
 
 @dataclass
@@ -86,6 +86,9 @@ class JoinOperator(StreamOperator):
         self._missing = (None,) * len(right), (None,) * len(left)
         self._order = count()
         self._origin = window.left_time.origin
+        self._latest = node.latest, node.exchanged().latest
+        # Of ONCE: left rows whose match window has ended, which wait for others that may be nearer to their right row.
+        self._rivals: list[tuple[int, int, JoinRow]] = []
 
     def row(self, port: int, row: Row) -> None:
         """Joins a row with the stored rows of the other input, then stores it for later rows."""
@@ -96,52 +99,73 @@ class JoinOperator(StreamOperator):
             values = left.row.values + right.row.values
             if self._within_window(left.value, right.value) and self._residual(values):
                 left.matched = right.matched = True
-                if self._node.kind.nearest and (left.best is None or self._nearer(left.value, right, left.best)):
-                    left.best = right
+                if self._node.kind.nearest:
+                    self._meet(left, right, self._latest[0])
+                if self._node.kind.mutual:
+                    self._meet(right, left, self._latest[1])
                 if self._node.kind.once:
                     continue
                 self.emit(Row(evaluate(self._items, values), max(left.row.last, right.row.last)))
         side.keep(entry, next(self._order))
         self._purge_side(port, row.last)
+        self._release_rivals(row.last)
 
     def release(self, port: int, promise: Promise) -> None:
         """Lets a promise of one input end match windows of the other."""
         if promise.origin == self._origin:
             self._purge_side(1 - port, promise.at)
+            self._release_rivals(promise.at)
 
     def due(self) -> Iterator[tuple[int, int]]:
         if self._origin:
             return iter(())
-        return iter([(1 - port, side.ends[0][0]) for port, side in enumerate(self._sides) if side.ends])
+        rivals = [(0, self._rivals[0][0])] if self._rivals else []
+        return iter([*((1 - port, side.ends[0][0]) for port, side in enumerate(self._sides) if side.ends), *rivals])
 
     def state_rows(self) -> Iterator[Values]:
-        return (k.row.values for side in self._sides for bucket in side.buckets.values() for k in bucket.values())
+        yield from (k.row.values for side in self._sides for bucket in side.buckets.values() for k in bucket.values())
+        yield from (entry.row.values for _, _, entry in self._rivals)
 
     def saved_state(self) -> Any:
-        """The stored rows of both inputs, each with whether it has matched, and of ASOF with the nearest one so far."""
+        """The stored rows of both inputs, each with whether it has matched. ASOF has beside them the rows that are the
+        nearest of a left row, or wait for its rivals; each row has the number of its nearest one so far, -1 for none,
+        and whether it is no longer stored."""
+        stored = [[entry for bucket in side.buckets.values() for entry in bucket.values()] for side in self._sides]
+        if not self._node.kind.nearest:
+            return [[(tuple(entry.row), entry.matched) for entry in entries] for entries in stored]
+        lefts = [*stored[0], *(entry for _, _, entry in self._rivals)]
+        rights = [*{id(entry): entry for entry in (*stored[1], *(left.best for left in lefts)) if entry}.values()]
+        numbers = {id(entry): at for entries in (lefts, rights) for at, entry in enumerate(entries)}
         return [
             [
-                (tuple(entry.row), entry.matched, *([tuple(entry.best.row)] if entry.best else []))
-                for bucket in side.buckets.values()
-                for entry in bucket.values()
+                (tuple(entry.row), entry.matched, numbers.get(id(entry.best), -1), at >= len(kept))
+                for at, entry in enumerate(entries)
             ]
-            for side in self._sides
+            for entries, kept in zip((lefts, rights), stored, strict=True)
         ]
 
     def load_state(self, state: Any) -> None:
-        right = self._sides[1]
-        for side, rows in zip(self._sides, state, strict=True):
-            for parts, matched, *best in rows:
-                entry = _stored(side, Row(*parts))
-                entry.matched, entry.best = matched, _stored(right, Row(*best[0])) if best else None
-                side.keep(entry, next(self._order))
+        made = [
+            [_stored(side, Row(*parts)) for parts, *_ in rows] for side, rows in zip(self._sides, state, strict=True)
+        ]
+        for side, entries, others, rows in zip(self._sides, made, made[::-1], state, strict=True):
+            for entry, (_, matched, *nearest) in zip(entries, rows, strict=True):
+                best, gone = nearest or (-1, False)
+                entry.matched, entry.best = matched, others[best] if best >= 0 else None
+                if not gone:
+                    side.keep(entry, next(self._order))
+                elif entries is made[0]:
+                    self._await_rivals(entry)
 
-    def _nearer(self, value: int, new: JoinRow, old: JoinRow) -> bool:
-        """Whether a right row is nearer to a left one of this value than another one (SEMANTICS O9)."""
-        distances = [(abs(right.value - value), right.value) for right in (new, old)]
-        if distances[0] != distances[1]:
-            return distances[0] < distances[1]
-        return (new.row.order > old.row.order) if self._node.latest else (new.row.order < old.row.order)
+    def _meet(self, entry: JoinRow, new: JoinRow, latest: bool) -> None:
+        """Makes a row of the other side the nearest one of an entry, if it is nearer than that (SEMANTICS O9)."""
+        if entry.best is None:
+            entry.best = new
+            return
+        ours, theirs = [(abs(other.value - entry.value), other.value) for other in (new, entry.best)]
+        first = new.row.order > entry.best.row.order if latest else new.row.order < entry.best.row.order
+        if ours < theirs or (ours == theirs and first):
+            entry.best = new
 
     def _within_window(self, left: int, right: int) -> bool:
         window = self._node.window
@@ -151,7 +175,23 @@ class JoinOperator(StreamOperator):
         side = self._sides[port]
         for entry in side.purge(self.progress(1 - port, self._origin)):
             if side.ended if entry.matched else side.keeps:
-                self.emit(self._at_end(port, entry, at))
+                if port == 0 and self._node.kind.mutual:
+                    self._await_rivals(entry)
+                else:
+                    self.emit(self._at_end(port, entry, at))
+
+    def _await_rivals(self, entry: JoinRow) -> None:
+        heapq.heappush(self._rivals, (self._node.window.last_rival(entry.value) + 1, next(self._order), entry))
+
+    def _release_rivals(self, at: int) -> None:
+        """Emits the left rows of ONCE to whose nearest row no later left row can be nearer."""
+        while self._rivals and self._rivals[0][0] <= self.progress(0, self._origin):
+            _, _, entry = heapq.heappop(self._rivals)
+            if entry.best and entry.best.best is not entry:
+                entry.best = None
+            if entry.best or self._node.kind.keeps_left:
+                self.emit(self._at_end(0, entry, at))
+            entry.best = None
 
     def _at_end(self, port: int, entry: JoinRow, at: int) -> Row:
         """The row of an entry whose match window has ended: with the nearest row, or without one."""

@@ -56,7 +56,7 @@ def test_every_command_runs(lake: Path) -> None:
     assert [line.split(",")[0] for line in lines(SHOWN.text) if line[:1].isdigit()] == [row["begin"] for row in rows]
     table = DeltaTable(str(lake / "var" / "dns" / "tables" / "dns_latency"))
     columns = ["begin", "server", "questions", "unanswered", "mean_ms", "max_ms"]
-    assert [field.name for field in table.schema().fields] == [*columns, "begin_start", "_last", "_hour"]
+    assert [field.name for field in table.schema().fields] == [*columns, "_last", "_hour"]
     assert table.metadata().partition_columns == ["_hour"]
     assert table.to_pyarrow_table().num_rows == len(rows)
 

@@ -13,7 +13,7 @@ GRAMMAR = FOLDER / "syntaxes" / "gsql.tmLanguage.json"
 
 
 JOINS = (
-    r"\b(ASOF\s+)?((INNER|LEFT|RIGHT|FULL)\s+)?((OUTER|ANTI|SEMI)\s+)?JOIN\b"
+    r"\b(ASOF\s+(ONCE\s+)?)?((INNER|LEFT|RIGHT|FULL)\s+)?((OUTER|ANTI|SEMI)\s+)?JOIN\b"
     r"|(?<![.$#])\bON\b(?!\s*[.,;])|\bUSING(?=\s*\()"
 )
 """The words of joins between sources, where they are no names: a column may be called ON."""

@@ -37,6 +37,7 @@ def test_the_extension_names_files_that_are_there_and_the_command() -> None:
     [
         ("FROM a.TCP A LEFT OUTER JOIN b.TCP B ON A.time = B.time", ["LEFT OUTER JOIN", "ON"]),
         ("FROM a.TCP A ASOF LEFT JOIN b.TCP B ON A.time = B.time", ["ASOF LEFT JOIN", "ON"]),
+        ("FROM a.TCP A ASOF ONCE LEFT JOIN b.TCP B ON A.time = B.time", ["ASOF ONCE LEFT JOIN", "ON"]),
         ("FROM a.TCP A LEFT SEMI JOIN b.TCP B USING (time)", ["LEFT SEMI JOIN", "USING"]),
         ("from a.TCP A full join b.TCP B using(time)", ["full join", "using"]),
         ("SELECT A.on, left, A.using FROM left.TCP A", []),

@@ -44,7 +44,8 @@ def join(
     name: str = "tb",
 ) -> Join:
     """A join of two streams with columns tb, k and x, on `l.tb - below <= r.tb <= l.tb + above` and equal k."""
-    window = Window(column(f"l.{name}"), column(f"r.{name}"), *times, below, above, equality=not (below or above))
+    sides, equality = (column(f"l.{name}"), column(f"r.{name}")), not (below or above)
+    window = Window(*sides, *times, below, above, equality, kind.mutual)
     equalities = ((column(f"l.{on}"), column(f"r.{on}")),) if on else ()
     temporal = times[0].joined(times[1]) if below == above == 0 else None
     outputs = [
@@ -69,7 +70,8 @@ def joined(
     left: Sequence[Row], right: Sequence[Row], node: Join, names: Sequence[str], match: Match
 ) -> list[tuple[Any, ...]]:
     """The rows of a join as nested loops: tb, tb, k, k, x, x, `_last`; V1 for the columns of a missing side. An anti
-    join has only the left rows that nothing meets, a semi join the others (O8), ASOF the nearest pair of each (O9)."""
+    join has only the left rows that nothing meets, a semi join the others (O8), ASOF the nearest pair of each, with
+    ONCE if each is the nearest of the other (O9)."""
     window = node.window
     place = by_columns(node.right.fields)
     order = sorted(range(len(right)), key=lambda i: place(right[i][0]), reverse=node.latest)
@@ -77,8 +79,18 @@ def joined(
     rights = [(dict(zip(names, values, strict=True)), last) for values, last in right]
     rows: list[tuple[Any, ...]] = []
     met: set[int] = set()
+    place = by_columns(node.left.fields)
+    rivals = sorted(lefts, key=lambda row: place(tuple(row[0].values())), reverse=node.exchanged().latest)
+
+    def nearest(own: Mapping[str, Any], others: Sequence[tuple[dict[str, Any], int]]) -> dict[str, Any]:
+        return min(others, key=lambda other: (abs(other[0]["tb"] - own["tb"]), other[0]["tb"]))[0]
+
     for a, a_last in lefts:
         found = [i for i in order if match(a, rights[i][0])]
+        if node.kind.mutual and found:
+            b = nearest(a, [rights[i] for i in found])
+            if nearest(b, [left for left in rivals if match(left[0], b)]) is not a:
+                found = []
         met.update(found)
         ends = window.last_left(a["tb"])
         if node.kind.nearest and found:

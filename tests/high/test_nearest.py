@@ -38,11 +38,12 @@ def test_the_nearest_rows_are_those_of_duckdb(seed: int) -> None:
     keys = int(random.integers(1, 20))
     left, right = side(random, keys, apart), side(random, keys, apart)
     reach = int(random.integers(0, 40)) * apart
-    for kind, after in product((JoinKind.ASOF, JoinKind.ASOF_LEFT), (False, True)):
+    for kind, after in product([kind for kind in JoinKind if kind.nearest], (False, True)):
         below, above = (0, reach) if after else (reach, 0)
         node = join(kind, leaf("l", FIELDS), leaf("r", FIELDS), below=below, above=above, times=(CLOCK, CLOCK))
         frames = [Frame.of(each.combine_chunks().append_column(schemas.LAST, each["tb"])) for each in (left, right)]
-        frames[1].columns[f"{ORDER}0"] = frames[1]["tb"]
+        for frame in frames:
+            frame.columns[f"{ORDER}0"] = frame["tb"]
         found = [
             row
             for frame, _ in join_rows(node, *frames)
@@ -50,10 +51,16 @@ def test_the_nearest_rows_are_those_of_duckdb(seed: int) -> None:
         ]
         near = f"abs(r.tb - l.tb) <= {reach}"
         bound = "l.tb <= r.tb" if after else "l.tb >= r.tb"
+        first = "row_number() OVER (PARTITION BY {}.tb ORDER BY abs(r.tb - l.tb)) = 1"
+        both = f"SELECT l.tb, r.tb, l.k, r.x FROM l JOIN r ON l.k = r.k AND {bound} AND {near} "
+        both += f"QUALIFY {first.format('l')} AND {first.format('r')}"
         sql = {
             JoinKind.ASOF: f"SELECT l.tb, r.tb, l.k, r.x FROM l ASOF JOIN r ON l.k = r.k AND {bound} WHERE {near}",
             JoinKind.ASOF_LEFT: f"SELECT l.tb, CASE WHEN {near} THEN r.tb END, l.k, CASE WHEN {near} THEN r.x END "
             f"FROM l ASOF LEFT JOIN r ON l.k = r.k AND {bound}",
+            JoinKind.ONCE: both,
+            JoinKind.ONCE_LEFT: f"{both} UNION ALL SELECT tb, NULL, k, NULL FROM l WHERE tb NOT IN "
+            f"(SELECT t FROM ({both}) AS b(t, u, v, w))",
         }
         with duckdb.connect() as connection:
             connection.register("l", left)

@@ -38,7 +38,7 @@ from tests.law.compare import (
     refused,
 )
 from tests.law.drawn import drawn as drawn_of
-from tests.law.joined import ALL, ANTI, ASOF, ASOF_LEFT, SEMI, SHAPES, Grammar as Joins
+from tests.law.joined import ALL, ANTI, ASOF, ASOF_LEFT, MUTUAL, MUTUAL_LEFT, SEMI, SHAPES, Grammar as Joins
 from tests.law.killed import compare_published
 from tests.law.questions import Question
 from tests.law.reduce import reduced, smaller
@@ -191,6 +191,7 @@ FAMILIES = {
     "tops": questions.tops,
     "once": lambda: _joins(ANTI, SEMI),
     "asof": lambda: _joins(ASOF, ASOF_LEFT),
+    "mutual": lambda: _joins(MUTUAL, MUTUAL_LEFT),
     "rows_before": questions.rows_before,
     "fills": questions.fills,
 }

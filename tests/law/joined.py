@@ -15,8 +15,12 @@ SHAPES = ("left", "right", "both", "itself", "three")
 """Of chains: which inputs of the last join are joins; `itself` is a join with itself, `three` one over one over one."""
 
 ANTI, SEMI, ASOF, ASOF_LEFT = "ANTI_JOIN", "SEMI_JOIN", "ASOF_JOIN", "ASOF_LEFT_JOIN"
+MUTUAL, MUTUAL_LEFT = "ASOF_ONCE_JOIN", "ASOF_ONCE_LEFT_JOIN"
+NEAREST = {
+    ASOF: "ASOF JOIN", ASOF_LEFT: "ASOF LEFT JOIN", MUTUAL: "ASOF ONCE JOIN", MUTUAL_LEFT: "ASOF ONCE LEFT JOIN"
+}  # fmt: skip
 KINDS = {**WITH_PAIRS, ANTI: "ANTI JOIN"}
-ONCE = {SEMI: "SEMI JOIN", ASOF: "ASOF JOIN", ASOF_LEFT: "ASOF LEFT JOIN"}
+ONCE = {SEMI: "SEMI JOIN", **NEAREST}
 ALL = {**KINDS, **ONCE}
 MISSING = {"LEFT_OUTER_JOIN": "B", "RIGHT_OUTER_JOIN": "A", "OUTER_JOIN": "AB"}
 """Kind -> the sides that may be missing."""
@@ -145,13 +149,13 @@ class Grammar:
     def join(self, left: Stream, right: Stream, kind: str, across: bool = False, above: bool = False) -> Joined:
         """A join of two streams; where one is above it, it has a time."""
         random, a, b = self.random, _columns("A", left), _columns("B", right)
-        keeps_left = kind in ("OUTER_JOIN", "LEFT_OUTER_JOIN", ANTI, SEMI, ASOF_LEFT)
+        keeps_left = kind in ("OUTER_JOIN", "LEFT_OUTER_JOIN", ANTI, SEMI, ASOF_LEFT, MUTUAL_LEFT)
         keeps_right = kind in ("OUTER_JOIN", "RIGHT_OUTER_JOIN")
         band, shift = random.random() < 0.5, random.choice(("", "", " + 2"))
         # What makes progress is what stands in the window, of a side that no row lacks.
         timed = [] if keeps_right else [(a["t"], "A.t")]
         under, over = 0, 0
-        if (band and not (above and kind == "OUTER_JOIN")) or kind in (ASOF, ASOF_LEFT):
+        if (band and not (above and kind == "OUTER_JOIN")) or kind in NEAREST:
             band, (under, over) = True, random.choice(BANDS)
             met = [f"{a['t']} - {under} <= {b['t']}", f"{b['t']} <= {a['t']} + {over}"]
             on = [f"A.t - {under} <= B.t AND B.t <= A.t + {over}"]
@@ -213,8 +217,8 @@ class Grammar:
         behind = f" WHERE {' AND '.join(where)}" if where else ""
         between = f"FROM {left.source} A {ALL[kind]} {right.source} B ON {' AND '.join(met)}{behind}"
         rows = f"FROM {sides[0]} A {ALL[kind]} {sides[1]} B ON {' AND '.join(on)}"
-        if kind in (ASOF, ASOF_LEFT):
-            rows = _nearest(sides, " AND ".join(on), kind == ASOF_LEFT, over <= 0 < under)
+        if kind in NEAREST:
+            rows = _nearest(sides, " AND ".join(on), kind, under, over)
         if not by_on and later:
             between = f"FROM {left.source} A {ALL[kind]} {right.source} B WHERE {' AND '.join(met)}"
         return Joined(
@@ -231,13 +235,23 @@ class Grammar:
         return Stream(f"{before}DEFINE{{query_name 's{self.count}'; {hidden}}} {text};\n", f"s{self.count}", ordered)
 
 
-def _nearest(sides: Sequence[str], on: str, keeps_left: bool, latest: bool) -> str:
-    """The rows of ASOF in SQL: of all that meet a row, the first by distance, value and canonical order (O9)."""
-    canonical = ", ".join(f"B.o{at} {'DESC NULLS LAST' if latest else 'NULLS FIRST'}" for at in range(1, 5))
-    place = f"row_number() OVER (PARTITION BY A.id ORDER BY abs(B.t - A.t), B.t, {canonical})"
-    numbered = f"(SELECT *, row_number() OVER () AS id FROM {sides[0]})"
-    join = "LEFT JOIN" if keeps_left else "JOIN"
-    return f"FROM (SELECT A, B FROM {numbered} A {join} {sides[1]} B ON {on} QUALIFY {place} = 1)"
+def _nearest(sides: Sequence[str], on: str, kind: str, under: int, over: int) -> str:
+    """The rows of ASOF in SQL: of all that meet a row, the first by distance, value and canonical order; with ONCE only
+    the pairs in which each is the first of the other (O9)."""
+
+    def first(of: str, other: str, latest: bool) -> str:
+        canonical = ", ".join(f"{other}.o{at} {'DESC NULLS LAST' if latest else 'NULLS FIRST'}" for at in range(1, 5))
+        order = f"abs(B.t - A.t), {other}.t, {canonical}, {other}.id"
+        return f"row_number() OVER (PARTITION BY {of}.id ORDER BY {order}) = 1"
+
+    a, b = [f"(SELECT *, row_number() OVER () AS id FROM {side})" for side in sides]
+    keeps = kind in (ASOF_LEFT, MUTUAL_LEFT)
+    mutual = first("B", "A", under <= 0 < over) if kind in (MUTUAL, MUTUAL_LEFT) else "TRUE"
+    pairs = f"SELECT A, B, {mutual} AS mutual FROM {a} A {'LEFT JOIN' if keeps else 'JOIN'} {b} B ON {on}"
+    chosen = f"{pairs} QUALIFY {first('A', 'B', over <= 0 < under)}"
+    if keeps:
+        return f"FROM (SELECT A, CASE WHEN mutual THEN B END AS B FROM ({chosen}))"
+    return f"FROM (SELECT A, B FROM ({chosen}) WHERE mutual)"
 
 
 def _readable(kind: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from lowwater.plan.operators import FilterJoin, Join, JoinKind, WatchJoin, Window
@@ -18,7 +19,8 @@ def named(alias: str, values: Mapping[str, Any]) -> dict[str, Any]:
 
 def join(node: Join, left: Sequence[Row], right: Sequence[Row]) -> list[Row]:
     """Pairs that meet, then the rows that met nobody: every column of the side that is missing is NULL (V1). ASOF has
-    the nearest pair of a left row, SEMI and ANTI have left rows only (O8, O9)."""
+    the nearest pair of a left row, with ONCE only if it is that of its right row too; SEMI and ANTI have left rows only
+    (O8, O9)."""
     window, residual = node.window, condition(node.residual)
     items = [(item.name, compiled(item.expr)) for item in node.items]
     sides = (
@@ -32,6 +34,7 @@ def join(node: Join, left: Sequence[Row], right: Sequence[Row]) -> list[Row]:
         buckets.setdefault(tuple(part(env) for part in own[1]), []).append(number)
     found, met = [], set()
     absent = named(node.right_alias, dict.fromkeys(f.name for f in node.right.fields))
+    every = []
     for env, row in sides[0]:
         pairs = []
         for number in buckets.get(tuple(part(env) for part in own[0]), ()):
@@ -40,14 +43,19 @@ def join(node: Join, left: Sequence[Row], right: Sequence[Row]) -> list[Row]:
             if _meet(window, at[0](env), at[1](other)) and residual(both):
                 met |= {("left", id(row)), ("right", id(its))}
                 pairs.append((both, its, at[1](other)))
+                every.append((both, row, its))
         if node.kind is JoinKind.SEMI and pairs:
             found.append(_unmatched(env, absent, items, at[0](env), window.last_left))
+        elif node.kind.mutual:
+            continue
         elif node.kind.nearest and pairs:
             both, _, _ = nearest(window, at[0](env), pairs)
             found.append(_unmatched(both, {}, items, at[0](env), window.last_left))
         elif node.kind.pairs:
             for both, its, _ in pairs:
                 found.append(Row({name: made(both) for name, made in items}, max(row.last, its.last)))
+    if node.kind.mutual:
+        found, met = _mutual(every, items, window, at)
     if node.kind.keeps_left:
         for env, row in sides[0]:
             if ("left", id(row)) not in met:
@@ -65,6 +73,26 @@ def nearest(window: Window, x: int, pairs: Sequence[tuple[Any, Row, int]]) -> tu
     where the band lies before the left row (O9)."""
     ordered = sorted(pairs, key=lambda pair: pair[1].order, reverse=window.above <= 0 < window.below)
     return min(ordered, key=lambda pair: (abs(pair[2] - x), pair[2]))
+
+
+def _mutual(
+    pairs: Sequence[tuple[dict[str, Any], Row, Row]],
+    items: Sequence[tuple[str, Evaluate]],
+    window: Window,
+    at: tuple[Evaluate, Evaluate],
+) -> tuple[list[Row], set[tuple[str, int]]]:
+    """Of pairs that meet those whose right row is the nearest of the left one, and the reverse (O9)."""
+    back = replace(window, below=window.above, above=window.below)
+    chosen: tuple[dict[int, int], dict[int, int]] = ({}, {})
+    for own, other, extent in ((1, 2, window), (2, 1, back)):
+        for number in {id(pair[own]) for pair in pairs}:
+            mine = [pair for pair in pairs if id(pair[own]) == number]
+            values = [(each, each[other], at[other - 1](each[0])) for each in mine]
+            found, _, _ = nearest(extent, at[own - 1](mine[0][0]), values)
+            chosen[own - 1][number] = id(found[other])
+    both = [(env, row) for env, row, its in pairs if chosen[0][id(row)] == id(its) and chosen[1][id(its)] == id(row)]
+    rows = [_unmatched(env, {}, items, at[0](env), window.last_left) for env, _ in both]
+    return rows, {("left", id(row)) for _, row in both}
 
 
 def _meet(window: Window, x: int | None, y: int | None) -> bool:

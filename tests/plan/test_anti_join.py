@@ -49,6 +49,8 @@ def test_exists_is_a_semi_join() -> None:
         ("asof join", "ASOF JOIN"),
         ("ASOF INNER JOIN", "ASOF JOIN"),
         ("Asof Left Outer Join", "ASOF LEFT JOIN"),
+        ("asof once join", "ASOF ONCE JOIN"),
+        ("Asof Once Left Join", "ASOF ONCE LEFT JOIN"),
     ],
 )
 def test_spellings(words: str, canonical: str) -> None:
@@ -57,7 +59,16 @@ def test_spellings(words: str, canonical: str) -> None:
     assert f" A {canonical} g B ON " in print_file(whole)
 
 
-@pytest.mark.parametrize(("words", "time"), [("SEMI JOIN", "tb"), ("ASOF JOIN", "tb after"), ("ASOF LEFT JOIN", "tb")])
+@pytest.mark.parametrize(
+    ("words", "time"),
+    [
+        ("SEMI JOIN", "tb"),
+        ("ASOF JOIN", "tb after"),
+        ("ASOF LEFT JOIN", "tb"),
+        ("ASOF ONCE JOIN", "tb after"),
+        ("ASOF ONCE LEFT JOIN", "tb"),
+    ],
+)
 def test_a_left_row_is_there_once(words: str, time: str) -> None:
     after = "" if words == "SEMI JOIN" else ", B.tb AS after"
     join = f"SELECT A.tb, A.srcIP, A.n{after} FROM g A {words} g B ON A.srcIP = B.srcIP AND "
@@ -79,3 +90,18 @@ def test_the_key_is_that_of_the_left_side() -> None:
     assert join.kind is JoinKind.ANTI and not join.kind.pairs and query.key == ("tb", "srcIP")
     assert [field.name for field in query.high.fields if field.temporal] == ["tb"]
     assert [", ".join(map(shown, stage.keys)) for stage in all_stages(query.high)] == ["srcIP"]
+
+
+def test_a_condition_of_where_chooses_no_rival_of_once() -> None:
+    """A left row that WHERE alone drops competes; what ON leaves out too is filtered below the join."""
+    band = "A.srcIP = B.srcIP AND A.tb <= B.tb AND B.tb <= A.tb + 5"
+    texts = {
+        on: f"{GROUPS}SELECT A.tb FROM g A ASOF ONCE LEFT JOIN g B ON {on} WHERE A.n > 1"
+        for on in (band, f"{band} AND A.n > 1")
+    }
+    for on, text in texts.items():
+        plan = plan_texts([("q.gsql", text.replace("SELECT A", "DEFINE { query_name 'q'; } SELECT A"))], KNOWN)
+        (join,) = [node for node in walk(plan.queries[0].high) if isinstance(node, Join)]
+        assert join.residual is None
+        assert ("write it behind ON, too" in " ".join(map(str, plan.notes))) == (on == band)
+        assert (plan.queries[0].high is join) == (on != band), "asked of the pairs"

@@ -71,7 +71,7 @@ def test_the_text_of_a_query_has_all_that_its_rows_depend_on() -> None:
 BETWEEN = {
     JoinKind.INNER: "JOIN", JoinKind.LEFT: "LEFT JOIN", JoinKind.RIGHT: "RIGHT JOIN", JoinKind.OUTER: "FULL JOIN",
     JoinKind.ANTI: "ANTI JOIN", JoinKind.SEMI: "SEMI JOIN", JoinKind.ASOF: "ASOF JOIN",
-    JoinKind.ASOF_LEFT: "ASOF LEFT JOIN",
+    JoinKind.ASOF_LEFT: "ASOF LEFT JOIN", JoinKind.ONCE: "ASOF ONCE JOIN", JoinKind.ONCE_LEFT: "ASOF ONCE LEFT JOIN",
 }  # fmt: skip
 
 
@@ -79,7 +79,8 @@ BETWEEN = {
 def test_every_join_is_evaluated_in_slices(kind: JoinKind) -> None:
     """Those too whose condition is a function of both sides, or a band that keeps both."""
     equality = ("A.time = B.time AND UMAX(A.len, B.len) = 6", "hash join in slices")
-    band = ("A.time <= B.time AND B.time <= A.time + 2", f"{'nearest-row' if kind.nearest else 'band'} join in slices")
+    join = f"{'mutual ' if kind.mutual else ''}nearest-row" if kind.nearest else "band"
+    band = ("A.time <= B.time AND B.time <= A.time + 2", f"{join} join in slices")
     for window, form in (band,) if kind.nearest else (equality, band):
         query = one(f"SELECT A.time FROM a.TCP A {BETWEEN[kind]} b.TCP B ON {window}")
         assert query.high.physical().operator == form and by_slices(query.high)

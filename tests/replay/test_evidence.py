@@ -46,6 +46,9 @@ QUERIES = {
     "AND S.destPort = A.srcPort AND A.SYN AND A.ACK "
     "AND A.timestamp >= S.timestamp AND A.timestamp <= S.timestamp + 3 s "
     "WHERE S.SYN AND NOT S.ACK",
+    "once": "SELECT S.timestamp, S.srcIP, S.srcPort, (A.timestamp - S.timestamp)/1000 AS us FROM main1.UDP S "
+    "ASOF ONCE LEFT JOIN main1.UDP A ON S.srcIP = A.destIP AND S.destIP = A.srcIP AND S.srcPort = A.destPort "
+    "AND A.timestamp >= S.timestamp AND A.timestamp <= S.timestamp + 5 s WHERE S.destPort = 53",
     "unanswered": "SELECT S.timestamp, S.srcIP, S.destIP, S.destPort FROM main1.UDP S ANTI JOIN main1.UDP A "
     "ON S.srcIP = A.destIP AND S.srcPort = A.destPort "
     "AND A.timestamp >= S.timestamp AND A.timestamp <= S.timestamp + 5 s",
@@ -285,7 +288,7 @@ def test_the_text_of_a_query_is_one_that_plans(real: tuple[Path, Path], tmp_path
 
 def test_packets_of_other_groups_are_left_out_of_joins_and_partitions(real: tuple[Path, Path]) -> None:
     """Of ASOF and OVER the packets are those of the connection, not all that the query reads."""
-    for name in ("handshakes", "gaps"):
+    for name in ("handshakes", "once", "gaps"):
         job, plan = owner_of(*real, name)
         (row,) = some_rows(real[0], name, 1, 4)
         found = find_row(job, plan, row)

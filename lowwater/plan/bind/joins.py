@@ -386,6 +386,7 @@ def _match(statement: syntax.Select, text: Text, sources: Sequence[BoundSource],
     for part in conditions.early:
         filters[min(_aliases(part))].append(part)
     window, rest = match_window(across, left, right, conditions.place, text, kind.nearest)
+    window = replace(window, mutual=kind.mutual)
     equalities, residual = _equalities(rest, left.source.alias)
     if not conditions.by_on:
         _note_filters(statement, scope, conditions.asked, _optional(kind, columns))
@@ -436,7 +437,14 @@ def _conditions(statement: syntax.Select, scope: Scope, kind: ops.JoinKind, old:
     early = [
         part for part, bound in parts if all(len(_aliases(each) - later) == len(_aliases(each)) == 1 for each in bound)
     ]
+    if kind.mutual:
+        # A left row that WHERE drops may be the nearest one of a right row, unless ON leaves it out too.
+        apart = [part for part, bound in parts if part in early and not all(each in met for each in bound)]
+        _note_rivals(apart, scope)
+        early = [part for part in early if part not in apart]
     sooner = [each for part, bound in parts if part in early for each in bound]
+    if kind.mutual:
+        met = [each for each in met if each not in sooner]
     return _Conditions(met, sooner, [part for part, _ in parts if part not in early], True, place)
 
 
@@ -448,7 +456,7 @@ _ONCE = {
         "A.timestamp <= B.timestamp AND B.timestamp <= A.timestamp + 5 s",
     ),
 }
-_ONCE[ops.JoinKind.ASOF_LEFT] = _ONCE[ops.JoinKind.ASOF]
+_ONCE |= dict.fromkeys((kind for kind in ops.JoinKind if kind.nearest), _ONCE[ops.JoinKind.ASOF])
 
 
 def _check_once(statement: syntax.Select, scope: Scope, kind: ops.JoinKind) -> None:
@@ -563,6 +571,16 @@ def _note_filters(
             if later
             else f"in the dialect gigascope {written} filters {sides} before the join: in SQL and the dialect lowwater"
             " it is asked of the joined rows, so that rows without a match go"
+        )
+
+
+def _note_rivals(apart: Sequence[syntax.Expression], scope: Scope) -> None:
+    """Notes conditions of WHERE on the left side of ONCE that ON does not have."""
+    if apart:
+        written, left = print_expression(syntax.chain("AND", apart)), next(iter(scope.sources))
+        scope.names.notes[spot(apart[0])] = (
+            f"{written} is asked of the pairs, as in SQL, so a row of {left} that it drops may have the row that"
+            " another one would have: write it behind ON, too"
         )
 
 

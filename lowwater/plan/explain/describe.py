@@ -705,6 +705,8 @@ def _promises(window: ops.Window) -> tuple[str, str]:
     least, ahead, behind = ("min", window.above, window.below) if rising else ("max", window.below, window.above)
     left, right = high(window.left), high(window.right)
     sign = -1 if rising else 1
+    if window.mutual:
+        left = _shifted(left, -window.rivals)
     return f"{least}({left}, {_shifted(right, sign * ahead)})", f"{least}({right}, {_shifted(left, sign * behind)})"
 
 
