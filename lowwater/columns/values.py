@@ -88,7 +88,8 @@ def window_end(window: Window, values: Integers, left: bool) -> Integers:
     reach = (window.above if rising else -window.below) if left else (window.below if rising else -window.above)
     ends = [(time, 0), (other, reach), *([(time, window.rivals)] if left and window.mutual else [])]
     if len(values) and max(*(abs(by) for _, by in ends), -int(values.min()), int(values.max())) < 1 << 61:
-        return np.maximum.reduce([last(time, values + by) for time, by in ends])
+        instants: Integers = np.maximum.reduce([last(time, values + by) for time, by in ends])
+        return instants
     return map_distinct(end, values)
 
 
