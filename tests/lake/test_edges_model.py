@@ -73,7 +73,9 @@ def is_stray(files: Sequence[File], at: int, size: int, clock: int | None) -> bo
     if below and len(below) + as_many_before > size + others:
         return True
     declared_to = files[at].declared_to
-    return not others and declared_to is not None and min(end) > declared_to + JUMP
+    if others or declared_to is None or not before:
+        return False
+    return max(before) <= declared_to + JUMP < min(end)
 
 
 def model(files: Sequence[File]) -> dict[str, int]:

@@ -103,11 +103,17 @@ class History:
         self.rows: dict[tuple[str, Span, fa.Key], frozenset[Row]] = {}
         self.looking = False  # the line before was one of a look
         self._states: States | None = None
+        self._settings: Settings | None = None
 
     # Settings.
 
     @property
     def settings(self) -> Settings:
+        if self._settings is None:
+            self._settings = self._read_settings()
+        return self._settings
+
+    def _read_settings(self) -> Settings:
         queries = [
             Query(
                 name,
@@ -170,6 +176,8 @@ class History:
         checks = verb in CHECKS or two in ("no defect", "no told")
         if not checks:
             self._states = None
+        if {"link", "query", "set"} & {*two.split()}:
+            self._settings = None
         act(rest)
         if not checks:
             self._states = None

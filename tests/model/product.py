@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache
 from itertools import accumulate, pairwise
 from typing import Any
 
@@ -38,6 +39,9 @@ class Product:
     _made: set[str] = field(default_factory=set)  # attempts of this step, which it gives to each place
     _spoken: int = 0  # statements of the history that were taken
     _number: int = 0
+    forgotten: set[str] = field(default_factory=set)  # contents that were removed, since something else replaced them
+    _views: dict[str, tuple[object, Claims]] = field(default_factory=dict)  # link -> of what, and the view
+    _captures: dict[str, tuple[Claims, Captures]] = field(default_factory=dict)
 
     # What is written.
 
@@ -48,10 +52,10 @@ class Product:
         self._spoken = len(facts.statements)
         self._made = set()
         moment = facts.looks[-1].moment if facts.looks else 0
-        rows: list[SeenFile] = []
+        rows, newest = list[SeenFile](), self._newest()
         for place, history in files.histories(facts.looks).items():
             if history.versions:
-                rows += self._look(place, history, facts, settings, moment)
+                rows += self._look(place, history, newest.get("/".join(place)), facts, settings, moment)
         if killed != 1:
             self._put(rows)
         if not killed:
@@ -81,14 +85,22 @@ class Product:
         """Removes the contents that something else has replaced."""
         for link in settings.links.values():
             kept = self.view(link).kept
-            self.contents = [row for row in self.contents if row["source"] != link.name or row["attempt"] in kept]
+            left = [row for row in self.contents if row["source"] == link.name and row["attempt"] not in kept]
+            self.contents = [row for row in self.contents if row not in left]
+            self.forgotten |= {row["content"] for row in left}
+        self.forgotten -= {row["content"] for row in self.contents}
 
     def _look(
-        self, place: Place, history: files.History, facts: Facts, settings: Settings, moment: int
+        self,
+        place: Place,
+        history: files.History,
+        old: SeenFile | None,
+        facts: Facts,
+        settings: Settings,
+        moment: int,
     ) -> Iterator[SeenFile]:
         path, version = "/".join(place), history.versions[-1]
         content = facts.contents[version.content]
-        old = self._newest().get(path)
         owners = files.owners(place, settings)
         links = [each for each in owners if files.claimed(place[1], each) and place[0] in each.folders]
         links = [each for each in links if not each.removed]
@@ -104,7 +116,9 @@ class Product:
         elif not content.readable:
             yield replace(row, state=REFUSED if links else UNCLAIMED, unread=True)
         elif not links:
-            yield old if same and old is not None else replace(row, state=UNCLAIMED, unread=True)
+            known = any(row["content"] == content.id for row in self.contents)
+            other = replace(row, state=READ, sha256=sha256) if known else replace(row, state=UNCLAIMED, unread=True)
+            yield old if same and old is not None and old.attempts else other
         else:
             grows = version.growing or any(_is_written(each, place, moment) for each in links)
             if same and old is not None and old.state == READ:
@@ -133,6 +147,11 @@ class Product:
 
     # People.
 
+    def refuses(self, path: str) -> bool:
+        """Whether nobody can set the file of a path aside: it is not known, or another file has its records."""
+        row = self._newest().get(path)
+        return row is None or not (row.attempts or row.unread)
+
     def _say(self, said: object, facts: Facts, settings: Settings) -> None:
         if isinstance(said, Aside):
             path = "/".join(said.place)
@@ -151,20 +170,25 @@ class Product:
     # What is derived.
 
     def view(self, link: Link) -> Claims:
-        """The view of a link."""
-        settings = settings_of(link)
+        """The view of a link; derived again where something of it has changed."""
         mine = [row for row in self.contents if row["source"] == link.name]
-        columns = {column.name: [row.get(column.name) for row in mine] for column in CONTENTS}
-        contents = pa.table(columns, CONTENTS)
         attempts = {row["attempt"] for row in mine}
-        seen = [self._named(row, link, settings) for row in self.seen]
-        placed = places(table_of(seen).select(SEEN.names))
-        placed = placed.filter(
-            pa.array([each in attempts for each in placed.column("attempt").to_pylist()], pa.bool_())
-        )
+        paths = {row.path for row in self.seen if not attempts.isdisjoint(row.attempts)}
+        seen = [row for row in self.seen if row.path in paths]
+        key = link, [row["attempt"] for row in mine], [row.seen_at for row in seen], len(self.said)
+        if link.name not in self._views or self._views[link.name][0] != key:
+            self._views[link.name] = key, self._view(link, mine, seen, attempts)
+        return self._views[link.name][1]
+
+    def _view(self, link: Link, mine: list[Row], seen: list[SeenFile], attempts: set[str]) -> Claims:
+        settings = settings_of(link)
+        columns = {column.name: [row.get(column.name) for row in mine] for column in CONTENTS}
+        placed = places(table_of(self._named(row, link, settings) for row in seen).select(SEEN.names))
+        own = pa.array([each in attempts for each in placed.column("attempt").to_pylist()], pa.bool_())
         covers = [each for each in self.said if each.act == statements.COVERS and each.link == link.name]
         asides = statements.Asides(tuple(each for each in self.said if each.act != statements.COVERS))
-        return claims(contents, placed, covers, asides, settings, lambda path, name: path, link.removed)
+        contents = pa.table(columns, CONTENTS)
+        return claims(contents, placed.filter(own), covers, asides, settings, lambda path, name: path, link.removed)
 
     def _named(self, row: SeenFile, link: Link, settings: LinkSettings) -> SeenFile:
         declared = _declared(link, _place(row.path))
@@ -173,10 +197,15 @@ class Product:
 
     def captures(self, link: Link) -> Captures:
         """The captures of a link that are read, in order."""
-        rules = Rules(link.skew, link.skew, link.jump)
-        return captures_of(self.view(link).captures, rules).get(link.name, Captures())
+        view = self.view(link)
+        if link.name not in self._captures or self._captures[link.name][0] is not view:
+            rules = Rules(link.skew, link.skew, link.jump)
+            found = captures_of(view.captures, rules).get(link.name, Captures())
+            self._captures[link.name] = view, found
+        return self._captures[link.name][1]
 
 
+@cache
 def settings_of(link: Link) -> LinkSettings:
     """The section of a link, as far as a view asks for it."""
     seconds = {"skew": link.skew, "max_jump": link.jump, "gap_tolerance": link.gap_tolerance}
@@ -227,12 +256,14 @@ def decoded(content: Content, link: Link, attempt: str) -> Row:
     }  # fmt: skip
 
 
-def differences(product: Product, facts: Facts, settings: Settings, rules: Mapping[str, Any]) -> Iterator[str]:
+def differences(product: Product, settings: Settings, rules: Mapping[str, Any]) -> Iterator[str]:
     """Yields in what captures and coverage of the links differ from those of the rules (`Claims.links`)."""
     for name, view in rules.items():
         mine = product.captures(settings.links[name])
-        mine = [row for row in mine if row.packets or row.malformed or row.covers_from < row.covers_to]
-        found = [(row.capture, row.covers_from, row.covers_to) for row in mine]
-        wanted = [(each.content.id, *each.covers) for each in view.captures]
+        columns = (mine.values(of) for of in ("capture", "covers_from", "covers_to", "packets", "malformed"))
+        rows = [*zip(*columns, strict=True)]
+        found = [row[:3] for row in rows if row[3] or row[4] or row[1] < row[2]]
+        there = [each for each in view.captures if each.content.stamps or each.covers[0] < each.covers[1]]
+        wanted = [(each.content.id, *each.covers) for each in there]
         if found != wanted:
             yield f"captures of {name}: the lake has {found}, and the rules {wanted}"

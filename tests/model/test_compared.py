@@ -1,11 +1,27 @@
-"""What a lake derives of its facts is what the rules say, on drawn histories in memory."""
+"""What a lake derives of its facts is what the rules say, in each case and on drawn histories, in memory."""
 
 from __future__ import annotations
 
 import pytest
 
 from tests.breadth import examples
-from tests.model.compared import compared, drawn
+from tests.model.cases import Case
+from tests.model.compared import compared, drawn, of_case
+from tests.model.test_cases import OF_PROJECT
+
+WITHOUT = {
+    "one-empty-file-for-many-hours": "each declaration of an empty file is an ingest of its own",
+    "corrected-clock": "where names tell no time, a ring of equal files looks the same",
+    "moved-then-corrected": "folders are found on a disk (`lake.ledgers.places`)",
+    "a-section-is-renamed": "captures of several links are compared when the lake reads them",
+    "found-unchanged-it-is-whole": "whether a file grew while it was read is known to who reads it",
+}
+"""Cases that ask for more than what is derived of one link, and why."""
+
+
+@pytest.mark.parametrize("case", OF_PROJECT, ids=lambda case: case.name)
+def test_a_lake_has_the_captures_of_a_case(case: Case) -> None:
+    assert bool([*of_case(case)]) == (case.name in WITHOUT), [*of_case(case)]
 
 
 @pytest.mark.slow

@@ -666,7 +666,7 @@ def _placed(lake: Lake, rows: pa.Table) -> _Placed:
         ),
     )
     own = placed.filter(pc.is_in(placed.column("attempt"), rows.column("attempt").combine_chunks())).combine_chunks()
-    return _Placed(own, own.select(["seen_at", "now"]))
+    return _Placed(own, own.select(["seen_at", "lies"]))
 
 
 def _family_captures(

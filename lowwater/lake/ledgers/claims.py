@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 from operator import itemgetter
@@ -81,14 +81,15 @@ class Claims:
 
 def places(sightings: pa.Table) -> pa.Table:
     """Returns a row for each sighting of a content and each attempt at it, with the `attempt`, in the order of the
-    looks; and the state of the place now (`now`). `sightings`: `SEEN` of the table, in the order of the looks."""
+    looks; and whether it lies there, by the newest sighting of the place (`lies`). `sightings`: `SEEN` of the table, in
+    the order of the looks."""
     paths = sightings.column("path").combine_chunks().dictionary_encode()
-    codes = paths.indices.to_numpy()
+    codes, order = paths.indices.to_numpy(), np.arange(sightings.num_rows)
     newest = np.zeros(len(paths.dictionary), np.int64)
-    newest[codes] = np.arange(sightings.num_rows)
-    now = sightings.column("state").take(pa.array(newest[codes]))
+    newest[codes] = order
+    lies = pc.and_(pa.array(newest[codes] == order), pc.not_equal(sightings.column("state"), GONE))
     attempts = sightings.column("attempts").combine_chunks()
-    rows = sightings.drop_columns(["attempts"]).append_column("now", now)
+    rows = sightings.drop_columns(["attempts"]).append_column("lies", lies)
     if pc.all(pc.equal(pc.list_value_length(attempts), 1)).as_py() is not True:
         rows = rows.take(pc.list_parent_indices(attempts))
     return rows.append_column("attempt", pc.list_flatten(attempts)).combine_chunks()
@@ -104,7 +105,7 @@ SEEN = pa.schema(
     ]
 )
 """The columns of the table that a view needs."""
-PLACED = pa.schema([*SEEN, pa.field("now", pa.string()), pa.field("attempt", pa.string())]).remove(
+PLACED = pa.schema([*SEEN, pa.field("lies", pa.bool_()), pa.field("attempt", pa.string())]).remove(
     SEEN.get_field_index("attempts")
 )
 """Columns of `places`."""
@@ -117,7 +118,9 @@ class _Content:
     attempt: str
     facts: list[dict[str, Any]]  # its rows
     seen: list[int] = field(default_factory=list)  # rows of `places`, in order
-    hand: Span | None = None  # the coverage that a person declared
+    hand: Span | None = None  # the coverage that a person declared, of the file of a path
+    said_of: str | None = None
+    lends: bool = False  # whether what replaces it elsewhere has its coverage by it
 
     @property
     def row(self) -> dict[str, Any]:
@@ -180,7 +183,7 @@ def claims(
     at = chosen[attempts.indices.to_numpy()]
     seen = contents.filter(pa.array(at >= 0)) if (at < 0).any() else contents
     rows = _rows(seen, placed, at[at >= 0], names, hands, where)
-    gone = pc.equal(placed.column("now").take(pa.array(at[at >= 0])), GONE)
+    gone = pc.invert(placed.column("lies").take(pa.array(at[at >= 0])))
     return Claims(rows, {**left, **_renamed(rows, gone)})
 
 
@@ -303,7 +306,7 @@ class _Doubts:
             self._contents.setdefault(row["attempt"], _Content(row["attempt"], [])).facts.append(row)
         where = np.flatnonzero(np.isin(numbers, doubtful)) if len(doubtful) else np.zeros(0, np.int64)
         self._rows = where.tolist()
-        columns = placed.select(["path", "size", "now", "seen_at", "attempt", "sha256"]).take(pa.array(where))
+        columns = placed.select(["path", "size", "lies", "seen_at", "attempt", "sha256"]).take(pa.array(where))
         self._seen = dict(zip(self._rows, columns.to_pylist(), strict=True))
         # Place, of a link for which files are read -> its versions in order, each as it was seen last.
         self._versions: dict[tuple[str, str], dict[str, int]] = defaultdict(dict)
@@ -331,7 +334,7 @@ class _Doubts:
         # An older version at a place is judged by what is known of the newer ones, so these come first.
         for content in reversed(standing):
             if (left := self._replaced(content)) is not None:
-                self.left[content.attempt] = left
+                self.left[content.attempt] = replace(left, replaced=not content.lends)
         self._parts(standing)
         return {each.attempt: each.hand for each in self._contents.values() if each.hand is not None}
 
@@ -365,7 +368,8 @@ class _Doubts:
                 if self._seen[at]["path"] == statement.file and self._seen[at]["seen_at"] > statement.at
             ]
             if after:
-                self._contents[current[min(after)[1]]].hand = statement.start, statement.end
+                content = self._contents[current[min(after)[1]]]
+                content.hand, content.said_of = (statement.start, statement.end), statement.file
         for versions in self._versions.values():
             names = list(dict.fromkeys(current[name] for name in versions))
             for old, new in pairwise(names):
@@ -373,7 +377,8 @@ class _Doubts:
                 if before.hand is not None and behind.hand is None:
                     named = self._names.of(versions.get(new, behind.seen[-1]))
                     if self._replaces(behind, before, named) is not None:
-                        behind.hand = before.hand
+                        behind.hand, behind.said_of = before.hand, before.said_of
+                        before.lends = before.said_of not in {self._seen[at]["path"] for at in behind.seen}
 
     def _heir(self, name: str) -> str:
         while (left := self.left.get(name)) is not None and left.by:
@@ -382,12 +387,11 @@ class _Doubts:
 
     def _place(self, content: _Content) -> tuple[int, bool]:
         """Returns the row of `places` by which a content is known: where it lies, and of several such places that whose
-        name tells the time of its first record; and whether it is set aside at all of them."""
+        name tells the time of its first record, else one that tells none; and whether it is set aside at all of them.
+        """
         newest = {self._seen[at]["path"]: at for at in content.seen}
         last = {path: next(reversed(self._at(content, path))) for path in newest}
-        lying = {
-            path: at for path, at in newest.items() if last[path] == content.attempt and self._seen[at]["now"] != GONE
-        }
+        lying = {path: at for path, at in newest.items() if last[path] == content.attempt and self._seen[at]["lies"]}
         said = {path: self._said(at) for path, at in newest.items()}
         aside = {path: at for path, at in newest.items() if said[path] == ASIDE}  # whatever lies there by now
         moved = {_name(path) for path in aside if path not in lying}
@@ -403,10 +407,11 @@ class _Doubts:
             return next(iter(candidates.values())), False
         first = content.row["file_first"]
 
-        def order(item: tuple[str, int]) -> tuple[bool, bool, str]:
+        def order(item: tuple[str, int]) -> tuple[bool, bool, bool, str]:
             span = self._names.of(item[1])
             tells = first is None or (span is not None and span[0] <= first < span[1])
-            return not tells, self._seen[item[1]]["sha256"] != content.row["sha256"], item[0]
+            contradicts = span is not None and not tells
+            return not tells, contradicts, self._seen[item[1]]["sha256"] != content.row["sha256"], item[0]
 
         return min(candidates.items(), key=order)[1], False
 
@@ -432,7 +437,7 @@ class _Doubts:
 
     def _lies(self, content: _Content, path: str) -> bool:
         name, at = next(reversed(self._at(content, path).items()))
-        return self._heir(name) == content.attempt and self._seen[at]["now"] != GONE
+        return self._heir(name) == content.attempt and bool(self._seen[at]["lies"])
 
     def _replaces(self, new: _Content, old: _Content, named: Span | None) -> str | None:
         """Why a newer version of a place replaces an older one (T5): it begins with all of it, or is of its time; else

@@ -239,7 +239,9 @@ class _Link:
             ahead = int(self._packets[at]) - level.kept + above
             if below + (min(below + above, _AROUND) if before >= 0 else 0) > ahead and below:
                 return level, followed
-            if not above and declared_to >= 0 and level.least > declared_to + edges.jump:
+            # Where no record before it is of the declared time, the name may be what is wrong.
+            last = declared_to + edges.jump if declared_to >= 0 else -1
+            if not above and 0 <= level.largest <= last < level.least:
                 return level, followed
         return None, followed
 

@@ -90,6 +90,21 @@ class Claims:
 def claims(facts: Facts, settings: Settings) -> Claims:
     """Derives captures, coverage and defects from all facts. It depends on the newest sightings and on statements, and
     of a name that was used again on the order of its versions; not on the order or the number of looks."""
+    found = captures(facts, settings)
+    for view in found.links.values():
+        for defect in [*_defects(view, found, settings)]:
+            _accept(defect, facts.statements, found)
+        found.told += [*_accepted_gaps(view, facts.statements), *_told(view)]
+    for name, view in found.links.items():
+        others = {c.content.id for other in found.links.values() if other is not view for c in other.captures}
+        for capture in view.captures:
+            if capture.content.id in others and capture.sane:
+                found.told.append(_of_records(TWICE, capture, name))
+    return found
+
+
+def captures(facts: Facts, settings: Settings) -> Claims:
+    """Derives the captures of the links, with their coverage and the accounts of their records, and no defects."""
     found = Claims(clock=facts.looks[-1].moment if facts.looks else 0)
     seen: dict[str, dict[Place, files.History]] = defaultdict(dict)
     for place, history in files.histories(facts.looks).items():
@@ -100,15 +115,6 @@ def claims(facts: Facts, settings: Settings) -> Claims:
         view = found.links[name] = LinkView(link, LinkFiles(link, seen[name], facts))
         _choose(view, found)
         _cover(view, facts.statements)
-        defects = [*_defects(view, found, settings)]
-        for defect in defects:
-            _accept(defect, facts.statements, found)
-        found.told += [*_accepted_gaps(view, facts.statements), *_told(view)]
-    for name, view in found.links.items():
-        others = {c.content.id for other in found.links.values() if other is not view for c in other.captures}
-        for capture in view.captures:
-            if capture.content.id in others and capture.sane:
-                found.told.append(_of_records(TWICE, capture, name))
     return found
 
 

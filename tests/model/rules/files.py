@@ -233,6 +233,8 @@ class LinkFiles:
         for place in names:
             if (named := self._named(place)) is not None:
                 told.append((named[0], place, named[1], False))
+        if content.stamps and len(told) < len(names):  # a name that tells nothing is better than one that is wrong
+            told = [each for each in told if each[0][0] <= first < each[0][1]]
         yield from sorted(told, key=lambda each: (not each[0][0] <= first < each[0][1], each[1]))
 
     def _named(self, place: Place) -> tuple[Span, bool] | None:
@@ -256,7 +258,8 @@ class LinkFiles:
             for span, place, rotated, by_hand in [*declared][: 1 if content.stamps else None]:
                 found.append(Capture(self.link.name, content, place, span, rotated, by_hand, whole, moment, sane=sane))
             if not declared:
-                found.append(Capture(self.link.name, content, names[0], None, whole=whole, moment=moment, sane=sane))
+                place = next((each for each in names if self._named(each) is None), names[0])
+                found.append(Capture(self.link.name, content, place, None, whole=whole, moment=moment, sane=sane))
         return sorted(found, key=lambda capture: capture.order)
 
 

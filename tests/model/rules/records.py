@@ -138,19 +138,19 @@ def judge(captures: Sequence[Capture], jump: int) -> None:
             if before >= 0 and level.least - before <= jump:
                 continue  # the clock of the link went on from there
             size = len(stamps) - level.kept
-            if _leads(level.least, size, before, behind, jump, capture.declared):
+            if _leads(level, size, before, behind, jump, capture.declared):
                 capture.strays = size
                 break
         clock = max([clock, *capture.kept])
 
 
 def _leads(
-    least: int, size: int, before: int, behind: Sequence[tuple[int, int]], jump: int, declared: Span | None
+    level: Level, size: int, before: int, behind: Sequence[tuple[int, int]], jump: int, declared: Span | None
 ) -> bool:
     below = above = 0
     for first, count in behind:
         count = min(count, 2 * SIDE - below - above)
-        if before - jump <= first < least - jump:
+        if before - jump <= first < level.least - jump:
             below += count
         else:
             above += count
@@ -158,7 +158,7 @@ def _leads(
             break
     if below and below + (below + above if before >= 0 else 0) > size + above:
         return True
-    return not above and declared is not None and least > declared[1] + jump
+    return not above and declared is not None and 0 <= level.largest <= declared[1] + jump < level.least
 
 
 def extent(capture: Capture, jump: int) -> Span:
