@@ -18,8 +18,7 @@ from typing import IO
 
 from lowwater.errors import ConfigError
 
-# Cache folder for what is generated once and loaded by later processes: compiled kernels and parser tables. Below
-# every stage.
+# Cache of generated code: compiled kernels and parser tables
 
 CODE = (".py", ".pyc", ".nbi", ".nbc", ".tables", ".jar")
 """Ends of names of files that are run, or unpickled."""
@@ -65,9 +64,8 @@ def _has_of_others(folder: str, changed: int) -> bool:
     return False
 
 
-# Temporary folders: folders of killed processes are removed when the next process needs one. Beside the pipeline,
-# like `errors`; used by sessions and by `run`. A process owns a folder while it holds its lock; the kernel frees the
-# lock when the process dies.
+# Temporary folders. A process owns its folder while it holds the lock of it, which the kernel frees when the process
+# dies. The next process that needs a folder removes those without an owner.
 
 MAKING = 3600.0
 """Seconds after which a folder without a lock is not just being made."""

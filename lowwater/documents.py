@@ -105,8 +105,7 @@ def strange_text(text: str) -> errors.LakeError:
     )
 
 
-# Settings in environment variables: `LOWWATER_REPLAY__MEMORY=4g` stands for `memory = "4g"` in `[replay]`. Below
-# `config`, which reads the file, applies these variables, and then checks all settings.
+# Settings in the environment
 
 PREFIX = "LOWWATER_"
 SEPARATOR = "__"

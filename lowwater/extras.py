@@ -7,8 +7,7 @@ from pathlib import Path
 
 from lowwater.errors import AbsentExtraError
 
-# Extras: which optional packages belong to which extra of `pip install 'lowwater[...]'`, and which are absent. Below
-# every stage. The light core imports none of these packages; a command that needs them asks `require` first.
+# Extras. The light core imports none of these packages; a command that needs them asks `require` first.
 
 EXTRAS = {
     "spark": ("pyspark",),
@@ -63,8 +62,7 @@ def absent_error(task: str, packages: list[str], extras: list[str], instead: str
     )
 
 
-# Places of the files beside the package: DAGs, entry points for Spark, queries and examples. Below every stage. A
-# checkout has them beside the package; a wheel brings them in `lowwater/share`.
+# Folders beside the package. A checkout has them beside the package; a wheel brings them in `lowwater/share`.
 
 PACKAGE = Path(__file__).resolve().parent
 SHARED = ("dags", "spark_apps", "queries", "examples", "docs")

@@ -29,8 +29,7 @@ from lowwater.catalog.schemas import PACKET_HASH
 from lowwater.catalog.time import is_late
 from lowwater.instants import HOUR, SECOND, format_instant
 
-# Lateness of the records of a capture and its longest silences, in bounded memory. `inspect` adds the timestamps and
-# arrivals of every batch.
+# Lateness and silences, in bounded memory
 
 QUANTILE_ERROR = 0.01
 """Largest relative error of a quantile of `Lateness`, beside half a nanosecond. Maximum and counts are exact."""
@@ -110,9 +109,7 @@ class Gaps:
         return tuple((-start, length) for length, start in sorted(self._heap, reverse=True))
 
 
-# Collects facts of a capture: packets, times, rates, order, gaps, protocols, damage, and the use of every byte. It
-# reads one file once, in bounded memory and without a lake. `lowwater inspect` shows the facts; `lowwater init` needs
-# the times alone.
+# Facts of a capture
 
 STDIN = Path("-")
 """Path that stands for standard input."""
@@ -408,9 +405,8 @@ def _counts(batch: pa.RecordBatch, name: str) -> dict[int, int]:
     return dict(zip(value_counts.field(0).to_pylist(), value_counts.field(1).to_pylist(), strict=True))
 
 
-# Doubts about the times of a capture: sub-seconds in another unit than the file says, and clocks that jump by years.
-# `inspect`, `init`, `ingest`, `run` and the audit say them. Nothing is corrected unless the setting `resolution` says
-# so.
+# Doubtful times: sub-seconds in another unit than the file says, and clocks that jump by years. `inspect`, `init`,
+# `ingest`, `run` and the audit say them. Nothing is corrected unless the setting `resolution` says so.
 
 YEAR = 365 * 24 * HOUR
 _DAY = 24 * HOUR
@@ -491,8 +487,7 @@ def _look_like(unit: str) -> str:
     return f'these look like {unit} (resolution = "{unit}" of the link)'
 
 
-# The identity of a file (SEMANTICS T5), for whoever does not ingest it. `records.stream` computes that of packets
-# while they are read.
+# Identity of a file that is not ingested (SEMANTICS T5)
 
 _PIECE = 1 << 20
 

@@ -477,8 +477,8 @@ def read(
         sha256: SHA-256 of the file, if known; None to compute it in a thread during decoding.
         columns: names and order of the returned columns, of `BATCH` and of retained content; None for all. Other
             columns are not decoded, except inputs of frames, texts and replaced addresses.
-        order: how the captures that are joined in a regular file are read: `summary.by_time` of a reader before, whose
-            `sha256` is then given, too; see `by_time`.
+        order: how the captures that are joined in a regular file are read: `CaptureSummary.by_time` of a reader
+            before, whose `sha256` is then given, too; see `by_time`.
 
     Returns:
         A reader to iterate once. It yields batches of `BATCH` (`catalog.schemas.RECORD` without `capture`) and of
@@ -487,7 +487,7 @@ def read(
 
     Raises:
         ConfigError: a column does not exist.
-        CaptureError: as `header.parse_header`, or the file cannot be read, or it has more than `malformed.MOST_ROWS`
+        CaptureError: as `parse_header`, or the file cannot be read, or it has more than `limits.MALFORMED_ROWS`
             malformed records.
 
     Example:
@@ -524,9 +524,8 @@ def can_reorder(facts: CaptureSummary) -> bool:
     return facts.unpacked <= min(REORDERED_BYTES, shutil.disk_usage(tempfile.gettempdir()).free // 2)
 
 
-# Division of a capture into chunks that can be decoded in any order and in any process. One pass over the file, without
-# decoding, finds everything that depends on earlier bytes: the sane timestamps, the clocks and the digest. The decoding
-# of a chunk then depends on its own bytes alone.
+# Division into chunks. One pass over the file, without decoding, finds everything that depends on earlier bytes: the
+# sane timestamps, the clocks and the digest. The decoding of a chunk then depends on its own bytes alone.
 
 _NONE = np.empty(0, np.int64)
 

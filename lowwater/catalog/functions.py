@@ -17,9 +17,8 @@ import pyarrow as pa
 from lowwater.catalog.localdays import zone_names
 from lowwater.catalog.values import Type
 
-# Limits of constant arguments: the values that a parameter takes, checked when a query is planned. Outside of its
-# limit an argument makes every value NULL or false, or the aggregate empty, which would look like a result. Beside
-# the entries of the catalog; the scope checks every constant that a query writes.
+# Limits of constant arguments, checked when a query is planned. Outside of its limit an argument makes every value NULL
+# or false, or the aggregate empty, which would look like a result.
 
 
 @dataclass(frozen=True)
@@ -104,8 +103,7 @@ SHIFT = between(0, 63)
 """Widths of shifts of 64-bit integers (SEMANTICS V2)."""
 
 
-# Defines the catalog entries of functions and aggregates: types, cost, use in an LFTA, implementation in Python.
-# Beside the expressions. `builtin` and `native` hold the built-in entries; `declared` adds user-defined ones. The
+# Entries of the catalog. `builtin` and `native` hold the built-in entries; `user_functions` adds those of users. The
 # scope looks an entry up by name and types; the split reads its cost. (Tigon SQL manuals; GSQL's external_fcns.def.)
 
 

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from lowwater.catalog.functions import AggregateFunction, Columns, Fold, Native, PartialColumn, Parts
 from lowwater.catalog.values import Type
 
-# Turns argument columns into partial aggregates; several families of native aggregates use these functions.
+# Columns of partial aggregates
 
 
 def as_it_is(values: pa.Array) -> pa.Array:
@@ -36,7 +36,7 @@ def integers(values: pa.Array) -> pa.Array:
     return values.cast(pa.int64())
 
 
-# Defines the folds of native aggregates: the merge of two values, in the form of every engine.
+# Folds: the merge of two values, in the form of every engine
 
 
 def _least(a: Any, b: Any) -> Any:
@@ -56,7 +56,7 @@ OR = Fold("|", or_, np.bitwise_or, neutral=0, sums=False)
 XOR = Fold("^", xor, np.bitwise_xor, neutral=0, sums=False)
 
 
-# Defines the native aggregate `count`, which counts rows or values that are not NULL.
+# count
 
 
 def _number(number: int, value: Any) -> int:
@@ -83,9 +83,8 @@ COUNTS: tuple[AggregateFunction, ...] = (
 )
 
 
-# Defines the native aggregates `sum` and `avg`. A sum of integers is exact: Arrow sums their upper and their lower 32
-# bits in two columns. A sum of integers that is a float, as the left part of `avg`, need not fit 64 bits. A float sum
-# of NaN becomes NULL (V2).
+# sum and avg. A sum of integers is exact: Arrow sums their upper and their lower 32 bits in two columns. A sum of
+# integers that is a float, as the left part of `avg`, need not fit 64 bits. A float sum of NaN becomes NULL (V2).
 
 _HALF = 32
 _LOW = (1 << _HALF) - 1
@@ -189,9 +188,9 @@ SUMS: tuple[AggregateFunction, ...] = (
 )
 
 
-# Defines the native aggregates `min` and `max`. NaN is greater than all numbers, but `min` and `max` of Arrow ignore
-# NaN. Two more partial aggregates of floats therefore record whether a group has a NaN and whether it has a number.
-# 0.0 and -0.0 are equal, and which of them a fold keeps depends on the order of the rows: both give 0.0.
+# min and max. NaN is greater than all numbers, but `min` and `max` of Arrow ignore NaN. Two more partial aggregates of
+# floats therefore record whether a group has a NaN and whether it has a number. 0.0 and -0.0 are equal, and which of
+# them a fold keeps depends on the order of the rows: both give 0.0.
 
 
 def _folded(number: int, value: Any) -> Any:
@@ -246,8 +245,7 @@ def _extreme(name: str, fold: Fold) -> tuple[AggregateFunction, ...]:
 EXTREMES: tuple[AggregateFunction, ...] = (*_extreme("min", LEAST), *_extreme("max", GREATEST))
 
 
-# Defines the native bitwise aggregates of integers and booleans: and_aggr, or_aggr, xor_aggr. The engines represent
-# booleans as the integers 0 and 1.
+# Bitwise aggregates. The engines represent booleans as the integers 0 and 1.
 
 
 def _booleans(values: pa.Array) -> pa.Array:

@@ -9,9 +9,9 @@ from lowwater.catalog.expr import Binary, Case, Column, Const, Expr, Type, Unary
 from lowwater.catalog.records import INSTANT, LIST, PROTOCOL_NAME, RecordField, RecordLayout, column_name
 from lowwater.catalog.schemas import PAYLOAD, SAMPLING_RATE, TYPES
 
-# The built-in packet protocols: which packets belong to each protocol, and its columns. A column is an expression
-# over stored packet columns, so the planner below the binder sees stored columns only. `time` is monotone because it
-# is `timestamp/1000000000`. All protocols have the same columns; a column that a packet lacks is NULL.
+# Packet protocols. A column is an expression over stored packet columns, so the planner below the binder sees stored
+# columns only. `time` is monotone because it is `timestamp/1000000000`. All protocols have the same columns; a column
+# that a packet lacks is NULL.
 
 SECOND = 1_000_000_000
 LINK = "link"
@@ -174,10 +174,9 @@ PROTOCOLS: dict[str, Protocol] = {
 }
 
 
-# The ready protocols: logs of Zeek, Suricata and nfdump, which a query names without a PROTOCOL block of its own.
-# `capture.tables.logs` reads the files (ADR 63).
+# Ready protocols: logs of Zeek, Suricata and nfdump (ADR 63)
 
-# Numbers of IP protocols by the names that tools write.
+# Numbers of IP protocols
 
 _NAMES = {
     "hopopt": 0, "icmp": 1, "igmp": 2, "ipip": 4, "ipv4": 4, "ip-in-ip": 4, "tcp": 6, "egp": 8, "igp": 9, "udp": 17,
@@ -202,8 +201,8 @@ def protocol_number(name: str | None) -> int | None:
     return _NAMES.get(text)
 
 
-# Builds a ready protocol from the list of its fields. Below the modules of the tools. The clock and the columns that
-# identify a flow have the names that they have in packets, so the same expression joins a log with packets.
+# Building a ready protocol. The clock and the columns that identify a flow have the names that they have in packets, so
+# the same expression joins a log with packets.
 
 CLOCK = "timestamp"
 """Field of the clock, ns."""
@@ -277,9 +276,8 @@ def log_protocol(
     )
 
 
-# Ready protocol of nfdump: the flows that `nfdump -o csv` writes. Until version 1.7.4 the header has short names,
-# from 1.7.5 on long ones, which also stand in `-o csv-fast` and in formats of users (`-o 'csv:%ts,...'`). A field
-# that a file lacks is NULL.
+# nfdump. Until version 1.7.4 the header has short names, from 1.7.5 on long ones, which also stand in `-o csv-fast` and
+# in formats of users (`-o 'csv:%ts,...'`). A field that a file lacks is NULL.
 
 NFDUMP_KIND = "nfdump"
 _INT, _FLOAT, _BOOL, _STRING, _IP = Type.INT, Type.FLOAT, Type.BOOL, Type.STRING, Type.IP
@@ -331,8 +329,8 @@ _ALIASES = {
 NFDUMP: tuple[Protocol, ...] = (log_protocol("NFDUMP", NFDUMP_KIND, "flow", _FLOW, _ALIASES),)
 
 
-# Ready protocols of Suricata's EVE log (JSON): `flow`, `alert` and `dns`. One file holds events of many types. Fields
-# of versions 4 to 8; a field that an event lacks is NULL. (The user guide of Suricata: EVE JSON format.)
+# Suricata's EVE log: `flow`, `alert` and `dns`. One file holds events of many types. Fields of versions 4 to 8; a field
+# that an event lacks is NULL. (The user guide of Suricata: EVE JSON format.)
 
 SURICATA_KIND = "suricata"
 
@@ -419,9 +417,9 @@ SURICATA: tuple[Protocol, ...] = tuple(
 )
 
 
-# Ready protocols of Zeek: `conn`, `dns`, `http` and `ssl`, in Zeek's own text format or in JSON. Fields of versions 3
-# to 8, with those of the scripts that Zeek ships; a field that a file lacks is NULL. (The script reference of Zeek:
-# Conn::Info, DNS::Info, HTTP::Info, SSL::Info.) JA3 and JA4 are those of well-known packages.
+# Zeek: `conn`, `dns`, `http` and `ssl`. Fields of versions 3 to 8, with those of the scripts that Zeek ships; a field
+# that a file lacks is NULL. (The script reference of Zeek: Conn::Info, DNS::Info, HTTP::Info, SSL::Info.) JA3 and JA4
+# are those of well-known packages.
 
 ZEEK_KIND = "zeek"
 

@@ -6,10 +6,9 @@ import pyarrow as pa
 
 from lowwater.catalog import expr as ex, records
 
-# The schema of stored packets: the columns of `packets/` and their types. Ingest writes RECORD for every packet, and
-# columns of KEPT for links that ask for them. All other columns of a protocol are computed from these (`protocols`).
-# An IP address takes two signed 64-bit words (`<name>_hi`, `<name>_lo`) and a column for its version (`ADDRESSES`).
-# `docs/packets.md` explains each column, and when it is NULL.
+# Stored packets. Ingest writes RECORD for every packet, and columns of KEPT for links that ask for them. All other
+# columns of a protocol are computed from these (`protocols`). An IP address takes two signed 64-bit words (`<name>_hi`,
+# `<name>_lo`) and a column for its version (`ADDRESSES`). `docs/packets.md` explains each column, and when it is NULL.
 
 IDENTITY = pa.schema(
     [
@@ -200,9 +199,9 @@ def stored(names: list[str]) -> list[str]:
     return list(columns)
 
 
-# Arrow types of streams, between stages and as published. A row of `lfta/` or `streams/` has the fields of its plan
-# node, then CONTROL (SEMANTICS P5). A punctuation row has all columns; a column without a promise is NULL. `streams/`
-# has the published types, with addresses as texts, since its files become files of `tables/`.
+# Streams, between stages and as published. A row of `lfta/` or `streams/` has the fields of its plan node, then CONTROL
+# (SEMANTICS P5). A punctuation row has all columns; a column without a promise is NULL. `streams/` has the published
+# types, with addresses as texts, since its files become files of `tables/`.
 
 ROW = "row"
 PUNCTUATION = "punctuation"

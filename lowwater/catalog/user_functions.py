@@ -21,8 +21,7 @@ from lowwater.errors import ConfigError, QueryError, raise_all
 from lowwater.limits import FUNCTION_FILE_BYTES
 from lowwater.storage.untrusted import open_file
 
-# Loads the Python files that declarations of functions name. Below `user_functions`. The code belongs to the user:
-# naming its file in a declaration allows it to run.
+# Python of users. The code belongs to the user: naming its file in a declaration allows it to run.
 
 AGGREGATE_METHODS = ("initialize", "iterate", "output", "destroy")
 
@@ -160,9 +159,8 @@ def _module(path: str, source: bytes) -> ModuleType:
     return module
 
 
-# Checks declarations of users' functions: types, split of aggregates, extraction, states. Below `user_functions`. The
-# rules are those of GSQL's compiler. The protocols list the facts of a declaration; `lowwater.gsql.declarations`
-# makes objects that satisfy them.
+# Checks of declarations. The rules are those of GSQL's compiler. The protocols list the facts of a declaration;
+# `lowwater.gsql.declarations` makes objects that satisfy them.
 
 _INTEGERS = ("ushort", "uint", "int", "ullong", "llong")
 _TYPES = {**dict.fromkeys(_INTEGERS, Type.INT), "bool": Type.BOOL, "float": Type.FLOAT, "mac": Type.MAC}

@@ -6,7 +6,7 @@ import ipaddress
 import re
 from enum import StrEnum
 
-# The types of values. Below expressions and functions, which both use them.
+# Types
 
 
 class Type(StrEnum):
@@ -25,9 +25,8 @@ class Type(StrEnum):
     INSTANT = "timestamp"
 
 
-# Values of IP and Ethernet addresses, and their texts. An IP value is one byte of the version (4 or 6), then the 4 or
-# 16 bytes of the address. The order of bytes is the order of addresses in every engine, IPv4 first. An IPv4-mapped
-# IPv6 address never equals an IPv4 address.
+# Addresses. An IP value is one byte of the version (4 or 6), then the 4 or 16 bytes of the address. The order of bytes
+# is the order of addresses in every engine, IPv4 first. An IPv4-mapped IPv6 address never equals an IPv4 address.
 
 
 def pack_ip(text: str) -> bytes:

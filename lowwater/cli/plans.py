@@ -39,7 +39,7 @@ class IntervalSelection:
     start: int | None  # first instant, ns since the epoch; None for no bound
     end: int | None  # end, ns since the epoch, exclusive; None for no bound
     names: tuple[str, ...]  # names of query sets; empty for all of the settings
-    kinds: tuple[str, ...]  # states of `due.KINDS` to include; empty for all
+    kinds: tuple[str, ...]  # words of `lake.words` to include; empty for all
     through_end: bool  # whether to include intervals that captures cover only in part, where a link begins or ends
     queries: Path
     changes: TrialChanges | None = None  # query files and skews to try; None for none

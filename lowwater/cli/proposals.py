@@ -35,8 +35,7 @@ from lowwater.storage import failures, objects, paths
 from lowwater.storage.captures import StoredCapture
 from lowwater.storage.object_paths import ObjectPath
 
-# Settings of a proposed link of records that are no packets, and what `init` could not decide about them. Beside
-# `proposals`, which writes all settings of a link.
+# Links of records that are no packets
 
 SCHEMA = ".schema"
 """Suffix of a file with the PROTOCOL block of a link."""

@@ -1,8 +1,7 @@
 """Builds the syntax tree of a query file while lark's parser reduces grammar rules.
 
-Called by `parser`: one method per rule of `grammar.lark`. The rules of sources and of expressions are in
-`build_sources` and `build_expressions`. Errors carry only a line and a column here; `parser` adds the file name and the
-text.
+Called by `parser`: one method per rule of `grammar.lark`. Errors carry only a line and a column here; `parser` adds the
+file name and the text.
 """
 
 from __future__ import annotations
@@ -24,8 +23,7 @@ from lowwater.gsql import nodes as syntax, words
 from lowwater.gsql.printer import print_expression
 from lowwater.instants import parse_moment
 
-# Turns literal tokens into nodes, and makes errors with a place. Errors carry only a line and a column here; `parser`
-# adds the file name and the text.
+# Literals, and errors with a place
 
 _LARGEST = 2**63 - 1
 
@@ -138,8 +136,7 @@ def moment(token: Token) -> syntax.Literal:
         raise fault(f"`{unquoted(token)}` is no instant in microseconds", hint, place_of(token)) from None
 
 
-# Builds expression nodes while lark's parser reduces grammar rules. The base of `build_sources`: one method per rule
-# in the lower half of `grammar.lark`.
+# Expressions: the lower half of the grammar
 
 
 CASTS = {
@@ -421,8 +418,7 @@ class ExpressionBuilder(Transformer[Token, syntax.QueryFile]):
         return address(token)
 
 
-# Builds the nodes of FROM sources, windows and column declarations while lark's parser reduces grammar rules. The
-# base of `build`, for the middle of `grammar.lark`.
+# Sources, windows and declarations: the middle of the grammar
 
 Part = tuple[str, Any]
 Sources = tuple[tuple[syntax.SourceRef, ...], tuple[Token | None, ...], syntax.Expression | tuple[syntax.Name, ...]]

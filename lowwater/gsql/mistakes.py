@@ -1,8 +1,6 @@
 """Explains a syntax error: the unexpected token, the expected ones, a keyword that was meant, a refused construct.
 
 `parser` calls this module once, at the first token that does not fit; a correct text never comes here.
-`mistakes_refused` knows constructs that Lowwater does not run, `mistakes_expected` names the expected tokens, and
-`mistakes_hints` gives advice.
 """
 
 from __future__ import annotations

@@ -25,8 +25,7 @@ from lowwater.gsql.mistakes import refused_token, syntax_error
 from lowwater.precedence import POWER
 from lowwater.storage.untrusted import open_file
 
-# Loads the lark grammars of this folder, and caches their parse tables on disk. Below `parser` and `declarations`.
-# Computing the tables takes one or two seconds; loading them takes some hundredths of a second.
+# Parse tables, cached on disk: computing them takes one or two seconds, loading them some hundredths of a second.
 
 
 def unix_lines(text: str) -> str:

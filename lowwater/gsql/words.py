@@ -13,8 +13,7 @@ from fractions import Fraction
 from lark import Token
 from lark.lark import PostLex
 
-# Units of time, for durations in queries and windows. Below `words`, which distinguishes a unit behind a number from
-# a name.
+# Units of time
 
 SECOND = 1_000_000_000
 UNITS = {

@@ -23,10 +23,10 @@ from lowwater.storage.object_paths import ObjectPath
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
-# Joins of the small files of tables: the same rows in fewer files. Delta's own join commits beside
-# another one that removed the same files, and rows are there twice. Here the joined files are written first; the
-# commit takes those whose files are all still there in the version that it follows, and leaves the others out. So
-# nobody waits, and a join that was overtaken does nothing (docs/adr/0151).
+# Joins of small files. Delta's own join commits beside another one that removed the same files, and rows are there
+# twice. Here the joined files are written first; the commit takes those whose files are all still there in the version
+# that it follows, and leaves the others out. So nobody waits, and a join that was overtaken does nothing
+# (docs/adr/0151).
 
 
 AT_ONCE = 2
@@ -165,10 +165,9 @@ def _gathered(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[
         yield pa.Table.from_batches(held, schema)
 
 
-# The commits of a table as its log has them, and what `maintain` and `doctor` check by them. What is old is judged by
-# the store's own times: no clock of a machine that writes plays a part (docs/adr/0152). A commit that removes a file
-# which was gone already has doubled rows: another program joined files beside others, and Delta let both commit
-# (docs/adr/0151).
+# Commits in the log. What is old is judged by the store's own times: no clock of a machine that writes plays a part
+# (docs/adr/0152). A commit that removes a file which was gone already has doubled rows: another program joined files
+# beside others, and Delta let both commit (docs/adr/0151).
 
 MENDED = "lowwater.mended"
 """Key of what a commit says that took doubled rows out: the versions that had doubled them, JSON."""

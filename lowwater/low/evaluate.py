@@ -16,8 +16,7 @@ from lowwater.catalog.values import words_from_ip
 from lowwater.errors import LowwaterError
 from lowwater.low.code import compiler, expressions, kernel, row_buffers
 
-# The columns of a chunk of records, in the forms that kernels and host values read. Between the batches of a link and
-# `low.run`.
+# Columns of a chunk
 
 Pair = tuple[npt.NDArray[np.generic], npt.NDArray[np.generic]]
 """The values of a column, arbitrary where NULL, and its validity: a bit a record, or a boolean for host values."""
@@ -146,8 +145,7 @@ def addresses(
     return pa.Array.from_buffers(pa.binary(), len(family), [valid, pa.py_buffer(offsets), pa.py_buffer(data)])
 
 
-# Evaluates one expression over a chunk of records, with generated code of its own. Beside the kernel of a link: for
-# arguments of host values that a kernel can compute, and for conditions without a query.
+# One expression, with generated code of its own
 
 
 class ExpressionKernel:

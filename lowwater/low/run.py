@@ -124,8 +124,7 @@ class LoadCounter:
         return PacketSampling(self._thinning.key, self._thinning.rate, tuple(second for second, _ in over), shares)
 
 
-# Accounts of a link: every record counted by outcome (SEMANTICS A1). Beside the operators of `low.run`. The kernel
-# counts into a window of minutes; the counts go to the ledgers.
+# Accounts of a link (SEMANTICS A1). The kernel counts into a window of minutes; the counts go to the ledgers.
 
 _WINDOW_MINUTES = 256
 
@@ -191,8 +190,7 @@ class Counters:
         return pa.concat_tables(tables)
 
 
-# Late packets: the records that are later than the skew of their link (SEMANTICS T2). Beside the operators of
-# `low.run`, which decides whether a record is late. The rows go to the ledger `skew_violations`.
+# Late packets, for the ledger `skew_violations` (SEMANTICS T2)
 
 
 class Violations:
@@ -224,9 +222,8 @@ class Violations:
         return pa.Table.from_batches(self._batches, schema=VIOLATIONS)
 
 
-# Runs all LFTAs of a link in one pass over its packets: the entry of `low`. `replay` calls it in a Spark worker or in
-# process; `write` receives the stream of each LFTA in order of emission. The chunk and the group tables bound the
-# memory, besides minutes and late records of the result.
+# The pass over a link. `replay` calls it in a Spark worker or in process; `write` receives the stream of each LFTA in
+# order of emission. The chunk and the group tables bound the memory, besides minutes and late records of the result.
 
 _BLOCK = np.uint64(kernel.BLOCK)
 

@@ -15,9 +15,8 @@ from lowwater.catalog.time import Skews
 from lowwater.errors import ConfigError
 from lowwater.plan.operators import Lfta
 
-# Flush policies: when groups of closed epochs leave the table of an aggregation (002, section 6). No policy changes
-# rows. The code of `low.code.aggregation` and `low.runtime.node` read them. A group that stays in the table
-# delays the promise of the stream (P2).
+# Flush policies (002, section 6). No policy changes rows. The code of `low.code.aggregation` and `low.runtime.node`
+# read them. A group that stays in the table delays the promise of the stream (P2).
 
 
 class FlushKind(StrEnum):
@@ -111,8 +110,7 @@ IMMEDIATE = Flush()
 """The policy by which every group leaves at the promise that closes its epoch."""
 
 
-# Settings and results of the low level. The public data of `low`, which `lake` and `replay` use. Everything here can
-# be pickled, because links run in worker processes.
+# Settings and results. Everything here can be pickled, because links run in worker processes.
 
 
 class Policy(StrEnum):

@@ -1074,7 +1074,7 @@ class LftaInput(Leaf, facts=Facts("lfta", passes=False, waits=False, outlives=""
 
     For an aggregation `_last` is `min(last(key))` over the row's temporal keys. For a selection it is the timestamp of
     the packet, or its arrival. The fields are the LFTA's. A query that counts rows has the number of the row behind
-    them (`bind.clauses.sources.ROW`).
+    them (`properties.ROW`).
     """
 
     lfta: Lfta
@@ -1258,7 +1258,7 @@ class Join(
 
     A pair meets if the window and every equality hold (NULL equals NULL) and the residual is true. Its `_last` is the
     larger `_last` of the two rows. The `_last` of an unmatched row, or of one that is there once (O8, O9), is
-    `window.last_left` or `window.last_right` of its value. Maps below the join already apply the predicates that keep
+    `Window.last_left` or `Window.last_right` of its value. Maps below the join already apply the predicates that keep
     rows of one side from it.
     """
 

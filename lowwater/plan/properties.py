@@ -15,8 +15,7 @@ import pyarrow as pa
 from lowwater.catalog import expr as ex, functions, schemas
 from lowwater.plan import operators as ops, temporal
 
-# The state that a query carries from interval to interval (SEMANTICS I4), and whether it goes by arrival. EXPLAIN shows
-# it, and the scheduler of intervals reads it: the intervals of a query without state can run in any order.
+# State (SEMANTICS I4), which the scheduler of intervals reads: intervals of a query without state run in any order.
 
 ROW = "_row"
 """Column with the number of a record on its links (SEMANTICS I4)."""
@@ -54,10 +53,9 @@ def _handed(node: ops.Node) -> bool:
     return not any(part.facts.outlives and not isinstance(part, ops.Over) for part in below)
 
 
-# Read ranges: how far back a source must be read for a result (SEMANTICS I2). The answer is a function of every
-# source, not one number. It maps an instant to the timestamp from which the source must be read, so that all rows
-# with `_last` at or after the instant are right. An epoch that is aligned with the interval adds nothing. Equalities
-# with scaled sides use the preimage of both sides. Chains of operators compose.
+# Read ranges (SEMANTICS I2): for every source a function, which maps an instant to the timestamp from which the source
+# must be read so that all rows with `_last` at or after the instant are right. An epoch that is aligned with the
+# interval adds nothing. Equalities with scaled sides use the preimage of both sides. Chains of operators compose.
 
 
 def read_from(node: ops.Node, start: int, handed: bool = False) -> dict[str, int]:
@@ -119,8 +117,8 @@ def reached(node: ops.Node, first: int, latest: int) -> list[tuple[int, int]] | 
     return [(first, latest), *bounded] if len(bounded) == len(spans) else None
 
 
-# The granularity of punctuation that the readers of each LFTA can use: the describe operator. EXPLAIN shows it, and
-# heartbeats use it as their period. Punctuation that no reader can use is not emitted (002, section 6 and appendix).
+# Granularity of punctuation: the coarsest that the readers of an LFTA can use is the period of its heartbeats (002,
+# section 6 and appendix).
 
 Need = tuple[int, str]
 """A granularity, ns, and the reader that needs it."""
@@ -164,8 +162,8 @@ def _finer(first: Need | None, second: Need) -> Need:
     return first if first is not None and both == first[0] else (both, second[1])
 
 
-# Counts the rows that a plan makes of one row: overlapping windows, and groupings such as CUBE. The text alone shows
-# this number, so a query with an absurd cost is refused before anything is read.
+# Rows that a plan makes of one row: overlapping windows, groupings such as CUBE. The text alone shows this number, so a
+# query of absurd cost is refused before anything is read.
 
 
 def copies(plan: ops.Node) -> Iterator[tuple[ops.Node, ops.Copies, int]]:
@@ -181,8 +179,8 @@ def copies(plan: ops.Node) -> Iterator[tuple[ops.Node, ops.Copies, int]]:
             yield node, factor, times
 
 
-# Finds the LFTAs whose rows need their place in the stream: the canonical order of packets (SEMANTICS O1). The high
-# level adds the place to these rows, and the low level leaves them in their order.
+# LFTAs whose rows need their place in the stream (SEMANTICS O1): the high level adds the place, and the low level
+# leaves the rows in their order.
 
 
 def placed_leaves(node: ops.Node, besides: Collection[str] = ()) -> set[str]:
@@ -206,9 +204,8 @@ def placed_leaves(node: ops.Node, besides: Collection[str] = ()) -> set[str]:
     return found
 
 
-# Derives the unique key of a query from its plan: output columns whose values no two rows share. The audit checks the
-# rows of a run against it. A key is given only if it follows from the operators: groups differ in their GROUP BY
-# variables, joined rows in the keys of both inputs.
+# Unique keys. The audit checks the rows of a run against it. A key is given only if it follows from the operators:
+# groups differ in their GROUP BY variables, joined rows in the keys of both inputs.
 
 
 @dataclass(frozen=True)
@@ -237,8 +234,7 @@ def unique_key(node: ops.Node, keys: dict[int, ops.Key] | None = None) -> ops.Ke
     return keys[id(node)]
 
 
-# Which columns of LFTAs a plan reads, where the low level hands on more than that. `replay.checks` and the states of
-# intervals ask it what a link has to keep.
+# Columns that are read. `replay.checks` and the states of intervals ask it what a link has to keep.
 
 
 def lftas_as_read(highs: Sequence[ops.Node]) -> list[ops.Lfta]:
@@ -272,9 +268,7 @@ def lftas_as_read(highs: Sequence[ops.Node]) -> list[ops.Lfta]:
     return [replace(lfta, keys=tuple(key for key in lfta.keys if is_read(lfta, key))) for lfta in ops.lftas_of(*highs)]
 
 
-# Columns of instants beside temporal columns: `tb` in minutes is published with `tb_start`, a timestamp. Derived from
-# the fields of a query wherever its published form is known: by the sink of streams, publication, and `run
-# --instants`.
+# Columns of instants: `tb` in minutes is published with `tb_start`, a timestamp
 
 INSTANT = schemas.INSTANT
 """Type of these columns."""
@@ -321,8 +315,7 @@ def is_instant(kind: pa.DataType) -> bool:
     return bool(pa.types.is_timestamp(kind))
 
 
-# Arrow schemas of a plan node's fields, in the forms of `catalog.schemas`. Every stage that writes or reads rows of a
-# stream uses them.
+# Arrow schemas
 
 
 def value_schema(fields: Sequence[ops.Field]) -> pa.Schema:
@@ -479,10 +472,8 @@ def _added(expr: ex.Expr, names: Mapping[str, Quantity]) -> bool:
     return False
 
 
-# The cost model: the cost of an expression, and whether the low level may evaluate it. The rules that split a plan
-# and the prefilter read it. An expression is LFTA-safe if all its functions are LFTA-legal and cheaper than the
-# threshold (004, Splitting Selection and Aggregation Queries). The default threshold keeps functions of cost HIGH at
-# the high level.
+# Cost. An expression is LFTA-safe if all its functions are LFTA-legal and cheaper than the threshold (004, Splitting
+# Selection and Aggregation Queries). The default threshold keeps functions of cost HIGH at the high level.
 
 PREFILTER_LIMIT = 10
 """A conjunct that costs less may go into the prefilter (shared rules of GSQL, section 6)."""
@@ -554,11 +545,9 @@ def cheap(expr: ex.Expr) -> bool:
     return cost(expr) < PREFILTER_LIMIT and safe(expr) and not moving
 
 
-# Chooses the prefilter of each link: cheap conjuncts that the kernel evaluates once a packet for all LFTAs. After the
-# rewriter, over all LFTAs of a query set. Each conjunct is a bit. A packet goes on to an LFTA only if it has all bits
-# of the LFTA's signature. The conjuncts of the signature leave the predicate of the LFTA (004, Prefilters). The
-# kernel reads temporal values before the prefilter drops a packet, so a dropped packet never delays a promise (000,
-# section 4.2).
+# The prefilter. Each conjunct is a bit. A packet goes on to an LFTA only if it has all bits of the LFTA's signature.
+# The conjuncts of the signature leave the predicate of the LFTA (004, Prefilters). The kernel reads temporal values
+# before the prefilter drops a packet, so a dropped packet never delays a promise (000, section 4.2).
 
 MAX_BITS = 64
 

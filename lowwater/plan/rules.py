@@ -61,8 +61,7 @@ class Setting:
 Rule = Callable[[ops.Node, Setting], ops.Node | None]
 
 
-# Makes the low level of a query: LFTAs, and the expressions that read their columns. The splitting rules call this
-# module. A selection LFTA applies the LFTA-safe conjuncts. It stores the largest LFTA-safe parts of every other
+# LFTAs. A selection LFTA applies the LFTA-safe conjuncts. It stores the largest LFTA-safe parts of every other
 # expression as columns (004, Splitting Selection and Aggregation Queries).
 
 ONE = ops.Item("_value", ex.Const(ex.Type.INT, 1))
@@ -192,9 +191,9 @@ def lfta_name(query: str, source: ops.Source, setting: Setting) -> str:
 
 # Rules that split operators directly above the packets into two levels.
 
-# Splits an aggregation of packets into partial aggregates below and superaggregates above. A split needs group-by
-# variables, arguments and conjuncts that are LFTA-safe. Every aggregate must merge exactly for any partition of its
-# input (SEMANTICS O2). Otherwise only a selection LFTA runs at the low level (004; 000, section 3.1).
+# Split of aggregations. A split needs group-by variables, arguments and conjuncts that are LFTA-safe. Every aggregate
+# must merge exactly for any partition of its input (SEMANTICS O2). Otherwise only a selection LFTA runs at the low
+# level (004; 000, section 3.1).
 
 A = TypeVar("A", bound=ops.Aggregation)
 
@@ -375,9 +374,9 @@ def selected(node: A, source: ops.Source, setting: Setting) -> A:
     return replace(node, input=leaf, predicate=high, keys=keys, aggregates=aggregates)
 
 
-# Splits an aggregation over sliding windows: panes below, windows of panes above. The length of a pane is the
-# greatest common divisor of RANGE and SLIDE, so every window consists of whole panes. The low level holds one group
-# per pane instead of one per window (paned windows; 002, section 4.1).
+# Split of sliding windows: panes below, windows of panes above. The length of a pane is the greatest common divisor of
+# RANGE and SLIDE, so every window consists of whole panes. The low level holds one group per pane instead of one per
+# window (paned windows; 002, section 4.1).
 
 PANE = "_pane"
 """Column with the number of a pane."""
@@ -454,9 +453,8 @@ def tagged(node: A, bucket: ops.Bucket, source: ops.Source, setting: Setting) ->
     return replace(node, input=tagged, predicate=high, keys=keys, aggregates=aggregates)
 
 
-# Splits CUBE, ROLLUP and GROUPING_SETS: one partial aggregation by all variables below, the grouping sets above. The
-# high level expands partial groups instead of packets into the grouping sets. The sub- and superaggregates of a data
-# cube make this possible (004).
+# Split of grouping sets. The high level expands partial groups instead of packets into the grouping sets. The sub-and
+# superaggregates of a data cube make this possible (004).
 
 
 def split_grouping_sets(node: ops.Node, setting: Setting) -> ops.Node | None:
@@ -487,9 +485,8 @@ def _expanded(expand: ops.Expand, leaf: ops.LftaInput) -> ops.Expand:
     return replace(expand, input=leaf, fields=(*fields, number))
 
 
-# Gives a selection LFTA to aggregations that need rows one by one: CLOSING_WHEN and the sampling operator. Both
-# operators process rows in canonical order (SEMANTICS O1, O4), with all rows of a group in one place. So a group
-# table with ejection cannot do a part of their work.
+# Rows one by one: CLOSING_WHEN and the sampling operator. Both operators process rows in canonical order (SEMANTICS O1,
+# O4), with all rows of a group in one place. So a group table with ejection cannot do a part of their work.
 
 
 def split_row_by_row(node: ops.Node, setting: Setting) -> ops.Node | None:
@@ -520,8 +517,7 @@ def _sampled(node: ops.Sampling, source: ops.Source, setting: Setting) -> ops.Sa
     return replace(node, input=leaf, predicate=late, keys=keys, aggregates=aggregates, supers=supers)
 
 
-# Splits a selection of packets: LFTA-safe conjuncts and expressions below, the rest above. A selection that is LFTA-
-# safe as a whole becomes an LFTA, without an operator above it.
+# Split of selections. A selection that is LFTA-safe as a whole becomes an LFTA, without an operator above it.
 
 
 def split_selection(node: ops.Node, setting: Setting) -> ops.Node | None:
@@ -542,9 +538,9 @@ def split_selection(node: ops.Node, setting: Setting) -> ops.Node | None:
 
 # Rules that rewrite the bound plan of a query: conditions go down, columns that nobody reads go.
 
-# Predicate pushdown: moves a selection below a union, another selection or an aggregation. A predicate commutes with
-# a union and a projection. It commutes with an aggregation if it reads group-by variables only: all rows of a group
-# have the same variables. Promises stay valid, because they do not concern the dropped rows.
+# Predicate pushdown. A predicate commutes with a union and a projection. It commutes with an aggregation if it reads
+# group-by variables only: all rows of a group have the same variables. Promises stay valid, because they do not concern
+# the dropped rows.
 
 
 def push_filter(node: ops.Node, setting: Setting) -> ops.Node | None:
@@ -605,9 +601,9 @@ def _into_group(node: ops.Map, below: ops.Group, predicate: ex.Expr) -> ops.Map 
     return replace(node, input=replace(below, having=having), predicate=ex.conjunction([part for part, _ in stay]))
 
 
-# Moves the conjuncts of HAVING that read group-by variables only into WHERE. All rows of a group have the same
-# variables, so such a conjunct drops a whole group or no row of the group. The number of a sliding window stays in
-# HAVING: the low level has panes, and a packet belongs to several windows.
+# HAVING to WHERE, for conjuncts that read group-by variables only. All rows of a group have the same variables, so such
+# a conjunct drops a whole group or no row of the group. The number of a sliding window stays in HAVING: the low level
+# has panes, and a packet belongs to several windows.
 
 
 def having_to_where(node: ops.Node, setting: Setting) -> ops.Node | None:
@@ -633,9 +629,8 @@ def having_to_where(node: ops.Node, setting: Setting) -> ops.Node | None:
     )
 
 
-# Merges an aggregation with the selection directly below it, so that the next rules can split it over packets. The
-# aggregation computes the selection's expressions in its keys, arguments and predicate. A failing expression is NULL
-# in either operator (SEMANTICS V2).
+# Selection into aggregation. The aggregation computes the selection's expressions in its keys, arguments and predicate.
+# A failing expression is NULL in either operator (SEMANTICS V2).
 
 
 def absorb_selection(node: ops.Node, setting: Setting) -> ops.Node | None:
@@ -662,9 +657,9 @@ def absorb_selection(node: ops.Node, setting: Setting) -> ops.Node | None:
     return None if ops.outgrows(merged.exprs(), [*node.exprs(), *below.exprs()]) else merged
 
 
-# Projection pushdown: drops the columns of a union that its only reader does not use. The binder projects the inputs
-# of other operators, but a MERGE of protocols has all their columns. A reader that depends on the order of rows needs
-# every column: the canonical order of a query's rows sorts by all columns (O1).
+# Projection pushdown. The binder projects the inputs of other operators, but a MERGE of protocols has all their
+# columns. A reader that depends on the order of rows needs every column: the canonical order of a query's rows sorts by
+# all columns (O1).
 
 
 def prune_columns(node: ops.Node, setting: Setting) -> ops.Node | None:
@@ -711,8 +706,7 @@ LEVELS: tuple[Rule, ...] = (
 )
 
 
-# Rewrites the logical plan of a query into the high plan and its LFTAs, by applying rules. Third stage of the
-# pipeline. An operator that reads packets directly becomes an LFTA (000, section 3.1; 004). Queries share the plans
+# The rewriter. An operator that reads packets directly becomes an LFTA (000, section 3.1; 004). Queries share the plans
 # that they read, so the rewriter remembers its results.
 
 
@@ -752,9 +746,8 @@ class Rewriter:
         return node
 
 
-# Adds record numbers to LFTAs whose packets reach an order-dependent operator over several branches (SEMANTICS O1).
-# After the rules. The rows of one LFTA are in order. To order the rows of two LFTAs of a link, each LFTA adds the
-# record number as its last column.
+# Record numbers, for operators that depend on the order over several branches (SEMANTICS O1). The rows of one LFTA are
+# in order. To order the rows of two LFTAs of a link, each LFTA adds the record number as its last column.
 
 NUMBER_COLUMN = "_record"
 """Name of the column with the record number."""

@@ -14,10 +14,9 @@ from lowwater.catalog import expr as ex, functions, schemas
 from lowwater.catalog.native import ADD
 from lowwater.plan import operators as ops, properties
 
-# Splits a plan into fragments, where two operators keep state that one plan cannot evaluate together. EXPLAIN shows
-# the fragments, and `high.query_runs` runs them in order: each reads the rows of earlier ones. Most plans are
-# evaluated by slices of time and need no split. The slices of an operator whose state outlives a slice are evaluated
-# in order (docs/adr/0049).
+# Fragments of a plan. EXPLAIN shows the fragments, and `high.query_runs` runs them in order: each reads the rows of
+# earlier ones. Most plans are evaluated by slices of time and need no split. The slices of an operator whose state
+# outlives a slice are evaluated in order (docs/adr/0049).
 
 _REASON = "one of the two carries state from slice to slice, so its slices run in order"
 
@@ -88,9 +87,8 @@ def waits_for_promises(node: ops.Node) -> bool:
     return properties.by_arrival(node) or any(part.facts.waits for part in ops.walk(node))
 
 
-# Aggregation in two phases: sub-aggregates of any rows, then groups of the sub-aggregates. `plan.shares` makes them
-# where no column of GROUP BY divides the rows, as between the two levels. They are no operators of a plan: only the
-# high level meets them, in a stage of an evaluation.
+# Aggregation in two phases. `plan.shares` makes them where no column of GROUP BY divides the rows, as between the two
+# levels. They are no operators of a plan: only the high level meets them, in a stage of an evaluation.
 
 ROWS = functions.PartialColumn("_rows", None, ADD)
 """The number of rows of a group. The suffix is the whole name: it belongs to no aggregate."""
@@ -137,12 +135,11 @@ def splits(node: ops.Node) -> bool:
     return isinstance(node, ops.Group) and all(each.native is not None for each in node.aggregates)
 
 
-# Chooses how a plan is evaluated by shares of its keys: query-aware partitioning (Johnson, Muthukrishnan, Shkapenyuk,
-# Spatscheck: Query-aware partitioning for monitoring massive network data streams, SIGMOD 2008). Rows with equal
-# values of chosen columns are in one share, and no operator brings rows of two shares together. The columns are those
-# that all grouping keys and join equalities above a leaf have in common. Where an operator has none, its plan is cut
-# there: a stage below it, whose rows are exchanged, and one above. `high.query_runs` runs the stages, `replay.stages`
-# lets the low level write its rows by share, and EXPLAIN shows both.
+# Shares of keys: query-aware partitioning (Johnson, Muthukrishnan, Shkapenyuk, Spatscheck, SIGMOD 2008). Rows with
+# equal values of chosen columns are in one share, and no operator brings rows of two shares together. The columns are
+# those that all grouping keys and join equalities above a leaf have in common. Where an operator has none, its plan is
+# cut there: a stage below it, whose rows are exchanged, and one above. `high.query_runs` runs the stages,
+# `replay.stages` lets the low level write its rows by share, and EXPLAIN shows both.
 
 ShareKey = Mapping[str, ex.Expr]
 """Leaf -> an expression over its fields. Rows of two leaves that an operator brings together have equal values."""

@@ -106,8 +106,8 @@ class LinkProfile:
         return [(format_ip(ip_from_words(*source)), n / self.addressed) for source, n in self._sources.busiest(TALKERS)]
 
 
-# Counts the records of a link over an interval straight from `packets/`, independently of every engine. The audit
-# compares the accounts of the low level with these counts. The reference engine uses them as its accounting.
+# Records of a link, counted from `packets/` without any engine. The audit compares the accounts of the low level with
+# these counts. The reference engine uses them as its accounting.
 
 
 @dataclass(frozen=True)

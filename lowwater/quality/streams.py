@@ -155,8 +155,8 @@ def rows_at(files: Sequence[Path], places: Sequence[int], kind: str | None = Non
                 yield from batch.take(pa.array(here, pa.int64())).to_pylist()
 
 
-# Checks that the keys of a stream are unique, by a 64-bit digest of each: rows with different digests have different
-# keys. Where this leaves a doubt, `shared_keys` finds the rows that share a key, which takes longer.
+# Uniqueness of keys, by a 64-bit digest of each: rows with different digests have different keys. Where this leaves a
+# doubt, `shared_keys` finds the rows that share a key, which takes longer.
 
 
 def distinct_keys(files: Sequence[Path], fields: Sequence[ops.Field], key: Sequence[str]) -> bool:

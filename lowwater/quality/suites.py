@@ -23,9 +23,9 @@ from lowwater.quality import judge
 from lowwater.quality.modules import Modules
 from lowwater.storage import paths
 
-# Reads custom suites: the expectations that users write about the rows of a query. A suite is the file
-# `expectations/<query set>/<query>.json` in the folder of the lake, in the JSON format of Great Expectations. It is
-# checked against the columns of the query before a run starts; `check_rows` applies it at the audit.
+# Suites of people. A suite is the file `expectations/<query set>/<query>.json` in the folder of the lake, in the JSON
+# format of Great Expectations. It is checked against the columns of the query before a run starts; `check_rows` applies
+# it at the audit.
 
 FOLDER = "expectations"
 SEVERITIES = ("critical", "warning", "info")

@@ -292,7 +292,7 @@ def evaluate(
 ) -> ReferenceResult:
     """Evaluates a query; returns the rows whose last instant lies in [start, end) (SEMANTICS I1).
 
-    A query with a state (`plan.properties.state.carried_state`) either continues the state of the interval before and
+    A query with a state (`plan.properties.carried_state`) either continues the state of the interval before and
     reads its own records only, or is evaluated from all records before.
 
     Args:

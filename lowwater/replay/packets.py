@@ -2,7 +2,7 @@
 
 From a published row to the packets that it counted, its group is turned into conditions. The plan of the query gives
 each GROUP BY variable as an expression over packets. A condition says that the expressions have the values of the row.
-Where the packets are no function of the row, `row_conditions` says why.
+Where the packets are no function of the row, an error says why.
 """
 
 from __future__ import annotations

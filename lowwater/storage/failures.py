@@ -13,8 +13,7 @@ from pathlib import Path
 
 from lowwater.errors import AwayError, LakeError, LowwaterError
 
-# Makes the messages of errors of an object store: what happened and what to do, without keys and without XML. Used by
-# `objects`, and by `lake.tables` for errors of Delta.
+# Messages of a store: without keys and without XML
 
 SECRETS = (
     "AWS_ACCESS_KEY_ID",

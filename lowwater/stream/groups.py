@@ -21,8 +21,8 @@ from lowwater.stream import operators, records
 from lowwater.stream.aggregates import Accumulator, Aggregates, compile_keys, kept_values, results_of
 from lowwater.stream.values import Evaluate, Faults, Value, Values, compile_expr, compile_predicate
 
-# Base of the operators that work epoch by epoch: rows wait for the promise that ends their epoch. `running_groups`
-# and `sampling_operator` build on it. They process the rows of an epoch in canonical order (SEMANTICS O1, O4).
+# Operators that work epoch by epoch, in canonical order (SEMANTICS O1, O4): rows wait for the promise that ends their
+# epoch.
 
 Epoch = tuple[Any, ...]
 EpochRow = tuple[tuple[Any, ...], Values, Values]
@@ -277,8 +277,7 @@ def _sort(rows: list[EpochRow], value: Evaluate, part: ops.Order) -> None:
     rows.sort(key=lambda row: (value(row[2]) is None) is not part.nulls_first)
 
 
-# Running aggregation: groups that outlive their epoch, until CLOSING_WHEN holds (SEMANTICS O4, 004). Built on
-# `epochs`; the high level runs the same operator (`high.operators`).
+# CLOSING_WHEN (SEMANTICS O4, 004)
 
 
 class RunningOperator(EpochOperator):
@@ -371,8 +370,7 @@ class RunningOperator(EpochOperator):
                 accumulator.state = state
 
 
-# The sampling operator: states of supergroups decide which rows and groups stay (004; SEMANTICS O1, I4). Built on
-# `epochs`; the states are defined in `catalog.builtin.supergroups`.
+# The sampling operator (004; SEMANTICS O1, I4)
 
 States = dict[str, SamplingState]
 

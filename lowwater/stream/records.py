@@ -82,9 +82,8 @@ def _payload(frame: bytes | None, offset: int | None, length: int | None) -> str
     return "".join(map(chr, frame[offset : offset + size]))
 
 
-# Sampling and load shedding of packets, one at a time (SEMANTICS O5). The decision depends on the packet, the seed
-# and the rate of the query, and the number of packets of the protocol in the same second on the link. Nothing that
-# differs between runs takes part.
+# Sampling and shedding (SEMANTICS O5). The decision depends on the packet, the seed and the rate of the query, and the
+# number of packets of the protocol in the same second on the link. Nothing that differs between runs takes part.
 
 SECOND = 1_000_000_000
 KEPT, SAMPLED_OUT, SHED = "kept", "sampled_out", "shed"
@@ -187,8 +186,7 @@ def _admitted(
             yield packet_of(record.timestamp, record.values, names)
 
 
-# The source operator: packets of one protocol with their accounting, and the predicates directly above.
-# `reference.clock` feeds it with records and promises.
+# The source operator
 
 
 @dataclass

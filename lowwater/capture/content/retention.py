@@ -73,7 +73,7 @@ _RESOLUTION = "times in "
 """Begin of the part that says in which unit times are read, whatever the file says."""
 
 RESOLUTIONS = {"file": "", "microseconds": "us", "nanoseconds": "ns"}
-"""Values of the setting `resolution` -> resolution as in `header.CaptureFile`."""
+"""Values of the setting `resolution` -> resolution as in `capture_file.CaptureFile`."""
 
 WITH_RESOLUTION = ("pcap", "pcapng", "snoop")
 """Formats of which a link may set the unit of times. ERF has one unit."""

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from lowwater.capture.headers.links import NAMES
 
-# What the header of a capture file says, and the names of link types.
+# Headers of capture files
 
 # A header may claim any snaplen. A record beyond this limit counts as damage, which bounds the memory of a reader.
 _SMALLEST_LIMIT = 262_144
@@ -125,8 +125,7 @@ def link_name(number: int) -> str:
     return _LINK_NAMES.get(number, str(number))
 
 
-# Writing captures: headers and records of a classic pcap and of a pcapng, little endian. The counterpart of the
-# reader; `lowwater export` calls it.
+# Writing pcap and pcapng, little endian
 
 SNAPLEN = 262_144
 """Snaplen of a file header, unless a frame is larger."""

@@ -26,10 +26,9 @@ from lowwater.storage.captures import ObjectFile, StoredCapture, capture_path
 from lowwater.storage.failures import hint_of
 from lowwater.storage.untrusted import open_stream
 
-# Sources of capture bytes, and a capture file as a moving window of them. Below everything that reads captures. A
-# source is a path, or an object that yields its bytes once, such as a pipe or a socket; the first bytes tell the
-# format. Memory is bounded for every file size, and the sha256 is computed beside the decoding. The parts of a zstd
-# or lz4 frame (RFC 8878, section 3.1.1; LZ4 frame format description 1.6) show `compression` how much of a file is
+# Sources of bytes. A source is a path, or an object that yields its bytes once, such as a pipe or a socket; the first
+# bytes tell the format. Memory is bounded for every file size, and the sha256 is computed beside the decoding. The
+# parts of a zstd or lz4 frame (RFC 8878, section 3.1.1; LZ4 frame format description 1.6) say how much of a file is
 # good, where a frame ends, and how much memory it will request.
 
 UNNAMED = Path("<stream>")
@@ -454,11 +453,9 @@ def _whole(piece: bytes, size: int, name: str) -> bytes:
     return piece
 
 
-# Decompression of captures in gzip, zstd, xz or lz4 frames. Between the file and the reader's window:
-# `DecompressedSource` decompresses in its own thread, a bounded amount ahead. A file is one or more members (gzip
-# members, zstd or lz4 frames, xz streams) of one format, recognised by its magic. Memory is bounded for every file:
-# `DECOMPRESSED_AHEAD` blocks of 2 MiB, the history of the decompressor (gzip 32 KiB, lz4 about 8 MiB, zstd and xz
-# at most `DECOMPRESSOR_HISTORY`), and 4 MiB of the stored file.
+# Decompression. A file is one or more members (gzip members, zstd or lz4 frames, xz streams) of one format, recognised
+# by its magic. Memory is bounded for every file: `DECOMPRESSED_AHEAD` blocks of 2 MiB, the history of the decompressor
+# (gzip 32 KiB, lz4 about 8 MiB, zstd and xz at most `DECOMPRESSOR_HISTORY`), and 4 MiB of the stored file.
 
 
 _BLOCK = 1 << 20

@@ -151,9 +151,9 @@ class DuplicateCounter:
         self._decided = until
 
 
-# Copies across links: which records of one link another link has earlier, within a window (SEMANTICS D2). `inspect`
-# reads links one after the other, so the hashes of all records wait in files by hash until every link is read. The
-# audits of a lake find such duplicates by reading all links side by side instead (`lake.packets`).
+# Copies across links (SEMANTICS D2). `inspect` reads links one after the other, so the hashes of all records wait in
+# files by hash until every link is read. The audits of a lake find such duplicates by reading all links side by side
+# instead (`lake.packets`).
 
 
 class DuplicateSpool:

@@ -73,10 +73,10 @@ class Malformed:
 
     A row `length` or `block` reaches to the next record, or to the end of the file. Reading continues where `CHAIN` (4)
     record headers, or blocks of known kinds, follow one another, or at least one and then the end of the file. See
-    `scan.search` and `pcapng.search.search`. Fewer records between two damaged places belong to the row. A payload
+    `classic.search` and `pcapng.search`. Fewer records between two damaged places belong to the row. A payload
     that holds a capture is searched only if it lies in damage.
 
-    At most `malformed.MOST_ROWS` (4,194,304) rows are stored for a capture; more raise a `CaptureError`. `inspect`
+    At most `limits.MALFORMED_ROWS` rows are stored for a capture; more raise a `CaptureError`. `inspect`
     only counts them (`MalformedRows.count_only`).
 
     Attributes:

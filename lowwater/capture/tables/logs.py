@@ -285,8 +285,8 @@ def _column(values: list[Any], field: records.RecordField) -> tuple[pa.Array, ND
         return pa.array(values, arrow), refused, written
 
 
-# Flows as `nfdump -o csv` writes them: a header, the flows, and a summary behind them. A parser of `reader`. The
-# columns are found by the header, since versions of nfdump have others.
+# nfdump's flows: a header, the flows, and a summary behind them. The columns are found by the header, since versions of
+# nfdump have others.
 
 _TIMES = {"ts", "firstSeen"}
 """Names of the clock; a line with one of them between commas is a header."""
@@ -343,8 +343,8 @@ class NfdumpParser(SectionedParser):
         )
 
 
-# Zeek's logs: text below lines `#fields`, or JSON lines. The first line of a file says which. A parser of `reader`.
-# (Zeek's ASCII writer: src/logging/writers/ascii, src/threading/formatters/Ascii.cc.)
+# Zeek's logs: text below lines `#fields`, or JSON lines. The first line of a file says which. (Zeek's ASCII writer:
+# src/logging/writers/ascii, src/threading/formatters/Ascii.cc.)
 
 _HASH, _BRACE = ord("#"), ord("{")
 _ESCAPE = re.compile(rb"\\(?:x([0-9a-fA-F]{2})|(\\))")

@@ -427,7 +427,7 @@ class RecordReader:
         return True
 
 
-# Facts of a file of records that are no packets: times, order, damage. `capture.inspect` has those of packets.
+# Facts of a file of records
 
 
 def inspect_records(

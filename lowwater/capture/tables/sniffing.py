@@ -31,11 +31,10 @@ from lowwater.catalog.values import Type
 from lowwater.errors import CaptureError
 from lowwater.storage.failures import hint_of
 
-# Columns of a sample of a file of records: their types, and the clock among them. First steps of a proposal. The
-# sample of a text file is whole lines from its begin, its middle and its end, in bounded time and memory; a
-# compressed file is decompressed up to SAMPLE_UNPACKED_BYTES. The type of a column is the narrowest by which the
-# reader can read nearly all values: each is tried with the conversions of the reader (`capture.tables.blocks`), so a
-# proposal holds for the values that it was made from.
+# Samples of files. The sample of a text file is whole lines from its begin, its middle and its end, in bounded time and
+# memory; a compressed file is decompressed up to SAMPLE_UNPACKED_BYTES. The type of a column is the narrowest by which
+# the reader can read nearly all values: each is tried with the conversions of the reader (`capture.tables.blocks`), so
+# a proposal holds for the values that it was made from.
 
 
 _STEP = 1 << 20
@@ -286,8 +285,8 @@ class SniffedColumns:
     left_out: dict[str, str] = field(default_factory=dict)  # column that cannot be read -> why
 
 
-# The clock of the records of a sample: the time that runs behind the least. Below `tables`. The skew of the link
-# bounds the disorder of its clock, so the smallest one keeps the most records for the least waiting.
+# The clock of a sample. The skew of the link bounds the disorder of its clock, so the smallest one keeps the most
+# records for the least waiting.
 
 NEARLY = 0.999
 """Share of the records whose lateness is compared."""
@@ -333,8 +332,7 @@ def disorder(stamps: NDArray[np.int64], absent: int = 0) -> Disorder:
     )
 
 
-# Finds which tool wrote a log, and which ready protocol reads it, from a sample of the file. Beside `tables`, which
-# describes files that no ready protocol reads.
+# Which tool wrote a log
 
 _LINES = 1000
 """Most lines of a sample that are looked at."""
@@ -459,10 +457,9 @@ def _nfdump(lines: Sequence[bytes]) -> SniffedLog | None:
     return SniffedLog("nfdump", "NFDUMP", {}) if all(names & few for few in needed) else None
 
 
-# Proposes how the records of a file are read, from a sample of it: `sniff`. Above the modules of this folder.
-# `lowwater init` and `lowwater inspect` use it.
+# The proposal
 
-# Columns of a sample of JSON lines and of parquet, by the paths of their values.
+# JSON lines and parquet
 
 WHOLE = 0.9
 """Least share of the lines that are objects."""
@@ -675,8 +672,8 @@ def _parquet_parts(path: Path, file: pq.ParquetFile, columns: list[str]) -> list
     return parts
 
 
-# Columns of a sample of delimited text: separator, quote and header. Each candidate is read by the parser of links,
-# so a proposal divides the lines as ingest will.
+# Delimited text: separator, quote and header. Each candidate is read by the parser of links, so a proposal divides the
+# lines as ingest will.
 
 MOST_HEADERS = 0.1
 """Largest share of the records that may be headers again."""

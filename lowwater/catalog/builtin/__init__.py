@@ -1,6 +1,6 @@
 """Holds the catalog of built-in functions, aggregates and stateful functions.
 
-Beside the expressions. The scope resolves calls with `CATALOG`; `declared` adds user-defined functions to it.
+The scope resolves calls with `CATALOG`; `catalog.user_functions` adds those of users to it.
 """
 
 from lowwater.catalog import native

@@ -19,8 +19,7 @@ from lowwater.instants import format_moment
 
 # Aggregates of four Python functions: averages, distinct values, quantiles, ordered values, heavy hitters.
 
-# Implements the averages extr_avg and POSAVG. Their states merge for every partition of the input (O2), POSAVG up to
-# rounding.
+# Averages: extr_avg and POSAVG. Their states merge for every partition of the input (O2), POSAVG up to rounding.
 
 NO_AVERAGE = -1.0
 
@@ -59,8 +58,8 @@ class PositiveAverage(Stateless):
         return finite(state[0] / state[1]) if state[1] else NO_AVERAGE
 
 
-# Implements variances. Sums of values and of squares are exact whole numbers, of floats in units of the least float, so
-# that no order or division of the input changes a bit of the result (O2).
+# Variances. Sums of values and of squares are exact whole numbers, of floats in units of the least float, so that no
+# order or division of the input changes a bit of the result (O2).
 
 _LEAST = 1074
 """The least float is 2 to the power of minus this."""
@@ -122,8 +121,8 @@ AVERAGES: tuple[AggregateFunction, ...] = (
 )
 
 
-# Counts distinct values, exactly or approximately. The states merge exactly for every partition and order of the
-# input (O2). Values are equal as in GROUP BY: -0.0 equals 0.0 and NaN equals itself.
+# Distinct values. The states merge exactly for every partition and order of the input (O2). Values are equal as in
+# GROUP BY: -0.0 equals 0.0 and NaN equals itself.
 
 REGISTERS = 4096
 """Number of registers in the sketch: gives a standard error of 1.04 / sqrt(4096) = 1.6 %."""
@@ -242,10 +241,10 @@ DISTINCT: tuple[AggregateFunction, ...] = (
 )
 
 
-# Computes exact quantiles of the values of a group. `quantile_of(x, phi)` is the order statistic of rank ceil(phi *
-# n): the smallest value that is not below a fraction phi of the values. For phi = 0 it is the smallest value. The
-# median is the quantile for phi = 0.5: the lower middle value for an even number. A quantile is always a value of the
-# group, never an interpolation. The states merge exactly for every partition (O2); they hold every distinct value.
+# Quantiles. `quantile_of(x, phi)` is the order statistic of rank ceil(phi * n): the smallest value that is not below a
+# fraction phi of the values. For phi = 0 it is the smallest value. The median is the quantile for phi = 0.5: the lower
+# middle value for an even number. A quantile is always a value of the group, never an interpolation. The states merge
+# exactly for every partition (O2); they hold every distinct value.
 
 
 class Quantile(Stateless):
@@ -324,8 +323,8 @@ QUANTILES: tuple[AggregateFunction, ...] = (
 )
 
 
-# Implements arg_max and arg_min: a value of the row with the largest, or least, value of another expression. Of rows
-# that are equal in it the least value is taken, so that no order of rows decides (O2).
+# arg_max and arg_min. Of rows that are equal in the other expression the least value is taken, so that no order of rows
+# decides (O2).
 
 
 class OfExtreme(Stateless):
@@ -360,9 +359,9 @@ EXTREMES: tuple[AggregateFunction, ...] = tuple(
 )
 
 
-# Implements aggregates that depend on the order of their input: first, last, changes, concatenation. One engine
-# process reads all values in canonical order (O1), so the aggregates have no merge. In a query with CLOSING_WHEN,
-# every epoch starts with an empty state. FIRST and LAST keep their state instead.
+# Ordered aggregates: first, last, changes, concatenation. One engine process reads all values in canonical order (O1),
+# so the aggregates have no merge. In a query with CLOSING_WHEN, every epoch starts with an empty state. FIRST and LAST
+# keep their state instead.
 
 
 class First(Stateless):
@@ -442,11 +441,10 @@ ORDERED: tuple[AggregateFunction, ...] = (
 )
 
 
-# Finds heavy hitters: the values whose frequency in a group is at least phi. `heavy_hitters(x, phi)` is lossy
-# counting (Manku and Motwani, 2002) with the error e = phi / 10. It reads the values in canonical order (O1), so
-# every run gives the same result. For n values, the result holds the values with a count of at least (phi - e) * n:
-# every value of frequency phi or more, and no value of a frequency below phi - e. A count is too small by at most e *
-# n. The state holds at most (1 / e) * log(e * n) values.
+# Heavy hitters. `heavy_hitters(x, phi)` is lossy counting (Manku and Motwani, 2002) with the error e = phi / 10. It
+# reads the values in canonical order (O1), so every run gives the same result. For n values, the result holds the
+# values with a count of at least (phi - e) * n: every value of frequency phi or more, and no value of a frequency below
+# phi - e. A count is too small by at most e * n. The state holds at most (1 / e) * log(e * n) values.
 
 ERROR_SHARE = Fraction(1, 10)
 
@@ -540,8 +538,7 @@ HEAVY: tuple[AggregateFunction, ...] = tuple(
 )
 
 
-# Implements running aggregates, which keep a part of their state between epochs and need CLOSING_WHEN. A family of
-# the built-in catalog. `reinit` of an aggregate returns the state for the next epoch.
+# Running aggregates. `reinit` of an aggregate returns the state for the next epoch.
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,7 @@ from lowwater.catalog.functions import ZONE, Cost, Function, between
 from lowwater.catalog.localdays import of_instant, of_instants
 from lowwater.errors import ValueOverflowError
 
-# Provides helpers for the families of built-in functions: 64-bit ranges, sums, bytes of strings. At the bottom of
-# `lowwater.catalog.builtin`.
+# Helpers
 
 EVERY = tuple(Type)
 INT64_MIN, INT64_MAX = -(1 << 63), (1 << 63) - 1
@@ -67,9 +66,8 @@ def octets(text: str) -> bytes:
         return text.encode("utf-8", "surrogatepass")
 
 
-# Implements functions of numbers: minima, comparisons, conditions, casts, mathematics. A family of the built-in
-# catalog. Integers are 64-bit and signed, so one function serves int, uint, llong and ullong of GSQL. A function
-# fails if its result has no value or exceeds 64 bits (V2).
+# Functions of numbers. Integers are 64-bit and signed, so one function serves int, uint, llong and ullong of GSQL. A
+# function fails if its result has no value or exceeds 64 bits (V2).
 
 _INTEGER_CASTS = ("INT", "UINT", "LLONG", "ULLONG")
 _COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
@@ -261,8 +259,7 @@ NUMBERS: tuple[Function, ...] = (
 )
 
 
-# Functions of the calendar. A family of the built-in catalog; `catalog.localdays` and `catalog.periods` compute the
-# values and, for the planner, their inverse. What a day divides, `plan.buckets` writes as arithmetic.
+# Functions of the calendar; `catalog.localdays` and `catalog.periods` compute them and, for the planner, their inverse.
 
 LOCAL_DAY = Function(
     "local_day",
@@ -296,8 +293,7 @@ DATE_PART = Function(
 CALENDAR: tuple[Function, ...] = (LOCAL_DAY, DATE_TRUNC, DATE_PART)
 
 
-# Computes the Community ID of a flow, version 1, as Zeek, Suricata and Wireshark do. A family of the built-in
-# catalog. Corelight publishes the specification (github.com/corelight/community-id-spec).
+# Community ID, version 1. Corelight publishes the specification (github.com/corelight/community-id-spec).
 
 ICMP, TCP, UDP, ICMPV6, SCTP = 1, 6, 17, 58, 132
 PORTED = frozenset((ICMP, TCP, UDP, ICMPV6, SCTP))

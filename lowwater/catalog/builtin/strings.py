@@ -22,9 +22,9 @@ from lowwater.catalog.values import pack_ip
 from lowwater.errors import ConfigError
 from lowwater.limits import LOOKUP_FILE_BYTES
 
-# Reads the tables of functions from files: address prefixes, and strings of numbers. Below the families of the built-
-# in catalog. A function reads a file again only after the file has changed. The hash of the content is an input of
-# the query (S1); `Function.files` names the file for the planner. A path is relative to the working folder.
+# Tables in files: address prefixes, and strings of numbers. A function reads a file again only after the file has
+# changed. The hash of the content is an input of the query (S1); `Function.files` names the file for the planner. A
+# path is relative to the working folder.
 
 NO_PREFIX = -1
 _WIDTH = {4: 32, 6: 128}
@@ -138,11 +138,10 @@ def _cached_file(path: str, _changed: int, _size: int, read: Callable[[str], Any
     return read(path)
 
 
-# Implements functions and predicates of strings: parts, positions, lists, hashes, numbers in text. A family of the
-# built-in catalog. Lengths and positions count characters, which are bytes in payloads. A query may also call a
+# Functions of strings. Lengths and positions count characters, which are bytes in payloads. A query may also call a
 # predicate as a function, which returns 1 or 0 (Tigon SQL User Manual, section 12.2).
 
-# Implements functions of IP addresses: longest prefix match, and addresses in strings.
+# Functions of IP addresses
 
 
 def parse_address(text: str) -> bytes | None:
@@ -410,11 +409,10 @@ def _predicates() -> list[Function]:
 STRINGS: tuple[Function, ...] = (*_predicates(), *_functions())
 
 
-# Implements functions and predicates of regular expressions, and LIKE of SQL. A family of the built-in catalog. Users
-# write the patterns, and the subjects come from the network. RE2 (the kernels of pyarrow) therefore matches them in
-# time linear in the subject, without backreferences and lookaround. As in GSQL, `^` and `$` match at every line of a
-# subject, and `.` matches no line end. Unlike POSIX, the leftmost match is not always the longest match (`a|ab` finds
-# `a`). A function fails for a subject of more than MAX_SUBJECT characters (V2).
+# Regular expressions and LIKE. Users write the patterns, and the subjects come from the network. RE2 (the kernels of
+# pyarrow) therefore matches them in time linear in the subject, without backreferences and lookaround. As in GSQL, `^`
+# and `$` match at every line of a subject, and `.` matches no line end. Unlike POSIX, the leftmost match is not always
+# the longest match (`a|ab` finds `a`). A function fails for a subject of more than MAX_SUBJECT characters (V2).
 
 MAX_PATTERN = 1_000
 MAX_SUBJECT = 65_536

@@ -1,6 +1,6 @@
 """Implements the states of the sampling operator and their stateful functions.
 
-Below `sampling`, which declares and explains the functions. A method with the name of a function takes the number of
+They are declared and explained at the end of the file. A method with the name of a function takes the number of
 groups of the supergroup, then the arguments of the function. (Tigon's stateful functions for clean_operator; Johnson,
 Muthukrishnan, Rozenbaum, Sampling algorithms in a stream operator, SIGMOD 2005; Manku, Motwani, VLDB 2002.)
 """

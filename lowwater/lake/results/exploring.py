@@ -594,8 +594,7 @@ def _total(rows: Sequence[dict[str, Any]], combine: Combine) -> float | None:
     return max(values) if combine is Combine.LARGEST else min(values)
 
 
-# Compares two versions of a published table over a range of time: rows added, gone and changed, by the unique key.
-# For `lowwater diff` and its page. Rows are compared hour by hour, so the memory is that of an hour at both versions.
+# Comparison of two versions, hour by hour, so the memory is that of an hour at both versions.
 
 
 Row = tuple[Any, ...]

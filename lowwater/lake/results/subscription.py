@@ -71,7 +71,7 @@ class Position:
         except (ValueError, KeyError, TypeError, AttributeError):
             raise LakeError(
                 f"{where}: it is no position of a subscriber: {text[:80]!r}",
-                "give what `change.position` was; without a position a subscription begins again",
+                "give what `Change.position` was; without a position a subscription begins again",
             ) from None
 
 
@@ -501,7 +501,7 @@ def subscribe(
     """Subscribes to a published stream.
 
     Each change is the whole content of a range of time: its rows replace those that came before for this range. With
-    `after`, exactly once is up to the subscriber: it stores `change.position` in the transaction that stores the rows.
+    `after`, exactly once is up to the subscriber: it stores `Change.position` in the transaction that stores the rows.
     With `position` or `name`, a subscriber that dies at work on a change gets the same change again.
 
     Args:

@@ -30,8 +30,7 @@ from lowwater.low.code.row_buffers import OutputColumn
 from lowwater.low.settings import LowSettings
 from lowwater.plan.operators import MOST_COLUMNS, Field, Lfta, Partial
 
-# The layout of a row of the group table: which words, or halves of words, hold which key. Two values of 32 bits share
-# a word, so that a five-tuple fits into a cache line.
+# Layout of a group's row. Two values of 32 bits share a word, so that a five-tuple fits into a cache line.
 
 
 @dataclass(frozen=True)
@@ -112,10 +111,9 @@ def _factor(at: int) -> int:
     return int.from_bytes(hashlib.sha256(b"lowwater %d" % at).digest()[:4], "big") >> 2 << 1 | 1
 
 
-# Generates the functions by which groups leave a table: at a collision, in steps, or at a promise (002, section 6).
-# Beside the loop of `low.code.aggregation`. `leave` turns a group into a row, `release` evicts groups of closed
-# epochs, and `survey` counts these groups and finds the oldest one. `filled` of `low.code.compiler` gives them the
-# slots to visit.
+# Groups that leave the table: at a collision, in steps, or at a promise (002, section 6). `leave` turns a group into a
+# row, `release` evicts groups of closed epochs, and `survey` counts these groups and finds the oldest one. `filled` of
+# `low.code.compiler` gives them the slots to visit.
 
 FROM, SIZE, COLLISIONS, EJECTIONS, ALIVE, OLD, OLDEST, SINCE, EVERY, POSITION, ALL, TICKETS, TAKEN, BOUNDS = range(14)
 """Positions in a node's state. From BOUNDS on, for each temporal key: the bound of closed epochs, the bound of the
@@ -206,7 +204,7 @@ def _survey(k: int, epochs: Sequence[Epoch]) -> FunctionText:
     return f"survey{k}", lines, True
 
 
-# Generates the code of a group's key: computing its words, storing them, and reading them when the group leaves.
+# The key of a group
 
 ColumnRead = tuple[int, list[str], str]
 """Number of an output column, the code of its words in slot s, and the code of its NULL test."""

@@ -20,8 +20,7 @@ from lowwater.errors import LowwaterError
 from lowwater.low.runtime.arithmetic import MAX, MIN, truncate
 from lowwater.plan.temporal import END_OF_TIME
 
-# Operands of generated code: the names and literals that stand for an evaluated expression. Below
-# `low.code.expressions`, which makes them; the generators of rows and tables use them.
+# Operands of generated code
 
 TRUE, FALSE = "True", "False"
 
@@ -157,8 +156,8 @@ def indented(lines: list[str]) -> list[str]:
     return [f"    {line}" for line in lines]
 
 
-# Evaluates expressions partially for one link, and decides which values the kernel cannot compute. The name of the
-# link is a constant there, so a comparison with it has one result for all packets.
+# Partial evaluation for one link. The name of the link is a constant there, so a comparison with it has one result for
+# all packets.
 
 
 def of_link(expr: ex.Expr, link: str) -> ex.Expr:
@@ -212,8 +211,7 @@ def kernel_arguments(expr: ex.Expr) -> list[ex.Expr]:
     return parts
 
 
-# Integer operators as code, with an overflow test only if the bounds of the operands allow an overflow (V2). A column
-# has the bounds of its stored type, so a port plus 1 needs no test.
+# Integer operators. A column has the bounds of its stored type, so a port plus 1 needs no test.
 
 Bounded = tuple[str, int, int]
 """Code of a result, with its lower and upper bound."""

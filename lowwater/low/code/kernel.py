@@ -27,15 +27,14 @@ from lowwater.low.settings import LowSettings
 from lowwater.plan.operators import Lfta
 from lowwater.plan.properties import PREFILTER_LIMIT, choose_prefilters, cost
 
-# Generates the filters of a kernel: the prefilter once a packet, then the rest of each LFTA's predicate (A1). Between
-# `low.code.expressions` and `low.code.kernel` (the loop). A predicate that is not true counts as `failed` if a
-# failure of V2 took part in any of its conjuncts. So a conjunct that can fail is evaluated even after another one is
-# false, and so is a conjunct that is cheaper than a branch. The others are evaluated in the order of the predicate,
-# until one is false. For sampled records all conjuncts are evaluated and counted.
+# Filters: the prefilter once a packet, then the rest of each LFTA's predicate (A1). A predicate that is not true counts
+# as `failed` if a failure of V2 took part in any of its conjuncts. So a conjunct that can fail is evaluated even after
+# another one is false, and so is a conjunct that is cheaper than a branch. The others are evaluated in the order of the
+# predicate, until one is false. For sampled records all conjuncts are evaluated and counted.
 
-# Generates the code that counts how often each conjunct is true, over a sample of the records. The position in the
-# chunk alone decides whether a record is in the sample, so a pass over the same chunks takes the same sample. No
-# outcome depends on it. Counting all records would cost more than the counts are worth.
+# Counts of conjuncts, over a sample of the records. The position in the chunk alone decides whether a record is in the
+# sample, so a pass over the same chunks takes the same sample. No outcome depends on it. Counting all records would
+# cost more than the counts are worth.
 
 STRETCH, ROUND = 128, 4096
 """The first STRETCH of every ROUND records of a chunk are in the sample: neighbours, since traffic alternates."""
@@ -291,14 +290,12 @@ def _bits(mask: int) -> str:
     return f"(met & {word(mask)} == {word(mask)})" if mask else TRUE
 
 
-# Generates the kernel of a link: one pass over its packets for all LFTAs, as Python source that numba can compile.
-# Between `low.code.expressions` and `low.code.compiler` (loading). For every record the kernel checks the order,
-# stops if a promise is due, finds the minute that counts it, and computes the bits of the prefilter. Then, for each
-# LFTA, it tests the signature and the rest of the predicate, and makes a row or updates a group. Every outcome is
-# counted by name (SEMANTICS A1).
+# The kernel: one pass over the packets of a link for all LFTAs. For every record the kernel checks the order, stops if
+# a promise is due, finds the minute that counts it, and computes the bits of the prefilter. Then, for each LFTA, it
+# tests the signature and the rest of the predicate, and makes a row or updates a group. Every outcome is counted by
+# name (SEMANTICS A1).
 
-# Generates the code of a selection: an accepted record becomes a row at once (000 section 4.3). Between
-# `low.code.expressions` and `low.code.kernel` (the loop).
+# Selections: an accepted record becomes a row at once (000 section 4.3)
 
 
 def selection_code(
@@ -571,9 +568,8 @@ def _kernel(
     return "\n".join([*head, *indented(pieces), *ends, _TAIL, "    return done"])
 
 
-# Lists the generated kernels of a plan for a reader, with comments that explain the names. Beside `low.code.kernel`;
-# `lowwater explain --kernel` prints it. The compiled source has no comments, so it holds no names of queries, and
-# plans that differ in names alone share a kernel.
+# Listings of kernels. The compiled source has no comments, so it holds no names of queries, and plans that differ in
+# names alone share a kernel.
 
 _LINE_LENGTH = 110
 

@@ -211,8 +211,7 @@ class Heartbeats:
             self.pending.append(PunctuationRun(size, promise, tick, tick))
 
 
-# Turns rows and promises into Arrow batches, in the stream form of `catalog.schemas`. The last step of `low`:
-# `lfta/<node>/` holds these batches as they are.
+# Batches of rows and promises
 
 
 @lru_cache(maxsize=8)

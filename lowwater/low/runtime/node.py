@@ -29,13 +29,11 @@ from lowwater.low.settings import (
 from lowwater.plan import operators as ops
 from lowwater.plan.temporal import END_OF_TIME, INT64_MAX, Temporal, granularity
 
-# The operators of LFTAs at run time: selections, and aggregations with their group tables (000 sections 4.3, 4.4).
-# Between the generated code and `low.runtime.heartbeat`. The kernel processes records, and the heartbeat flushes a
-# node when a promise is due.
+# Operators of LFTAs (000 sections 4.3, 4.4). The kernel processes records, and the heartbeat flushes a node when a
+# promise is due.
 
-# The group table of an aggregation between kernel calls, and the groups that leave it at a promise. Beside the code
-# of `low.code.aggregation`, which fills the table and ejects groups. Several epochs can be alive at the same time.
-# Records come out of order by up to the skew, and flush policies may let closed epochs stay (002, section 6).
+# The group table. Several epochs can be alive at the same time. Records come out of order by up to the skew, and flush
+# policies may let closed epochs stay (002, section 6).
 
 
 class GroupTable:
@@ -141,10 +139,9 @@ def least_last(times: Sequence[Temporal], values: Sequence[int]) -> int:
     return min((min(time.last(v), INT64_MAX) for time, v in zip(times, values, strict=True)), default=END_OF_TIME - 1)
 
 
-# States of users' sub-aggregates, kept beside the group table, which holds numbers only (SEMANTICS O2). Between the
-# code of `low.code.aggregation` and the rows that leave. A group holds a ticket in place of their values: a number
-# that no other group of the node has. The code queues the ticket and the arguments of every accepted record. The
-# states are updated from the queue before any row of the node is written.
+# States of users' sub-aggregates (SEMANTICS O2). A group holds a ticket in place of their values: a number that no
+# other group of the node has. The code queues the ticket and the arguments of every accepted record. The states are
+# updated from the queue before any row of the node is written.
 
 
 class States:
@@ -379,12 +376,10 @@ class LftaAggregation(LftaOperator):
             self.state[aggregation.SIZE] = size
 
 
-# One LFTA on one link: its operator, its heartbeats, its host values, and the stream of its rows. Between the pass of
-# `low.run` and the writer of the stream.
+# One LFTA on one link
 
-# Host values, computed beside the kernel a chunk at a time: numbers of strings, function calls, string comparisons.
-# Between the columns of a chunk and the kernel of an LFTA, which works with numbers only. A value is computed once
-# for every distinct combination of its arguments, and only for records whose outcome it can change.
+# Host values. A value is computed once for every distinct combination of its arguments, and only for records whose
+# outcome it can change.
 
 Flags = npt.NDArray[np.bool_]
 

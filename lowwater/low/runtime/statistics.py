@@ -182,8 +182,7 @@ def _add(total: dict[str, Any], row: dict[str, Any]) -> None:
     }
 
 
-# Merges the results of the passes over the chunks of a link. After `low.run`, for a link that was divided (SEMANTICS
-# P2). Rows follow each other, and accounts add up.
+# Results of several chunks. Rows follow each other, and accounts add up.
 
 _KEYS = ("lfta", "minute")
 

@@ -23,8 +23,7 @@ from lowwater.plan.bind.names import Names
 from lowwater.plan.operators import Aggregate
 from lowwater.plan.text import Text, attempt_all, place_of, spot
 
-# Hints of binding errors: suggests GSQL for habits of SQL and tcpdump, and for malformed addresses and times. Below
-# `scope`, which adds the hint to its error.
+# Hints
 
 FUNCTIONS = {
     "var": "write var_samp or var_pop",
@@ -161,8 +160,7 @@ def of_condition(node: syntax.Expression, bound: ex.Expr) -> str:
 
 # Binds operators, CASE and aggregates of expressions, and the hints for what does not fit.
 
-# Overload resolution: selects the function of a name that takes the arguments of a call. Below `scope` and
-# `aggregates`.
+# Overload resolution
 
 
 Overload = Function | AggregateFunction | StateFunction
@@ -220,8 +218,8 @@ def fitted(argument: ex.Expr, kind: ex.Type, exact: bool) -> ex.Expr | None:
     return number_of(argument) if argument.type is ex.Type.BOOL and kind is ex.Type.INT else None
 
 
-# Types of operators: builds the bound expression of an operator and its operands. Below `scope`. The rules are those
-# of SQL (SEMANTICS V1, V2). `dialect` rewrites plans for the rules of Gigascope.
+# Types of operators. The rules are those of SQL (SEMANTICS V1, V2). `dialect` rewrites plans for the rules of
+# Gigascope.
 
 NUMERIC = (ex.Type.INT, ex.Type.FLOAT)
 
@@ -341,8 +339,7 @@ def negate(condition: ex.Expr, negated: bool) -> ex.Expr:
     return ex.Unary(ex.Type.BOOL, "NOT", condition) if negated else condition
 
 
-# Name resolution and types of expressions: turns syntax trees of expressions into bound expressions. Between the
-# syntax tree and the logical plan. `queries` and `grouping` bind expressions with a Scope.
+# Names and types of expressions
 
 LITERALS = {
     "int": ex.Type.INT,
@@ -809,7 +806,7 @@ def _placed(expr: ex.Expr, node: syntax.Name) -> ex.Expr:
     return ex.rewrite(expr, lambda part: replace(part, place=spot(node)) if isinstance(part, ex.Column) else part)
 
 
-# Binds aggregate calls: selects the aggregate of the catalog, its arguments and its type. Called by `grouping`.
+# Aggregate calls
 
 
 def bind_aggregate(call: syntax.Call, overloads: Sequence[AggregateFunction], rows: Scope) -> Aggregate:

@@ -1,7 +1,7 @@
 """Binds FILL behind GROUP BY: groups of epochs without rows (SEMANTICS O10).
 
-Called by `grouping`. The aggregation gives its keys and aggregates, `ops.Fill` adds the groups that it lacks, and a
-selection above asks HAVING of all of them and makes the items.
+The aggregation gives its keys and aggregates, `operators.Fill` adds the groups that it lacks, and a selection above
+asks HAVING of all of them and makes the items.
 """
 
 from __future__ import annotations

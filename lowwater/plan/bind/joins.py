@@ -21,8 +21,7 @@ from lowwater.plan.bind.sources import BoundSource, bind_attribute, expand_stars
 from lowwater.plan.temporal import Step, Temporal, infer
 from lowwater.plan.text import Text, place_of, spot
 
-# Finds the match window of a join: an equality or a band of one temporal expression of each side (SEMANTICS P4).
-# Called by `joins`, which splits the condition into conjuncts.
+# The match window: an equality or a band of one temporal expression of each side (SEMANTICS P4).
 
 _FLIPPED = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 FAR = 1000
@@ -226,7 +225,7 @@ def _units(left: ex.Expr, right: ex.Expr, left_time: Temporal, right_time: Tempo
 
 
 # Binds joins: splits the conditions into filters of one side, the match window, conditions of matching, and conditions
-# of the joined rows. Called by `binder`. Behind ON and USING stands what decides matching, and WHERE is asked of the
+# of the joined rows. Behind ON and USING stands what decides matching, and WHERE is asked of the
 # joined rows. Where WHERE is the only condition, what is of both sides decides matching, and a conjunct on one side
 # filters that input before the join, as in the papers; between the sources SQL's keyword keeps the meaning of SQL, and
 # one on a side that may be missing is asked of the joined rows (V1). The match window is the first equality of temporal

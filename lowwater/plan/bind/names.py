@@ -15,10 +15,9 @@ from lowwater.gsql import nodes as syntax
 from lowwater.plan.context import Context, Value
 from lowwater.plan.text import Text
 
-# Declared protocols: turns PROTOCOL blocks into protocols of the catalog, beside the built-in ones. Called by
-# `queries`. A field of a record names a position (`get_csv_uint_pos1`), or a column of the file (`get_csv_uint`). A
-# field of a packet names a built-in column (`get_srcIP`). (Tigon SQL user manual, sections 4 and 5; features of GSQL,
-# 6.)
+# Declared protocols. A field of a record names a position (`get_csv_uint_pos1`), or a column of the file
+# (`get_csv_uint`). A field of a packet names a built-in column (`get_srcIP`). (Tigon SQL user manual, sections 4 and 5;
+# features of GSQL, 6.)
 
 GSQL_TYPES: dict[str, Type] = {
     "bool": Type.BOOL,
@@ -314,8 +313,7 @@ def _with_clock(attributes: list[Attribute]) -> tuple[Attribute, ...]:
     return tuple(replace(attribute, clock=attribute is chosen) for attribute in attributes)
 
 
-# Names of a statement other than columns: PARAM, DEFINE, links, functions and protocols. `scope` resolves them in
-# expressions; `queries` creates them for each statement.
+# Names other than columns
 
 UNSIGNED = ("ushort", "uint", "ullong")
 

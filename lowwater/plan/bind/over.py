@@ -1,7 +1,8 @@
 """Binds OVER: functions of a row and those before it (SEMANTICS O11).
 
 Called by `queries` and `grouping` around the binding of select items. What OVER reads, and what the items read beside
-it, become columns of the statement below; `ops.Over` adds its columns to them, and a projection above makes the items.
+it, become columns of the statement below; `operators.Over` adds its columns to them, and a projection above makes the
+items.
 """
 
 from __future__ import annotations

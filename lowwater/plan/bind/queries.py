@@ -26,9 +26,8 @@ from lowwater.plan.context import Context
 from lowwater.plan.dialect import gigascope
 from lowwater.plan.text import BelowError, Note, Text, attempt_all, place_of, spot
 
-# Options of DEFINE: reads the values of a statement and checks them. Called by `queries`. An option of the public
-# compilers works, has no effect and gets a note, or is refused by name (shared rules of GSQL, section 3). Any other
-# entry is text for `#name`.
+# Options of DEFINE. An option of the public compilers works, has no effect and gets a note, or is refused by name
+# (shared rules of GSQL, section 3). Any other entry is text for `#name`.
 
 WORKS = (
     "query_name",
@@ -170,9 +169,8 @@ def keys_of(named: Named, names: Sequence[str]) -> properties.StatedKeys:
     return properties.StatedKeys(*(tuple(keys) for keys in written.values()))
 
 
-# Binds statements: turns each syntax tree into a logical plan. Second stage of the pipeline. Each query gets one
-# complete tree, with the queries that it reads inlined. `plan.rules` splits the tree into the low level and the
-# high level.
+# Statements. Each query gets one complete tree, with the queries that it reads inlined. `plan.rules` splits the tree
+# into the low level and the high level.
 
 
 @dataclass
@@ -669,9 +667,8 @@ def _library_file(ref: syntax.SourceRef, folders: Sequence[Path], text: Text) ->
     raise text.error(ref.place, f"there is no query {ref.name} in library {ref.library}", hint)
 
 
-# Names that Lowwater uses beside those of queries, in one place; no query may have one of them. The binder refuses
-# these names, and `replay.run_command` writes files with them. A lake has no such conflict: `tables/`, `streams/`,
-# `lfta/` and `state/` hold queries only, and the ledgers lie beside these folders.
+# Reserved names. The binder refuses these names, and `replay.run_command` writes files with them. A lake has no such
+# conflict: `tables/`, `streams/`, `lfta/` and `state/` hold queries only, and the ledgers lie beside these folders.
 
 VIOLATIONS = "skew_violations"
 HEARTBEATS = "heartbeats"
@@ -687,8 +684,7 @@ RESERVED = {
 """File names in the folder of `lowwater run`, of any format, and their content."""
 
 
-# Binds a query set: turns query files into logical plans and reads the options of their DEFINE blocks. The entry of
-# `bind`, called by `queryset`. The module rewrites a plan only for the `gigascope` dialect.
+# The query set. The module rewrites a plan only for the `gigascope` dialect.
 
 Statements = Mapping[str, Named]
 SHOWN = 4

@@ -192,8 +192,7 @@ def expand_stars(
     return expanded
 
 
-# Binds windows: turns RANGE, SLIDE and WA into epochs, buckets or the band of a join. Called by `grouping` and
-# `joins`. Window w of an attribute holds the values v with w*SLIDE <= v < w*SLIDE + RANGE, counted from the epoch. If
+# Windows. Window w of an attribute holds the values v with w*SLIDE <= v < w*SLIDE + RANGE, counted from the epoch. If
 # RANGE equals SLIDE, the window is a plain epoch (002, sections 4.1, 5.2 and Figure A-2).
 
 NUMBER = "_window"
@@ -344,8 +343,7 @@ def _unit(attribute: ex.Expr, time: Temporal, source: BoundSource) -> Fraction |
     return scale * (declared[0] or 1) if time.origin else scale
 
 
-# Explains why the groups of an aggregation would never close: the error of a GROUP BY without an epoch. Called by
-# `grouping`.
+# GROUP BY without an epoch
 
 _FOLDED: dict[str, Callable[[int, int], int]] = {"+": add, "-": sub, "*": mul}
 

@@ -28,8 +28,7 @@ from lowwater.plan.explain import model
 from lowwater.plan.properties import Prefilter, by_arrival, carried_state, needed_granularity, read_from, unsafe
 from lowwater.plan.shares import all_stages, fragment_plan, low_shares, shown
 
-# Turns bound expressions back into syntax trees, so that the printer of the language prints them for EXPLAIN. `gsql`
-# calls this module.
+# Expressions in GSQL: bound ones become syntax trees again, which the printer of the language prints.
 
 Names = Mapping[str, gsql.Expression]
 """Column -> its replacement: an aggregate, or the name of a window's number."""
@@ -207,9 +206,8 @@ def condition(*parts: ex.Expr | None, names: Names | None = None) -> gsql.Expres
     return expression(whole, names) if whole is not None else None
 
 
-# Prints expressions and temporal properties for EXPLAIN. Stands between `describe` and `syntax`. LFTAs read stored
-# packet columns, but users know the columns of the protocol. So EXPLAIN prints a stored expression as a protocol
-# column (`timestamp/1000000000` is `time`).
+# Expressions of users. LFTAs read stored packet columns, but users know the columns of the protocol. So EXPLAIN prints
+# a stored expression as a protocol column (`timestamp/1000000000` is `time`).
 
 _COLUMNS: dict[ex.Expr, ex.Column] = {}
 for _name, _expr in protocols.PROTOCOLS["ETH"].columns.items():

@@ -1,4 +1,4 @@
-"""Contents of EXPLAIN as data: `describe` computes them once; `text`, `json` and `mermaid` render them.
+"""Contents of EXPLAIN as data: `describe` computes them once; `text` and this module render them.
 
 The operators of a query stand in one list, outputs first, and name their inputs by position. So long chains of queries
 do not nest. The JSON omits an attribute with its default value.
@@ -12,7 +12,7 @@ from inspect import getdoc
 from types import NoneType, UnionType
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
-# Columns, promises and windows of EXPLAIN: the parts of the classes in `model`. `model` imports this module.
+# Columns, promises and windows
 
 
 @dataclass(frozen=True)
@@ -282,9 +282,8 @@ class Description:
     )
 
 
-# EXPLAIN as JSON, and its schema (`docs/explain.schema.json`). Renders a Description of `describe`: the classes of
-# `model` become objects. The schema comes from the same classes and their docstrings, so schema and output cannot
-# differ.
+# JSON, and its schema (`docs/explain.schema.json`). The schema comes from the same classes and their docstrings, so
+# schema and output cannot differ.
 
 SCHEMA = "https://json-schema.org/draft/2020-12/schema"
 WIDTH = 110

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from lowwater.plan.explain import model
 from lowwater.plan.operators import ANY_LINK
 
-# EXPLAIN as text: stable, readable in a diff, at most 120 columns wide. Renders a Description of `describe`.
-# Operators stand output first, and an input stands below its reader. Only operators with several inputs indent them.
+# Text. Operators stand output first, and an input stands below its reader. Only operators with several inputs indent
+# them.
 
 WIDTH = 112
 _WORD = re.compile(r"(?:'[^']*'|[^\s'])+|\s+|'")
@@ -286,8 +286,7 @@ def _prefilter(prefilter: model.PrefilterInfo, other: bool) -> Iterator[str]:
         yield f"  bit {at}: {bit.condition} ({share})"
 
 
-# EXPLAIN as a mermaid flowchart: links at the bottom, LFTAs above them, then the operators of the queries. Renders a
-# Description of `describe`.
+# Mermaid
 
 _LONGEST = 60
 _ESCAPES = {"&": "#amp;", '"': "#quot;", "<": "#lt;", ">": "#gt;", "#": "#35;", "`": "#96;", "\\": "#92;"}
