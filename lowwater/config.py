@@ -308,6 +308,49 @@ Kind = Literal["pcap", "csv", "json", "parquet", "zeek", "suricata", "nfdump"]
 KINDS: tuple[str, ...] = get_args(Kind)
 
 
+class Keep(Section):
+    """How much of something stays; written as an age, `90d`, or a size, `500GB`.
+
+    Attributes:
+        age: what is older goes, ns; None where a size counts.
+        size: the oldest goes until no more bytes are left; None where an age counts.
+    """
+
+    age: int | None = None
+    size: int | None = None
+
+
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kMGT])B")
+_POWERS = {"k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
+
+
+def _keep(value: object) -> object:
+    """Parses an age, or a size in bytes."""
+    if isinstance(value, Keep) or value is None:
+        return value
+    if isinstance(value, str) and (match := _SIZE.fullmatch(value.strip())):
+        return Keep(size=round(float(match[1]) * _POWERS[match[2]]))
+    if not isinstance(value, str):  # a number without a unit may be meant as either
+        raise ValueError(f'{value!r} is neither an age nor a size; write for example "90d" or "500GB"')
+    try:
+        return Keep(age=parse_duration(value))
+    except ValueError as error:
+        raise ValueError(f'{value!r} is neither an age nor a size; write for example "90d" or "500GB"') from error
+
+
+Kept = Annotated[Keep, BeforeValidator(_keep)]
+
+
+class LinkRetention(Section):
+    """`[links.NAME.retention]`: what `lowwater maintain` removes of a link; `[retention]` gives the others.
+
+    Attributes:
+        packets: over the one of `[retention]`; a size is that of the link and its interfaces.
+    """
+
+    packets: Kept | None = None
+
+
 class Interval(Section):
     """`[interval]`: the intervals that runs are about.
 
@@ -390,6 +433,7 @@ class Link(Section):
         policy: effect of a gap in its coverage on a run (T6).
         delay: by how much its promises come later than they could, ns; for experiments (T2).
         thresholds: limits of an audit for this link.
+        retention: what of it stays.
         properties: values that queries read as `@name`.
     """
 
@@ -429,6 +473,7 @@ class Link(Section):
     policy: Annotated[Literal["fail", "wait", "publish"], BeforeValidator(_policy)] = "fail"
     delay: Duration = 0
     thresholds: LinkThresholds = LinkThresholds()
+    retention: LinkRetention = LinkRetention()
     properties: dict[str, str] = Setting(default={})
 
     @property
@@ -690,10 +735,13 @@ class Retention(Section):
     Attributes:
         versions: time that files stay for readers after their table no longer names them, ns.
         streams: time that streams between the stages stay after the publication of their interval, ns; None for ever.
+        packets: how much of the packets of links stays, by the time of the records; None for all. What is published of
+            the time before stays, and no run can change it any more (S11).
     """
 
     versions: Annotated[int, BeforeValidator(parse_duration), Setting(ge=HOUR)] = 7 * 24 * HOUR
     streams: Duration | None = None
+    packets: Kept | None = None
 
 
 class Ended(NamedTuple):

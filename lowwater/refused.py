@@ -47,6 +47,8 @@ EXAMPLES = {
     "links.*.thresholds.latest": 'latest = "10 min"',
     "links.*.thresholds.dropped": "dropped = { warning = 0, critical = 0.1 }",
     "links.*.thresholds": "thresholds = { violating = 0.01 }",
+    "links.*.retention.packets": 'packets = "90d"',
+    "links.*.retention": 'retention = { packets = "90d" }',
     "links.*.properties": 'properties = { place = "north" }',
     "links": "[links.main1]",
     "sets": 'core = ["main1", "main2"]',
@@ -106,6 +108,7 @@ EXAMPLES = {
     "files.folders": 'folders = ["lists"]',
     "retention.versions": 'versions = "7d"',
     "retention.streams": 'streams = "30d"',
+    "retention.packets": 'packets = "90d"',
 }
 """Key, with `*` for any name -> a valid line of the settings. Keys below it share its example."""
 

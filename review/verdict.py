@@ -23,6 +23,7 @@ from lowwater.lake.words import (
     HALF,
     HELD,
     INCOMPLETE,
+    KEPT,
     MISSING,
     PROVISIONAL,
     ROLLED_BACK,
@@ -35,7 +36,7 @@ from lowwater.quality.reports import IntervalAudit, Key
 
 from .ledgers import Interval, Snapshot
 
-GOOD = (WARNED, DONE)
+GOOD = (KEPT, WARNED, DONE)
 SENTENCES = {
     FAILED: "failed",
     BLOCKED: BLOCKED,
@@ -102,6 +103,8 @@ def overview_verdict(
         warned = sum(interval.state == WARNED for interval in judged)
         since = spoken_instant(min(interval.start for interval in judged))
         told = f", {_counted(warned, 'of them with a warning', 'of them with warnings')}" if warned else ""
+        kept = sum(interval.intervals for interval in judged if interval.state == KEPT)
+        told += f", {_counted(kept, 'of them kept as it is', 'of them kept as they are')}" if kept else ""
         number = f"{_counted(_number(judged), 'interval', 'intervals')} of {_counted(names, 'query set', 'query sets')}"
         return OverviewVerdict(DONE, f"All good since {since}: {number} published{told}.")
     state = gravest(interval.state for interval in bad)

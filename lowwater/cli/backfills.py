@@ -23,7 +23,7 @@ from lowwater.lake import layout, words
 from lowwater.lake.ingestion.arrivals import Watch
 from lowwater.lake.ingestion.folders import look
 from lowwater.lake.ledgers.files import unread_lines
-from lowwater.lake.ledgers.intervals import merged, range_words
+from lowwater.lake.ledgers.intervals import StatusRow, merged, range_words
 from lowwater.lake.results.pins import pin
 from lowwater.lake.words import RUNNING
 from lowwater.replay.job import Job, TrialChanges
@@ -114,7 +114,10 @@ STOPS = "stopping: intervals that run are finished first; Ctrl-C again gives the
 def run_backfill(selection: plans.IntervalSelection, workers: int, order: str, spark: str | None = None) -> bool:
     """Runs the due intervals and prints their results. Returns whether each was published, or runs elsewhere. `order`:
     a value of `backfill.Order`."""
-    jobs, work, sound = plans.find_due(selection, runs=True)
+    kept: list[StatusRow] = []
+    jobs, work, sound = plans.find_due(selection, runs=True, kept=kept)
+    for line in plans.kept_lines(kept):
+        say(line, err=True)
     if not work:
         _pin(jobs)
         say(plans.nothing_due(selection.lake, jobs))

@@ -47,10 +47,11 @@ class IntervalSelection:
 
 def show_plan(selection: IntervalSelection, form: str) -> None:
     """Prints the intervals that are due, as `text` or `json`."""
-    jobs, work, _ = find_due(selection)
+    kept: list[intervals.StatusRow] = []
+    jobs, work, _ = find_due(selection, kept=kept)
     unread = [*_lying(jobs), *unread_lines(jobs[0].lake, jobs[0].config, _links(jobs))]
     if form == "json":
-        terminal.say(_as_json(work, unread))
+        terminal.say(_as_json(work, kept, unread))
         return
     if not work:
         terminal.say(nothing_due(selection.lake, jobs))
@@ -58,6 +59,8 @@ def show_plan(selection: IntervalSelection, form: str) -> None:
         _show_table(work, counted_word(jobs))
         if selection.changes is None:
             terminal.say(asks_why(selection.lake))
+    for line in kept_lines(kept):
+        terminal.say(line)
     lost = missing.drop_lines(jobs[0].lake)
     for line in (*missing.outside_lines(jobs[0].lake, jobs[0].config), *lost, *unread):
         terminal.say(line)
@@ -157,6 +160,30 @@ def stale_lines(work: Sequence[Due]) -> list[str]:
     return lines
 
 
+def kept_lines(kept: Sequence[intervals.StatusRow]) -> list[str]:
+    """Says once of each cause which intervals are not of today's inputs and stay as they are (S11): of which queries,
+    how many, the first and the last, and which packets were removed."""
+    by_cause: dict[tuple[str, str, str], dict[tuple[int, int], intervals.StatusRow]] = {}
+    for row in kept:
+        text = row.reason.removesuffix(row.removed).removesuffix("; ")
+        for cause in text.split("; "):
+            by_cause.setdefault((row.query_set, row.query, keys.kind(timeless(cause))), {})[row.start, row.end] = row
+    queries_of: dict[tuple[str, tuple[tuple[int, int], ...]], list[tuple[str, intervals.StatusRow]]] = {}
+    for (_, query, cause), rows in by_cause.items():
+        for row in rows.values():
+            queries_of.setdefault((cause, tuple(rows)), []).append((query, row))
+    lines = []
+    for (cause, spans), found in queries_of.items():
+        count = sum({(row.start, row.end): row.intervals for _, row in found}.values())
+        queries = ", ".join(dict.fromkeys(query for query, _ in found))
+        removed = max((row for _, row in found), key=lambda row: row.start).removed
+        lines.append(
+            f"{queries}: {in_intervals(count)} kept, which no run reaches: {cause}, {format_instant(min(spans)[0])} to "
+            f"{format_instant(max(spans)[1])}; {removed}"
+        )
+    return lines
+
+
 def alike(work: Sequence[Due], why: Callable[[Due], str]) -> list[list[Due]]:
     """Puts intervals together that follow each other and cannot start, or are stale, for causes that differ in their
     instants or captures only."""
@@ -187,18 +214,22 @@ def together(group: Sequence[Due], why: str) -> str:
     return f"{why}; and so in each, at its own instants"
 
 
-def _as_json(work: Sequence[Due], unread: Sequence[str]) -> str:
-    """Formats intervals as JSON, one object each, with bounds in ns and as text, and the lines about unread files."""
-    rows = [
-        {**asdict(interval), "from": format_instant(interval.start), "to": format_instant(interval.end)}
-        for interval in work
-    ]
-    return json.dumps({"intervals": rows, "files": list(unread)}, indent=2, ensure_ascii=False)
+def _as_json(work: Sequence[Due], kept: Sequence[intervals.StatusRow], unread: Sequence[str]) -> str:
+    """Formats intervals as JSON, one object each, with bounds in ns and as text: those that are due, and the queries of
+    those that are kept; and the lines about unread files."""
+
+    def rows(found: Sequence[Due] | Sequence[intervals.StatusRow]) -> list[dict[str, object]]:
+        return [{**asdict(each), "from": format_instant(each.start), "to": format_instant(each.end)} for each in found]
+
+    told = {"intervals": rows(work), "kept": rows(kept), "files": list(unread)}
+    return json.dumps(told, indent=2, ensure_ascii=False)
 
 
-def find_due(selection: IntervalSelection, runs: bool = False) -> tuple[list[Job], list[Due], bool]:
+def find_due(
+    selection: IntervalSelection, runs: bool = False, kept: list[intervals.StatusRow] | None = None
+) -> tuple[list[Job], list[Due], bool]:
     """Finds the intervals that are due, and prints the errors of query sets that cannot be planned. Returns the query
-    sets, their due intervals, and whether all configured query sets can be planned."""
+    sets, their due intervals, and whether all configured query sets can be planned; `kept` as of `due`."""
     start, end = selection.start, selection.end
     require_range(start, end)
     refused: list[str] = []
@@ -214,7 +245,7 @@ def find_due(selection: IntervalSelection, runs: bool = False) -> tuple[list[Job
     if selection.changes is not None:
         selection.changes.require_used([file for job in jobs for file in job.files])
     chosen = DueSelection(start, end, selection.kinds)
-    return jobs, [interval for job in jobs for interval in due(job, chosen)], not refused
+    return jobs, [interval for job in jobs for interval in due(job, chosen, kept)], not refused
 
 
 def _why(interval: Due) -> str:

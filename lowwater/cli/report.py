@@ -92,9 +92,9 @@ def summary(rows: Sequence[StatusRow]) -> str:
     for row in rows:
         counts[row.shown] += row.intervals
     due = sum(counts[word] for word in words.DUE if word not in (*words.VISIBLE, words.FAILED))
-    shown = (words.DONE, words.PROVISIONAL, words.INCOMPLETE, words.ROLLED_BACK, words.BLOCKED, words.FAILED)
+    rare = (words.INCOMPLETE, words.ROLLED_BACK, words.KEPT)
+    shown = (words.DONE, words.PROVISIONAL, *rare, words.BLOCKED, words.FAILED)
     numbers = {"due": due} | {name: counts[name] for name in shown}
-    rare = (words.INCOMPLETE, words.ROLLED_BACK)
     text = ", ".join(f"{count:,} {name}" for name, count in numbers.items() if count or name not in rare)
     ask = "; `lowwater plan` says what is due and why" if due or counts[words.BLOCKED] or counts[words.FAILED] else ""
     return f"{counts.total():,} interval{'' if counts.total() == 1 else 's'}: {text}{ask}"

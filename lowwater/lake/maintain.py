@@ -1,7 +1,8 @@
-"""Maintenance of a lake: joins small files, removes old versions, streams and leftovers of runs.
+"""Maintenance of a lake: joins small files, removes old versions, streams, leftovers of runs, and packets of which the
+settings keep no more.
 
-Called by `lowwater maintain` and its DAG, under the locks of the runs. It never touches `packets/`, where ingest
-removes leftovers itself. It never changes the order of stream files, whose digest was audited.
+Called by `lowwater maintain` and its DAG, under the locks of the runs. Leftovers in `packets/` are removed by ingest.
+It never changes the order of stream files, whose digest was audited.
 """
 
 from __future__ import annotations
@@ -15,10 +16,10 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
-from lowwater.config import Retention
+from lowwater.config import Retention, load_config
 from lowwater.errors import AwayError, BusyError, LakeError, TakenOverError
 from lowwater.instants import HOUR, format_duration
-from lowwater.lake import layout, open_tables, tables, upkeep, verification
+from lowwater.lake import layout, open_tables, tables, trimming, upkeep, verification
 from lowwater.lake.clocks import store_clock
 from lowwater.lake.ledgers.runs import PUBLISH, ReplayRow, read_replays
 from lowwater.lake.locks import hold, hold_range, hold_staging
@@ -40,7 +41,8 @@ LEFT = "left alone"  # what is said of a table that cannot be read or written
 class UpkeepStep:
     """A step of the maintenance: done, or with `dry_run` due."""
 
-    what: str  # joined, removed streams, removed files, removed staging, mended; or `DOUBLED`, `LEFT`
+    # joined, removed packets, removed streams, removed files, removed staging, mended; or `DOUBLED`, `LEFT`
+    what: str
     where: str  # path relative to the lake
     files: int
     bytes: int
@@ -113,6 +115,10 @@ def maintain(
                     sound[path] = unused
         if short:  # what follows writes before it frees
             steps += _free(lake, sound, retention.versions, dry_run, apart)
+        with apart.of(lake.packets):
+            for each in trimming.trim_packets(lake, retention, load_config(lake.root), now, dry_run):
+                where = _relative(lake, each.folder)
+                steps.append(UpkeepStep("removed packets", where, each.files, each.bytes, each.why))
         with apart.of(lake.replays):  # it says which intervals are published
             replays = read_replays(lake)
             if retention.streams is not None:

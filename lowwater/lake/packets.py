@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
@@ -16,12 +16,14 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from lowwater import documents
 from lowwater.capture.records.duplicates import Hashed, find_duplicates
 from lowwater.catalog.records import arrival_unit
 from lowwater.catalog.schemas import HEAD, PACKET_HASH, READABLE, RECORD, stored_field
 from lowwater.catalog.time import Skews, is_late
 from lowwater.config import Link, section_of
 from lowwater.errors import LakeError
+from lowwater.instants import format_instant
 from lowwater.lake import layout, open_tables
 from lowwater.lake.ledgers.captures import Capture, Captures, life_of
 from lowwater.lake.tables import grouped, lake_errors, live_files
@@ -414,6 +416,16 @@ def _bounds(group: Any) -> dict[str, tuple[int, int]]:
     return bounds
 
 
+HORIZONS = "lowwater.horizons"
+"""Property of `packets/` and of tables of records: link -> instant (ns) before which its packets were removed by age or
+size (S11), as JSON."""
+
+
+def removed_words(link: str, horizon: int) -> str:
+    """Says which packets of a link were removed."""
+    return f"packets of link {link!r} before {format_instant(horizon)} were removed, as [retention] says"
+
+
 @dataclass(frozen=True)
 class PacketFiles:
     """The files of `packets/` and `records/` at one instant, read once for all links."""
@@ -421,6 +433,8 @@ class PacketFiles:
     folder: PurePath  # folder of `packets/`, or of the only table
     # ingest attempt -> its rows of `live_files`, of all links, with the folder of their table
     attempts: Mapping[str, Sequence[dict[str, Any]]]
+    # link -> instant (ns) before which its packets were removed by age or size
+    horizons: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
     def of(cls, lake: layout.Lake) -> PacketFiles:
@@ -431,15 +445,20 @@ class PacketFiles:
         tables = [cls.of_table(folder) for folder in folders]
         if not tables:
             return packets
+        every = packets, *tables
         return cls(
-            packets.folder, {name: rows for table in (packets, *tables) for name, rows in table.attempts.items()}
+            packets.folder,
+            {name: rows for table in every for name, rows in table.attempts.items()},
+            {link: at for table in every for link, at in table.horizons.items()},
         )
 
     @classmethod
     def of_table(cls, folder: PurePath) -> PacketFiles:
         """Reads the list of files of `packets/`, or of the table of a link with other records."""
         with lake_errors(f"{folder}: the table cannot be read"):
-            return open_tables.cached_value(folder, "files", lambda table: cls(folder, _by_attempt(table, folder)))
+            return open_tables.cached_value(
+                folder, "files", lambda table: cls(folder, _by_attempt(table, folder), horizons_of(table))
+            )
 
     @staticmethod
     def path(row: Mapping[str, Any]) -> PurePath:
@@ -450,6 +469,15 @@ class PacketFiles:
     def are_there(rows: Iterable[Mapping[str, Any]]) -> bool:
         """Whether all files lie in the lake with the sizes that their table says."""
         return all(paths.has_size(PacketFiles.path(row), row["size_bytes"]) for row in rows)
+
+    def is_closed(self, capture: Capture) -> bool:
+        """Whether a capture of a link lies before its horizon, so that the lake has its packets no more, or not for
+        long: it is not read again."""
+        return (capture.largest or 0) < self.horizons.get(capture.link, 0)
+
+    def are_closed(self, captures: Iterable[Capture]) -> bool:
+        """Whether all captures of a file are."""
+        return bool(self.horizons) and all(map(self.is_closed, captures))
 
     def rows(self, link: str, attempt: str, packets: int | None = None, largest: int = 0) -> list[dict[str, Any]]:
         """Returns the files of an attempt and link, in no order; of a capture with so many packets, up to a timestamp
@@ -480,6 +508,13 @@ class PacketFiles:
         return sorted(self.rows(link, capture.attempt, capture.packets, capture.largest or 0), key=_place)
 
 
+def horizons_of(table: DeltaTable | None) -> dict[str, int]:
+    """Reads the horizons of a table of packets."""
+    stored = None if table is None else table.metadata().configuration.get(HORIZONS)
+    found = documents.stored_object(stored) if stored else {}
+    return {str(link): at for link, at in found.items() if isinstance(at, int)}
+
+
 def place_of(path: PurePath) -> tuple[int, str]:
     """Sort key of the files of a capture and link: hour of arrival, then name, which begins with the chunk."""
     return int(path.parent.name.partition("=")[2]), path.name
@@ -499,14 +534,19 @@ def packet_files(
     files: PacketFiles, link: str, captures: Sequence[Capture], settings: Link, read_from: int, start: int, end: int
 ) -> LinkRead:
     """Finds the files that a run of [start, end) reads of a link, on the driver: those of its captures, in the order of
-    T1, that may hold such packets, by the statistics of their commits.
-    Raises LakeError if files of a capture are missing."""
+    T1, that may hold such packets, by the statistics of their commits. Who reads from the begin on reads what is there.
+    Raises LakeError if files of a capture are missing, or packets from `read_from` on were removed by age or size."""
     empty = LinkRead(link, (), read_from, start, end, *life_of(settings))
+    horizon = files.horizons.get(link, 0)
+    if 0 < read_from < horizon:
+        raise LakeError(f"{removed_words(link, horizon)}: only what begins there can be read")
     found: list[PacketFile] = []
     ordered = Captures.of(captures)
     for at in ordered.arriving(read_from, start, end):
         capture, clock = ordered[at], ordered.clocks[at]
         placed = files.of_capture(capture, link)
+        if placed is None and files.is_closed(capture):
+            continue
         if placed is None:
             raise LakeError(
                 f"{files.folder}: the ledger counts {capture.packets} packets of {capture.path} (link {link!r}), "

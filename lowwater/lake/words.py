@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-# Every command, page, metric and note has its words from here (SEMANTICS T6, S1, S2, S4, S7, S9).
+# Every command, page, metric and note has its words from here (SEMANTICS T6, S1, S2, S4, S7, S9, S11).
 
 DONE, PROVISIONAL, INCOMPLETE = "done", "provisional", "incomplete"
 MISSING, HALF, DAMAGED, STALE = "missing", "half published", "damaged", "stale"
 FAILED, HELD, ROLLED_BACK = "failed", "held", "rolled back"
 BLOCKED, WAITING, RUNNING = "cannot start", "waiting", "running"
-WARNED = "warned"
+WARNED, KEPT = "warned", "kept"
 
 TRUSTED, DOUBTFUL, PARTIAL, REFUSED, ABSENT = "trusted", "doubtful", "partial", "refused", "absent"
 TRUST = (TRUSTED, DOUBTFUL, PARTIAL, REFUSED, ABSENT)
@@ -67,6 +67,12 @@ WORDS = {
         alert="2d",
         usual=True,
     ),
+    KEPT: Word(
+        "it stays as it is: it is not of today's inputs, and packets that a run would read were removed",
+        "=",
+        DOUBTFUL,
+        visible=True,
+    ),
     WARNED: Word("as done, and its audit warned", "!", DOUBTFUL, visible=True),
     DONE: Word("the rows are of today's inputs, and nothing is known to be missing", "·", TRUSTED, visible=True),
 }
@@ -82,6 +88,8 @@ TO_CONFIRM = tuple(word for word, each in WORDS.items() if each.visible and each
 """Words of a publication that a run turns into `done` where nothing is open or missing any more."""
 DUE = tuple(word for word, each in WORDS.items() if each.runs)
 """Words of a query that make its interval due."""
+REACHED = (MISSING, HALF, STALE, FAILED, HELD)
+"""Words that become `KEPT` where packets that a run would read were removed by age or size."""
 URGENT = tuple(word for word, each in WORDS.items() if each.urgent)
 
 

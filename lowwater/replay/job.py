@@ -32,6 +32,7 @@ from lowwater.lake.ledgers import runs, statements
 from lowwater.lake.ledgers.captures import Capture, Captures, ingested_links, interface_links, moved_to, read_captures
 from lowwater.lake.ledgers.coverage import Gap, at_edge, check, gap_error, gap_texts, unsettled
 from lowwater.lake.ledgers.missing import KnownMissing, Missing, fields_read, lacking_fields, missing_texts
+from lowwater.lake.packets import removed_words
 from lowwater.lake.results.streams import FORM, state_folder
 from lowwater.lake.tables import check_owner
 from lowwater.low import Policy
@@ -610,11 +611,15 @@ class IntervalInputs(LowInputs):
     def require(self) -> list[Gap]:
         """Checks coverage and states; returns the gaps that policy `publish` or `through_end` accepts.
         Raises GapError if a link with another policy has a gap (T6), and LakeError if a capture must be ingested again
-        first (T7), or an interval of another length is rolled back (S7)."""
+        first (T7), packets of it were removed (S11), or an interval of another length is rolled back (S7)."""
+        for reason in self.removed():
+            raise LakeError(f"{reason}; what is published of the interval stays")
         gaps = self.gaps()
         for gap in gaps:
             if not self.passes(gap):
                 raise self.gap_error(gap)
+        for reason in self._lost_states():
+            raise LakeError(reason)
         self.require_states()
         for reason in self.outdated():
             raise LakeError(reason, "run `lowwater ingest` on the file: it replaces its packets")
@@ -674,14 +679,51 @@ class IntervalInputs(LowInputs):
                     )
         return reasons
 
+    def removed(self) -> list[str]:
+        """Says of which links packets that a run of the interval reads were removed by age or size (S11)."""
+        if not (horizons := self.known.horizons):
+            return []
+        begins = self.link_starts(self.plan.queries)
+        rules = [(self.config.link(link).duplicates, self.config.link(link).longest_skew) for link in begins]
+        # Copies are looked for among the packets of all links (D6).
+        back = max((rule.window for rule, _ in rules if rule != "keep"), default=0)
+        back += max((skew for rule, skew in rules if rule != "keep"), default=0)
+        return [
+            removed_words(link, horizons[link])
+            for link, begin in begins.items()
+            if min(begin, self.start) - back < horizons.get(link, 0)
+        ]
+
     def lacking(self) -> list[str]:
-        """The reasons why the interval cannot start: gaps that are not accepted, captures that must be ingested
-        again, roll backs of another length."""
+        """The reasons why the interval cannot start: packets that were removed, gaps that are not accepted, captures
+        that must be ingested again, roll backs of another length, states that no run makes any more."""
+        if removed := self.removed():
+            return removed
         gaps = [gap for gap in self.gaps() if not self.passes(gap)]
         texts = [*self.gap_texts(gaps), *self._absent_folders(gaps)]
         if self.known.beside_damage(gaps) != gaps:
             texts += self.to_accept([found for found in self.missing() if found.cause == query_sets.DAMAGE])
-        return [*texts, *self.outdated(), *self.rolled_back()]
+        return [*texts, *self.outdated(), *self.rolled_back(), *self._lost_states()]
+
+    def _lost_states(self) -> list[str]:
+        """Says which states the interval continues from that are of another text, or of no publication, and that no run
+        makes again, since packets of the interval before were removed."""
+        found = []
+        for query in (each for each in self.plan.queries if self.takes_up(each)):
+            last = self._last(query)
+            start, end = (self.start - self.length, self.start) if last is None else last.interval
+            removed = replace(self, start=start, end=end).removed()
+            if not removed:
+                continue
+            before = {} if last is None else documents.stored_object(last.accounting).get("inputs", {})
+            had, now = before.get("text", {}), self.key(query).summary["text"]
+            if any(had.get(name) != now[name] for name, _ in query.parts):
+                found.append(
+                    f"query {query.name} continues from the state of the interval of {format_instant(start)}, which is "
+                    f"{'not published' if last is None else 'of another text'}, and {removed[0]}: write chain_start = "
+                    f'"{format_instant(self.start)}" in {section_of(self.query_set, of="query_sets")}'
+                )
+        return found
 
     def _absent_folders(self, gaps: Sequence[Gap]) -> list[str]:
         """Names the folders that are not there for files that would go on behind the last capture of a link."""

@@ -34,6 +34,7 @@ from lowwater.lake import layout, locks, open_tables, query_sets, tables, words
 from lowwater.lake.ledgers import runs, statements
 from lowwater.lake.ledgers.captures import ingested_links
 from lowwater.lake.ledgers.statements import LINK, MOVE, QUERY, RENAME, SET, Statement, link_called
+from lowwater.lake.packets import HORIZONS, horizons_of
 from lowwater.lake.results.pins import pin, pins_file, stored_pins
 from lowwater.lake.results.publish import description
 from lowwater.lake.results.published import JOINED
@@ -510,6 +511,7 @@ def _move_link(lake: layout.Lake, change: Change) -> None:
         _move_folder(lake.records(link), lake.records(change.name(link)))
     for path in (lake.packets, *lake.record_tables()):
         _move_files(lake, path, change)
+        _move_horizons(lake, path, change)
     for path in (lake.contents, lake.malformed, *lake.run_ledgers()):
         _call(lake, path, {"link": change.name, "source": change.name})
     _call(lake, lake.metrics, {"subject": change.name}, {"kind": "link"})
@@ -542,6 +544,15 @@ def _move_files(lake: layout.Lake, path: PurePath, change: Change) -> None:
             return [row for row in tables.live_files(table) if row["path"] in names]
 
         tables.swap_files(path, [_moved(row, change) for row in some], old, fence=lake.fence, rows_change=False)
+
+
+def _move_horizons(lake: layout.Lake, path: PurePath, change: Change) -> None:
+    """Gives the instants before which packets were removed the new names of their links."""
+    table = tables.open_table(path)
+    said = horizons_of(table)
+    if table is not None and said:
+        moved = {change.name(link): at for link, at in said.items()}
+        tables.with_properties(path, table, {HORIZONS: json.dumps(moved)}, lake.fence)
 
 
 MOVED_TOGETHER = 10_000

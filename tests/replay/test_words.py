@@ -17,7 +17,7 @@ from lowwater_review.verdict import GOOD, SENTENCES
 
 from lowwater.cli.report import _states
 from lowwater.high.process import InProcess
-from lowwater.instants import HOUR, format_instant
+from lowwater.instants import HOUR, SECOND, format_instant
 from lowwater.lake import locks, tables, words
 from lowwater.lake.ledgers.runs import ReplayRow, record_replays
 from lowwater.lake.query_sets import KINDS
@@ -35,8 +35,8 @@ Said = dict[int, str]
 """Number of an hour -> word."""
 
 ONE_OF_EACH = (
-    *(words.INCOMPLETE, words.DONE, words.DAMAGED, words.FAILED, words.ROLLED_BACK, words.STALE),
-    *(words.MISSING, words.BLOCKED, words.HELD, words.HALF, words.RUNNING, words.PROVISIONAL),
+    *(words.KEPT, words.INCOMPLETE, words.DONE, words.DAMAGED, words.FAILED, words.ROLLED_BACK),
+    *(words.STALE, words.MISSING, words.BLOCKED, words.HELD, words.HALF, words.RUNNING, words.PROVISIONAL),
 )
 """The word of each hour of `world`."""
 OTHER = TEXT.replace("'hosts'", "'others'")
@@ -56,7 +56,10 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
     text = f"{TEXT.rstrip()};\n{OTHER}"
     (folder / "q.gsql").write_text(text.replace("count(*)", "sum(len)"), encoding="utf-8")
-    run(words.STALE), run(words.ROLLED_BACK)
+    run(words.KEPT), run(words.STALE), run(words.ROLLED_BACK)
+    with (lake.root / "lowwater.toml").open("a", encoding="utf-8") as settings:
+        settings.write(f'[retention]\npackets = "{(time.time_ns() - at(1)) // SECOND}s"\n')
+    assert lowwater("maintain", "--lake", lake.root).code == 0
     (folder / "q.gsql").write_text(text, encoding="utf-8")
     for word in (words.INCOMPLETE, words.DONE, words.DAMAGED, words.ROLLED_BACK, words.HALF, words.PROVISIONAL):
         run(word)
@@ -107,7 +110,7 @@ def by_status_text(folder: Path) -> Said:
     return _of_lines(said, rf"(\S+Z) +q +(?:hosts|others) +({'|'.join(words.WORDS)})\b")
 
 
-PUBLISHED = (0, 2), (4, 8), (9, len(ONE_OF_EACH))
+PUBLISHED = (0, 3), (5, 9), (10, len(ONE_OF_EACH))
 """Hours with rows, and between them: a table whose file is gone is an error of `rows`, which names the file."""
 
 
@@ -159,7 +162,7 @@ def by_why(folder: Path) -> Said:
     return found
 
 
-OF_ROWS = {words.INCOMPLETE, words.ROLLED_BACK, words.STALE, words.BLOCKED, words.PROVISIONAL}
+OF_ROWS = {words.KEPT, words.INCOMPLETE, words.ROLLED_BACK, words.STALE, words.BLOCKED, words.PROVISIONAL}
 """`rows` is of one query, which may be done where another one is not. Of what has no rows it says that nothing is
 published, or why it cannot start."""
 WHOLE = dict(enumerate(ONE_OF_EACH))

@@ -169,8 +169,10 @@ class _Known:
             row.state == READ
             and row.looks_like(status.st_size, status.st_mtime_ns)
             and row.settled is True
-            and file.fits(self._settings, self._content(path))
-            and self._has_packets(file)
+            and (
+                self._packets.are_closed(file.rows)
+                or (file.fits(self._settings, self._content(path)) and self._has_packets(file))
+            )
         )
 
     def _content(self, path: Path) -> ContentOptions | TableOptions:

@@ -208,6 +208,9 @@ class Batch:
         if self._was_erased(number, file_survey):
             return True
         same = self._ledger.same(file_survey.path, file_survey.sha256, file_survey.identity, self._coverage[number])
+        if same is not None and self._is_closed(same):
+            self._known(number, file_survey, same)
+            return True
         if same is None or not same.fits(self._settings, self._content_of(number)) or self._is_damaged(same):
             return False
         if file_survey.index is not None and not same.is_of(
@@ -219,6 +222,10 @@ class Batch:
             return False  # its last line has no end, and none comes
         self._known(number, file_survey, same)
         return True
+
+    def _is_closed(self, file: known_files.KnownFile) -> bool:
+        """Whether the packets of a file were removed by age or size (S11): it is not read again."""
+        return PacketFiles.of_table(self._table).are_closed(file.rows)
 
     def _is_damaged(self, file: known_files.KnownFile) -> bool:
         """Whether packets are missing of a file that is in the ledger: another program changed the table."""
@@ -502,8 +509,7 @@ class Batch:
             same is not None
             and same.row.file_digest != facts.sha256
             and same.is_of(links)
-            and same.fits(self._settings, self._content_of(number))
-            and not damaged
+            and (self._is_closed(same) or (same.fits(self._settings, self._content_of(number)) and not damaged))
         ):
             # A compressed capture is known by its records only now. What was packed is removed with the next cleaning.
             self._known(number, replace(survey, sha256=facts.sha256), same)

@@ -27,8 +27,10 @@ from lowwater.lake.words import (
     HALF,
     HELD,
     INCOMPLETE,
+    KEPT,
     MISSING,
     PROVISIONAL,
+    REACHED,
     ROLLED_BACK,
     STALE,
     VISIBLE,
@@ -271,6 +273,7 @@ SILENT = "never run; no record lies in these intervals, which run as one"
 """Reason of a stretch that can run (I3)."""
 UNCOVERED = 'ingest what covers it, or set policy = "publish", by which one run publishes it as incomplete'
 """What is said beside the gap of a stretch."""
+RUN_AGAIN = ": run the interval again"
 NOTHING_MISSING = "nothing is missing any more, or what is missing is accepted"
 
 
@@ -298,6 +301,8 @@ class StatusInputs:
     gaps: Callable[[int, int], Sequence[str]] | None = None
     # which links have not reported to its end and their skew; empty where all have
     unsettled: Callable[[int, int], str] = lambda start, end: ""
+    # which packets that a run would read were removed; empty where none were
+    removed: Callable[[int, int], str] = lambda start, end: ""
     # intervals whose published rows the table of a query does not have, and why, given its rows of the ledger
     damages: Callable[[str, Sequence[ReplayRow]], Mapping[Range, str]] = lambda query, rows: {}
 
@@ -315,6 +320,7 @@ class StatusRow:
     rows: int | None  # number of visible rows according to the last publication; None without one
     lacking: tuple[str, ...] = ()  # reasons why a due interval cannot run
     intervals: int = 1  # number of the intervals: more than one in a stretch, which runs as one interval
+    removed: str = ""  # of a kept one, which packets were removed: the end of its reason
 
     @property
     def shown(self) -> str:
@@ -374,9 +380,22 @@ def set_status(
             continue
         around = longer[max(0, bisect_right(longer, (bounds[0], END_OF_TIME)) - 1)] if longer else (0, 0)
         if bounds not in newest and around[0] <= bounds[0] and bounds[1] <= around[1]:
-            yield from _of_part(expected, *bounds, around, list(newest[around].values()), damaged, over)
+            found = _of_part(expected, *bounds, around, list(newest[around].values()), damaged, over)
         else:
-            yield from _of_interval(expected, *bounds, list(newest.get(bounds, {}).values()), damaged, over)
+            found = _of_interval(expected, *bounds, list(newest.get(bounds, {}).values()), damaged, over)
+        yield from (_as_kept(expected, row) for row in found)
+
+
+def _as_kept(expected: StatusInputs, row: StatusRow) -> StatusRow:
+    """Returns the state of a query, which is `kept` where no run can reach it any more (S11)."""
+    was = row.state
+    if was not in REACHED and (was, row.reason) != (INCOMPLETE, NOTHING_MISSING):
+        return row  # what is known to be missing there is told on; what only packets told nobody knows any more
+    removed = expected.removed(row.start, row.end)
+    if not removed:
+        return row
+    reason = "" if was == INCOMPLETE else f": {row.reason.removesuffix(RUN_AGAIN)}"
+    return replace(row, state=KEPT, reason=f"{was}{reason}; {removed}", lacking=(), removed=removed)
 
 
 def _published_over(rows: Sequence[ReplayRow]) -> Iterator[tuple[Range, str]]:
@@ -473,7 +492,7 @@ def _of_interval(
     for query, (state, reason) in states.items():
         published = [row for row in rows if row.query == query and row.is_published]
         if visible and state in (MISSING, HELD) and not published:
-            reason = f"published: {', '.join(visible)}; not: {query} ({reason}): run the interval again"
+            reason = f"published: {', '.join(visible)}; not: {query} ({reason}){RUN_AGAIN}"
             state = HALF
         visible_rows = published[-1].rows if published else None
         blocked = () if state in VISIBLE else lacking

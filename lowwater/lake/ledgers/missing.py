@@ -384,6 +384,11 @@ class KnownMissing:
         self._accepted = accepted(lake)
 
     @cached_property
+    def horizons(self) -> Mapping[str, int]:
+        """Link -> instant (ns) before which its packets were removed by age or size (S11)."""
+        return PacketFiles.of(self._lake).horizons
+
+    @cached_property
     def absent_folders(self) -> dict[str, str]:
         """Link -> which of its folders the last look could not read: its next captures may lie there."""
         return absent_folders(self._lake)

@@ -127,6 +127,7 @@ def expected(job: Job, captures: Mapping[str, Captures]) -> intervals.StatusInpu
         gaps=gaps,
         # Of a year of intervals few end where coverage does.
         unsettled=lambda start, end: inputs(start, end).open() if times.in_gap(end, end + longest) else "",
+        removed=lambda start, end: "; ".join(inputs(start, end).removed()) if known.horizons else "",
         damages=lambda query, rows: damages(job.lake, query, rows),
     )
 
@@ -386,9 +387,10 @@ def open_jobs(
     return told(jobs)
 
 
-def due(job: Job, selection: DueSelection) -> list[Due]:
+def due(job: Job, selection: DueSelection, kept: list[intervals.StatusRow] | None = None) -> list[Due]:
     """The intervals of a query set that are due, oldest first. In a chained set, published ones become stale when an
-    earlier one runs, whose digest is an input of each (I4): they are included.
+    earlier one runs, whose digest is an input of each (I4): they are included. `kept` gets the states of those that no
+    run can reach (S11).
     Raises ConfigError if the range does not bound whole intervals."""
     _check_bounds(job, selection)
     captures = job.captures()
@@ -402,6 +404,8 @@ def due(job: Job, selection: DueSelection) -> list[Due]:
 
     for row in intervals.set_status(expected(job, captures), replays, selection.start, selection.end, wanted):
         groups[row.start, row.end].append(row)
+        if kept is not None and row.state == words.KEPT:
+            kept.append(row)
     due_intervals: list[Due] = []
     chain = _Chain([query for query in job.plan.queries if properties.hands_over(query.high)])
     guess, files, known = estimate(job, captures, recent), PacketFiles.of(job.lake), job.known_missing(captures)
@@ -417,11 +421,12 @@ def due(job: Job, selection: DueSelection) -> list[Due]:
         if interval is not None and selection.wants(interval.state):
             if behind and not interval.blocked:
                 interval = replace(interval, blocked=behind)
-            elif interval.blocked and job.chained and not behind:
+            elif interval.blocked and job.chained and not behind and not inputs.removed():
                 behind = f"an earlier interval of its chain cannot, that of {instants.format_instant(start)}"
             who = who_works(held, start, end)
             due_intervals.append(replace(interval, running=who, word=words.RUNNING if who else interval.word))
-            chain.runs(inputs, interval)
+            if not inputs.removed():  # its state is what it is: what follows goes on from it
+                chain.runs(inputs, interval)
     return due_intervals
 
 

@@ -279,6 +279,9 @@ class _Steps:
         if word == words.RUNNING:
             yield Step(f"wait: {self.first.reason}")
             return
+        if removed := self.inputs.removed():
+            yield Step(f"no run can: {'; '.join(removed)}; what is published of it stays")
+            return
         yield from self._ingest()
         yield from self._chain()
         if word == words.ROLLED_BACK or (word == words.DAMAGED and self._rolled_back()):
