@@ -253,7 +253,7 @@ endurance-cluster: setup $(VENV)/.s3
 	$(BIN)/python -m tests.law.spread --cases 200
 
 bench-high: setup
-	$(BIN)/python benchmarks/bench_high.py
+	$(BIN)/python -m benchmarks.bench_high
 
 bench-ingest: setup
 	$(BIN)/python benchmarks/bench_ingest.py

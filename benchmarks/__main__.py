@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -35,7 +36,8 @@ def main() -> int:
     for name in BENCHMARKS:
         print(f"\n== {name}", flush=True)
         target = results / f"{Path(name).stem}.json"
-        failed |= subprocess.run([sys.executable, str(FOLDER / name), "--json", str(target)], check=False).returncode
+        command = [sys.executable, str(FOLDER / name), "--json", str(target)]
+        failed |= subprocess.run(command, check=False, env=os.environ | {"PYTHONPATH": str(FOLDER.parent)}).returncode
     return failed
 
 

@@ -1,6 +1,6 @@
 """Rows per second and peak state of the high level, beside the same queries by hand in PySpark and DuckDB.
 
-Run `python benchmarks/bench_high.py [--rows N] [--query NAME] [--json FILE]`. Every engine reads the same parquet
+Run `python -m benchmarks.bench_high [--rows N] [--query NAME] [--json FILE]`. Every engine reads the same parquet
 files, the rows that the low level would leave, and writes its result as parquet. PySpark runs a query as a batch, and
 as a stream in as many micro-batches as the replay has; DuckDB runs it once. `fixed` is the high stage over a thousand
 rows, `marginal` the rate between a quarter of the rows and all of them.

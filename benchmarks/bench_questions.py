@@ -1,6 +1,6 @@
 """Everyday questions beside DuckDB, in processor seconds: the nearest row, top n, the row before, SQL over a capture.
 
-Run `python benchmarks/bench_questions.py [--rows N] [--packets N] [--json FILE]`. ASOF JOIN and lag are evaluated by
+Run `python -m benchmarks.bench_questions [--rows N] [--packets N] [--json FILE]`. ASOF JOIN and lag are evaluated by
 the high stage over the files that the low level would leave, and by DuckDB over the same files, each from files to a
 parquet file; top n beside its own aggregation; `lowwater sql` counts the packets of a capture beside what decodes them.
 """
@@ -19,12 +19,21 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from benchmarks.bench_high import KNOWN, START, in_duckdb, in_lowwater, write_lfta
 from lowwater.capture.content.retention import ContentOptions
 from lowwater.capture.reader import read
+from lowwater.catalog.schemas import ROW
+from lowwater.columns.files import StreamWriter
 from lowwater.high.query_runs import HighSettings
-from lowwater.plan.queryset import plan_texts
+from lowwater.limits import GROUP_ROWS
+from lowwater.low.settings import LowSettings
+from lowwater.plan.operators import Lfta
+from lowwater.plan.properties import stream_schema
+from lowwater.plan.queryset import Plan, plan_texts
+from lowwater.plan.shares import low_shares, undivided_spans
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.replay.sql import CaptureFiles, Statement
 
@@ -55,14 +64,31 @@ def processor(work: Callable[[], Any]) -> float:
     return time.process_time() - begin
 
 
+def as_low_writes(plan: Plan, lfta: Lfta, file: Path) -> Path:
+    """A stream with its rows by share where the low level would write them so."""
+    plans = [query.high for query in plan.queries]
+    keys, span = low_shares(plans).get(lfta.name, ()), undivided_spans(plans)[lfta.name]
+    path = file.with_suffix(".low.parquet")
+    sink = StreamWriter(path, stream_schema(lfta.fields), keys, span, LowSettings(skew=0).shared_rows)
+    with pq.ParquetFile(file) as stored:
+        for batch in stored.iter_batches(GROUP_ROWS):
+            rows = pc.equal(batch.column("_kind"), ROW)
+            for part in (batch.filter(rows), batch.filter(pc.invert(rows))):
+                if part.num_rows:
+                    sink.write(part)
+    sink.close()
+    file.unlink()
+    return path
+
+
 def high(name: str, rows: int, folder: Path) -> dict[str, Any]:
     """One question over `rows` rows of each LFTA."""
     plan = plan_texts([(f"{name}.gsql", f"DEFINE{{query_name 'q';}} {TEXTS[name]}")], KNOWN)
     instances = [(lfta, link) for lfta in plan.lftas for link in lfta.links]
-    files = {
-        (lfta.name, link): [str(write_lfta(folder, lfta, link, rows // (1 if name == ASOF else len(instances)), seed))]
-        for seed, (lfta, link) in enumerate(instances)
-    }
+    share, files = rows // (1 if name == ASOF else len(instances)), {}
+    for seed, (lfta, link) in enumerate(instances):
+        file = as_low_writes(plan, lfta, write_lfta(folder, lfta, link, share, seed))
+        files[lfta.name, link] = [str(file)]
     few = folder / "few"
     few.mkdir()
     start = {

@@ -24,9 +24,9 @@ from lowwater.high.process import InProcess
 from lowwater.high.query_runs import HighLevel, HighSettings
 from lowwater.plan.context import Links
 from lowwater.plan.operators import Lfta
-from lowwater.plan.properties import needed_granularity, stream_schema
+from lowwater.plan.properties import stream_schema
 from lowwater.plan.queryset import Plan, plan_texts
-from lowwater.plan.shares import low_shares
+from lowwater.plan.shares import low_shares, undivided_spans
 
 HOUR = 3_600_000_000_000
 START = 490_000 * HOUR
@@ -103,13 +103,13 @@ def batches(lfta: Lfta, rows: int, seed: int) -> Iterator[pa.RecordBatch]:
 def written(plan: Plan, folder: Path, rows: int) -> dict[tuple[str, str], list[str]]:
     """The streams of all LFTAs, four files each, as the low stage leaves them."""
     plans = [query.high for query in plan.queries]
-    keys, grains = low_shares(plans), needed_granularity(*plans)
+    keys, spans = low_shares(plans), undivided_spans(plans)
     files: dict[tuple[str, str], list[str]] = {}
     for seed, lfta in enumerate(plan.lftas):
         for at in range(4):
             shares = keys.get(lfta.name, ())
             sink = StreamWriter(
-                folder / lfta.name / f"{at}.parquet", stream_schema(lfta.fields), shares, grains[lfta.name][0]
+                folder / lfta.name / f"{at}.parquet", stream_schema(lfta.fields), shares, spans[lfta.name]
             )
             for batch in batches(lfta, rows // 4, 10 * seed + at):
                 sink.write(batch)

@@ -152,14 +152,14 @@ class DividedWriter:
 class StreamWriter:
     """Writes a stream to a parquet file: small batches of rows become row groups, its promises others, whose order is
     that of their ticks (SEMANTICS P5). `keys` may divide its rows by share, from so many rows as `shared` of so long a
-    time as `grain`, ns: its readers begin slices at multiples of it."""
+    time as `span`, ns: its readers begin slices at multiples of it (`plan.shares.undivided_spans`)."""
 
     def __init__(
         self,
         path: PurePath,
         schema: pa.Schema,
         keys: Choices = (),
-        grain: int = 1,
+        span: int = 1,
         shared: int = 1,
     ) -> None:
         self.path = path
@@ -169,7 +169,7 @@ class StreamWriter:
         fewest = min(FEWEST, -(-shared // 8))
         # What waits is one group, and not one and a small rest, unless the batches of a large table are larger.
         self._writer = DividedWriter(self._open, schema, keys, 2 * GROUP_ROWS, fewest, **options)
-        self._schema, self._keys, self._grain, self._least = schema, keys, grain, shared
+        self._schema, self._keys, self._span, self._least = schema, keys, span, shared
         self._waiting: list[pa.RecordBatch] = []
         self._promises: list[pa.RecordBatch] = []
         self._rows = 0
@@ -185,7 +185,7 @@ class StreamWriter:
         self._waiting.append(batch)
         self._rows += batch.num_rows
         if self._keys:
-            self._epochs.update((np.unique(batch.column(schemas.LAST).to_numpy()) // self._grain).tolist())
+            self._epochs.update((np.unique(batch.column(schemas.LAST).to_numpy()) // self._span).tolist())
         if self._rows >= (SHARED_GROUP_ROWS if self._shared else GROUP_ROWS):
             self._flush()
 
@@ -310,10 +310,11 @@ class HourFiles:
             self._close(hour)
 
     def write(self, rows: pa.Table) -> None:
-        hours = rows.column("_last").to_numpy() // HOUR
-        row_hours = np.unique(hours)
-        for hour in row_hours.tolist():
-            mine = rows if len(row_hours) == 1 else rows.filter(pa.array(hours == hour))
+        lasts = rows.column("_last").to_numpy()
+        one = len(lasts) and int(lasts.min()) // HOUR == int(lasts.max()) // HOUR
+        hours = lasts[:1] // HOUR if one else lasts // HOUR
+        for hour in np.unique(hours).tolist():
+            mine = rows if one else rows.filter(pa.array(hours == hour))
             path, writer = self._writer(hour)
             writer.write(mine)
             self.files[path] += mine.num_rows
@@ -401,7 +402,7 @@ class Chunk:
         alone, inside = only_rows(stored, self.group), first <= self.low and self.high < end
         tested = [*([] if alone else ["_kind"]), *([] if inside else [schemas.LAST])]
         columns = [*names, *([number] if number else []), *tested]
-        table = stored.read_row_group(self.group, columns=[*dict.fromkeys(columns)])
+        table = stored.read_row_group(self.group, columns=[*dict.fromkeys(columns)], use_threads=False)
         if link is not None:
             numbers = table[number] if number else pa.array(np.arange(self.before, self.before + table.num_rows))
             table = table.append_column(PLACE, pc.add(numbers, link << LINK_BITS))

@@ -350,6 +350,15 @@ def ranks(column: pa.Array, descending: bool = False, nulls_first: bool = False)
     return found
 
 
+def sortable(column: pa.Array) -> Numbers:
+    """Numbers with the order of a column, NULL first: faster than ranks where it has integers, which need not follow
+    one another."""
+    if column.type == pa.int64() and not column.null_count:
+        numbers: Numbers = column.to_numpy(zero_copy_only=False)
+        return numbers
+    return ranks(column, nulls_first=True)
+
+
 def changes(columns: Sequence[Numbers]) -> npt.NDArray[np.bool_]:
     """Marks the rows that differ from the row before in any column, and the first row."""
     changed: npt.NDArray[np.bool_] = np.zeros(len(columns[0]), np.bool_)

@@ -33,6 +33,7 @@ from lowwater.columns.values import (
     normal,
     ranks,
     repeated,
+    sortable,
     window_end,
 )
 from lowwater.high import nearest
@@ -411,7 +412,7 @@ def _first(node: ops.Top, frame: Frame) -> Frame:
     chosen = np.flatnonzero(of_ties < node.count)
     if not node.ties and (places[chosen] >= node.count).any():
         # Rows are tied at the border, so the canonical order of those that may stay decides (O1).
-        canonical = [ranks(frame[name].take(pa.array(chosen)), nulls_first=True) for name in order_of(frame)]
+        canonical = [sortable(frame[name].take(pa.array(chosen))) for name in order_of(frame)]
         among, _ = _places(parts[chosen], [*(rank[chosen] for rank in order), *canonical])
         chosen = chosen[among < node.count]
     return frame.take(chosen)
@@ -550,7 +551,7 @@ def _nearest(
 
     def nearest_of(join: ops.Join, at: int) -> Numbers:
         """The positions of the nearest rows of the other side, for each row of a side; -1 for none."""
-        own, order = (numbers[at], numbers[1 - at]), partial(_ranked, frames[1 - at])
+        own, order = (numbers[at], numbers[1 - at]), partial(_canonical, frames[1 - at])
         if node.residual is None:
             return nearest.by_keys(join, (of_sides[at], of_sides[1 - at]), size, own, order)
         met = _meeting(node, ours, theirs, values)
@@ -563,9 +564,9 @@ def _nearest(
     return ((rows, nearest_rows[rows]) for rows in _in_runs(found))
 
 
-def _ranked(frame: Frame, rows: Numbers) -> list[Numbers]:
+def _canonical(frame: Frame, rows: Numbers) -> list[Numbers]:
     """The columns by which some rows compare in canonical order (SEMANTICS O1)."""
-    return [ranks(frame[name].take(pa.array(rows)), nulls_first=True) for name in order_of(frame)]
+    return [sortable(frame[name].take(pa.array(rows))) for name in order_of(frame)]
 
 
 def ties(node: ops.Join | ops.FilterJoin) -> list[tuple[ex.Expr, ex.Expr]]:

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from lowwater.catalog import expr as ex, schemas, state_json, tcp
 from lowwater.columns.files import Bounds, digests
-from lowwater.columns.values import Frame, Numbers, changes, codes, concat_frames, group_end, normal, ranks
+from lowwater.columns.values import Frame, Numbers, changes, codes, concat_frames, group_end, normal, ranks, sortable
 from lowwater.high.operators import StateHandover, order_of
 from lowwater.machine_code import cached_njit
 from lowwater.plan import operators as ops, temporal
@@ -87,7 +87,7 @@ class OverChain:
     def _given(self, frame: Frame) -> Frame:
         """The rows in canonical order, with the columns of the functions."""
         keys = [frame[schemas.LAST], *(frame[name] for name in order_of(frame) if name != schemas.LAST)]
-        frame = frame.take(np.lexsort([*reversed([_sortable(column) for column in keys])]))
+        frame = frame.take(np.lexsort([*reversed([sortable(column) for column in keys])]))
         node, kept = self._node, self._kept
         names = [column.name for column in node.partition]
         partition = {name: pa.concat_arrays([kept[name], normal(frame[name])]) for name in names}
@@ -124,14 +124,6 @@ ORDER = "#order"
 def _part(function: ops.RowFunction, name: str) -> str:
     """The column of what is kept of a function."""
     return f"#{function.name}.{name}"
-
-
-def _sortable(column: pa.Array) -> Numbers:
-    """Numbers with the order of a column, NULL first."""
-    if column.type == INT64 and not column.null_count:
-        numbers: Numbers = column.to_numpy(zero_copy_only=False)
-        return numbers
-    return ranks(column, nulls_first=True)
 
 
 @dataclass

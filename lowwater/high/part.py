@@ -8,7 +8,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import reduce
+from functools import lru_cache, reduce
 from itertools import groupby
 from operator import or_
 from pathlib import Path, PurePath
@@ -31,6 +31,11 @@ from lowwater.high.over import OverChain
 from lowwater.high.timeline import Timeline, TimeSlice
 from lowwater.plan import operators as ops, properties, shares, temporal
 from lowwater.storage import paths
+
+FOOTERS = 16
+"""Footers of files that a part keeps: with row groups by share they are large, and long to read."""
+
+Footer = Callable[[str], pq.FileMetaData]
 
 
 @dataclass(frozen=True)
@@ -167,10 +172,11 @@ def _evaluated(part: Part, most: int) -> PartOutcome:
     spill = paths.draft(part.folder / f"{part.name}.spill")
     first, end = max(part.owned[0], part.span[0]), min(part.owned[1], part.span[1])
     try:
+        footer = lru_cache(FOOTERS)(_footer)  # a file is read by slice after slice
         with HourFiles(part.folder, part.name, schema, part.divided) as out:
             for slice_ in part.slices:
                 before, counts = outcome.read, Counts(part.span)
-                for frame in _frames(part, slice_, chains, counts, spill, most, outcome):
+                for frame in _frames(part, slice_, chains, counts, spill, most, outcome, footer):
                     lasts = frame[schemas.LAST]
                     frame = frame.where(pc.and_(pc.greater_equal(lasts, first), pc.less(lasts, end)))
                     if frame.rows:
@@ -196,14 +202,26 @@ def added(points: Points, more: Points) -> Points:
     return points or more
 
 
+def _footer(file: str) -> pq.FileMetaData:
+    with pq.ParquetFile(paths.local(paths.lake_path(file))) as opened:
+        return opened.metadata
+
+
 def _frames(
-    part: Part, slice_: TimeSlice, chains: Chains, counts: Counts, spill: Path, most: int, outcome: PartOutcome
+    part: Part,
+    slice_: TimeSlice,
+    chains: Chains,
+    counts: Counts,
+    spill: Path,
+    most: int,
+    outcome: PartOutcome,
+    footer: Footer,
 ) -> Iterator[Frame]:
     """Yields the result rows of a slice, and counts the rows that it reads."""
 
     def leaf(name: str) -> Callable[[], Iterator[Frame]]:
         def frames() -> Iterator[Frame]:
-            for frame in in_blocks(_rows(part, slice_, name)):
+            for frame in in_blocks(_rows(part, slice_, name, footer)):
                 outcome.read += frame.rows
                 yield frame
 
@@ -225,12 +243,12 @@ def _frames(
     yield from Evaluation(leaves, lists, counts, spill, slice_.end, operators, most, part.reported).rows(part.node)
 
 
-def _rows(part: Part, slice_: TimeSlice, name: str) -> Iterator[Frame]:
+def _rows(part: Part, slice_: TimeSlice, name: str, footer: Footer) -> Iterator[Frame]:
     stored = part.stored[name].narrowed(name, [slice_], part.share)
     names = [f.name for f in stored.fields] + [schemas.LAST] + ([schemas.TICK] if part.step is not None else [])
     first, end = slice_.reads[name], slice_.end
     for file, chunks in groupby(_of_share(part.share, name, stored.chunks), key=lambda each: each[1].file):
-        with pq.ParquetFile(paths.local(paths.lake_path(file))) as opened:
+        with pq.ParquetFile(paths.local(paths.lake_path(file)), metadata=footer(file)) as opened:
             for link, chunk, rows, bounds in chunks:
                 place = link if stored.placed else None
                 frame = Frame.of(chunk.ending(opened, names, first, end, place, stored.number, rows))

@@ -17,7 +17,7 @@ from lowwater.catalog.expr import Expr
 from lowwater.catalog.schemas import STREAM_TYPES
 from lowwater.catalog.time import Reported
 from lowwater.catalog.watchlists import read_watchlist
-from lowwater.columns.files import FINEST, Share
+from lowwater.columns.files import EVERYTHING, FINEST, Share
 from lowwater.errors import LowwaterError, error_of_query
 from lowwater.high import handover, operators
 from lowwater.high.closing import Arriving, Source, least_promise, never_closed
@@ -92,8 +92,8 @@ RESULT = "rows"
 """Folder of the rows of a query; others are named as the plans that others read."""
 
 FEW_SHARES = 4
-"""Rows that the low level divided otherwise are read once for each of so many shares, and exchanged for more. A slice
-of a plan with a state has the rows of so many parts.
+"""Rows that the low level divided otherwise are read once for each of so many shares. For more they are exchanged, but
+those that have to stay in order. A slice of a plan with a state has the rows of so many parts.
 """
 
 Behind = Mapping[str, tuple[LftaInput | Cut, dict[Source, StoredStream]]]
@@ -288,7 +288,7 @@ class _Query:
         """Divides a plan into stages, of which each is evaluated by shares; one stage where the rows are few."""
         if self.settings.shares != 1:
             behind = self._behind(node)
-            if any(shares > 1 for _, shares in self._slices(node, behind, True)):
+            if any(shares > 1 for _, shares in self._slices(node, behind, FINEST)):
                 stored = {name: frozenset(by) for name, (_, group) in behind.items() if (by := _by(group.values()))}
                 return [part for stage in stages_of(node, stored) for part in self._exchanged(stage, behind)]
         return [Stage("", node, (), False, "")]
@@ -333,7 +333,7 @@ class _Query:
         timeline = timeline_of(feeds.values(), end, self.settings.tick, start)
         if not whole:
             until = int(timeline.promises[:-1].max(initial=-ALL_TIME))
-        slices = self._slices(node, behind, bool(stage.keys) or stage.anywhere, begin, until)
+        slices = self._slices(node, behind, self._widest(stage, behind), begin, until)
         return _Closed(whole, timeline, slices)
 
     def _early(self, node: Node, feeds: Mapping[Source, StoredStream]) -> bool:
@@ -385,11 +385,20 @@ class _Query:
                 raise rows
         return found
 
-    def _slices(
-        self, node: Node, behind: Behind, divided: bool, begin: int = -ALL_TIME, until: int = ALL_TIME
-    ) -> Slices:
-        """Chooses the slices of each part of a plan in [begin, until), ns, and its number of shares; `divided` if
-        something divides rows. Before all rows are there, a slice has the rows of a part at least."""
+    def _widest(self, stage: Stage, behind: Behind) -> int:
+        """Returns the most shares of a stage: rows that nothing has divided by its keys are read by each of them."""
+        if not (stage.keys or stage.anywhere):
+            return 1
+        for name, (_, group) in behind.items():
+            by = texts(_keys_of(stage, name))
+            chunks = [chunk for feed in group.values() for chunk in feed.chunks if chunk.known(by) == EVERYTHING]
+            if by and not self.settings.shares and self._shares(sum(chunk.size for chunk in chunks)) > FEW_SHARES:
+                return FEW_SHARES
+        return FINEST
+
+    def _slices(self, node: Node, behind: Behind, widest: int, begin: int = -ALL_TIME, until: int = ALL_TIME) -> Slices:
+        """Chooses the slices of each part of a plan in [begin, until), ns, and its number of shares, of which there are
+        at most `widest`. Before all rows are there, a slice has the rows of a part at least."""
         ends: Counter[int] = Counter()
         for _, group in behind.values():
             for feed in group.values():
@@ -400,8 +409,8 @@ class _Query:
             total = sum(mine.values())
             most = max(1, -(-total // rows)) if until == ALL_TIME else total // rows
             slices = choose_slices(node, mine, most, begin, until) if most else []
-            return [([slice_], self._shares(rows_of(slice_, ends)) if divided else 1) for slice_ in slices]
-        shares = self._shares(ends.total()) if divided else 1
+            return [([slice_], min(self._shares(rows_of(slice_, ends)), widest)) for slice_ in slices]
+        shares = min(self._shares(ends.total()), widest)
         # Longer slices make fewer parts, but a share may have most of the rows.
         rows = self.settings.slice_rows * min(shares, FEW_SHARES)
         return [(choose_chain(behind, ends, max(1, -(-ends.total() // rows))), shares)]

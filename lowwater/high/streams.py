@@ -67,12 +67,12 @@ class StoredStream:
             known = facts.column(at).statistics if name in (LAST, "_kind", TICK) else None
             if known is not None and known.has_min_max:
                 bounds[name] = known.min, known.max
-        low, high = bounds.get(LAST, (0, ROW_COUNT_UNIT))
-        unit = low // ROW_COUNT_UNIT
-        if bounds.get("_kind") == (ROW, ROW) and TICK in bounds and unit == high // ROW_COUNT_UNIT:
-            (tick, latest), ends = bounds[TICK], Counter({unit: facts.num_rows})
+        if bounds.get("_kind") == (ROW, ROW) and TICK in bounds and LAST in bounds:
+            (low, high), (tick, latest), unit = bounds[LAST], bounds[TICK], bounds[LAST][0] // ROW_COUNT_UNIT
+            alone = unit == high // ROW_COUNT_UNIT
+            ends = Counter({unit: facts.num_rows}) if alone else _ends(_control(stored, group, LAST)[LAST])
         else:
-            low, high, tick, latest, ends = self._read(stored.read_row_group(group, columns=CONTROL.names))
+            low, high, tick, latest, ends = self._read(_control(stored, group, *CONTROL.names))
         self.latest = max(self.latest, latest)
         if rows := ends.total():
             self.ends.update(ends)
@@ -92,10 +92,8 @@ class StoredStream:
         latest = pc.max(table[TICK]).as_py() if table.num_rows else -temporal.END_OF_TIME
         if not rows.num_rows:
             return 0, 0, 0, latest, Counter()
-        last = rows[LAST].to_numpy()
-        ends, counts = np.unique(last // ROW_COUNT_UNIT, return_counts=True)
-        counted = Counter(dict(zip(ends.tolist(), counts.tolist(), strict=True)))
-        return int(last.min()), int(last.max()), pc.min(rows[TICK]).as_py(), latest, counted
+        low, high = pc.min_max(rows[LAST]).values()
+        return low.as_py(), high.as_py(), pc.min(rows[TICK]).as_py(), latest, _ends(rows[LAST])
 
     def promised(self, instants: Instants) -> Instants:
         """The highest promise (ns) up to each instant; below every instant where there is none."""
@@ -106,6 +104,16 @@ class StoredStream:
             part = slice(begin, int(np.searchsorted(instants, promise.until, side="right")) + 1)
             highest[part] = np.maximum(highest[part], promise.at(instants[part]))
         return np.maximum.accumulate(highest)
+
+
+def _control(stored: pq.ParquetFile, group: int, *names: str) -> pa.Table:
+    return stored.read_row_group(group, columns=[*names], use_threads=False)  # so small that threads cost more
+
+
+def _ends(lasts: pa.ChunkedArray) -> Counter[int]:
+    """The number of rows by the unit of time that holds their `_last`."""
+    ends, counts = np.unique(lasts.to_numpy() // ROW_COUNT_UNIT, return_counts=True)
+    return Counter(dict(zip(ends.tolist(), counts.tolist(), strict=True)))
 
 
 def timeline_of(feeds: Collection[StoredStream], end: int, step: int, start: int | None = None) -> Timeline:

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from lowwater.catalog import expr as ex, functions, schemas
 from lowwater.catalog.native import ADD
-from lowwater.plan import operators as ops, properties
+from lowwater.plan import operators as ops, properties, temporal
 
 # Fragments of a plan. EXPLAIN shows the fragments, and `high.query_runs` runs them in order: each reads the rows of
 # earlier ones. Most plans are evaluated by slices of time and need no split. The slices of an operator whose state
@@ -526,6 +526,15 @@ def low_shares(plans: Iterable[ops.Node]) -> dict[str, tuple[tuple[ex.Expr, ...]
             if {*asking} <= ordered.get(leaf, {*asking}):
                 finest[leaf] = max(finest[leaf], asking, key=len)
     return {leaf: tuple(dict.fromkeys((keys, finest[leaf]))) for leaf, keys in common.items()}
+
+
+def undivided_spans(plans: Sequence[ops.Node]) -> dict[str, int]:
+    """Returns, for each LFTA, the time (ns) whose rows one part of its readers has at least, and which only shares
+    divide: the granularity of its promises; all of time for a plan with a state, whose parts have whole intervals."""
+    spans = {name: grain for name, (grain, _) in properties.needed_granularity(*plans).items()}
+    stateful = [stage for plan in plans for stage in all_stages(plan) if stage.keys and not by_slices(stage.node)]
+    whole = {ops.leaf_name(leaf) for stage in stateful for leaf in ops.leaves(stage.node)}
+    return {name: temporal.END_OF_TIME if name in whole else span for name, span in spans.items()}
 
 
 def _ordered_within(stages: Iterable[Stage]) -> dict[str, set[ex.Expr]]:

@@ -161,6 +161,12 @@ class PacketColumns:
     def schema(self) -> pa.Schema:
         return pa.schema([pa.field(name, _type_of(name, each)) for name, each in self.exprs.items()])
 
+    @property
+    def alike(self) -> bool:
+        """Whether all packets of a file and an interface have the same values: a `count(*)` asks for any column."""
+        same = (each == _INTERFACE if each is not None else name == FILE for name, each in self.exprs.items())
+        return self.member is None and all(same)
+
     def batch(self, link: str, file: str, rows: pa.RecordBatch) -> pa.RecordBatch:
         """Makes the columns of those packets that are of the protocol."""
         if self.member is not None:
@@ -174,6 +180,9 @@ class PacketColumns:
                 values = published(evaluate(each, partial(_column, rows, link), rows.num_rows), each.type)
             arrays.append(values.view(INSTANT) if kind.type == INSTANT else values.cast(kind.type))
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+
+_INTERFACE = ex.Column(ex.Type.STRING, protocols.INTERFACE)
 
 
 def _type_of(name: str, each: ex.Expr | None) -> pa.DataType:
@@ -282,6 +291,9 @@ class CaptureFile:
     def batches(self, columns: PacketColumns, link: str = "") -> Iterator[pa.RecordBatch]:
         """Decodes the packets of the file, or of those interfaces of it that are a `link`.
         Raises CaptureError if it has changed since it was surveyed, or cannot be read."""
+        if columns.alike and self._span == EVER:
+            yield from self._surveyed(columns, link)
+            return
         chosen = list(dict.fromkeys(["timestamp", *columns.stored, *columns.counted]))
         read_content = ContentOptions(
             EVERYTHING if FRAME in chosen else None,
@@ -310,6 +322,15 @@ class CaptureFile:
         work = (partial(decoded, number, chunk) for number, chunk in enumerate(self.index.chunks))
         for parts in threads.on_threads(work, 2 * self._workers, self._workers):
             yield from parts
+
+    def _surveyed(self, columns: PacketColumns, link: str) -> Iterator[pa.RecordBatch]:
+        """Yields as many rows as the survey has found packets: nothing is decoded."""
+        for name, interface in zip(self.names, self.index.summary.interfaces, strict=True):
+            rows = interface.packets if link in ("", name) else 0
+            nothing = pa.record_batch([pa.nulls(min(rows, limits.GROUP_ROWS))], ["nothing"])
+            batch = columns.batch(name, str(self.path), nothing)
+            for begin in range(0, rows, limits.GROUP_ROWS):
+                yield batch.slice(0, rows - begin)
 
     def _noted(self, number: int, counted: dict[int, Undecoded], columns: PacketColumns) -> None:
         if columns.counted or number not in self._undecoded:  # another scan may have seen more columns

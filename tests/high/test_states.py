@@ -14,9 +14,11 @@ from hypothesis import assume, given, settings, strategies as st
 
 from lowwater.catalog.expr import Type
 from lowwater.errors import LowwaterError
+from lowwater.high import query_runs
 from lowwater.high.operators import StateHandover, StoredState
+from lowwater.high.part import Part, PartOutcome
 from lowwater.high.process import InProcess
-from lowwater.high.query_runs import HighSettings
+from lowwater.high.query_runs import FEW_SHARES, HighSettings
 from lowwater.high.runner import Runner
 from lowwater.plan.context import Links
 from lowwater.plan.operators import Lfta, Node, lftas_of
@@ -142,6 +144,29 @@ def test_rows_counts_and_states_of_a_chain_do_not_depend_on_the_shares(
     widths = [chance.choice((1, 2, 3, 5, 64)) for _ in range(INTERVALS)]
     # Files by share number their rows otherwise, which only waiting rows keep: the epochs end with the intervals here.
     assert chained(node, rows, tmp_path_factory.mktemp("low"), widths, latest, True) == wanted
+
+
+@pytest.mark.parametrize(("by_low", "width"), [(True, 64), (False, FEW_SHARES)])
+def test_few_shares_read_all_of_what_nothing_divides(
+    by_low: bool, width: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows that stay in order are not exchanged."""
+    node, read, evaluate = plan("cut"), Counter[int](), query_runs.evaluate_part
+
+    def noted(part: Part, most: int = 0) -> PartOutcome:
+        outcome = evaluate(part, most)
+        read[part.share.shares if part.share else 1] += outcome.read
+        return outcome
+
+    monkeypatch.setattr(query_runs, "evaluate_part", noted)
+    (lfta,) = lftas_of(node)
+    rows = [row for row in packets(lfta, 900, Random(1)) if row[1] < LENGTH]
+    files = write_stream(tmp_path / "main1.parquet", lfta.stored, rows, LENGTH)
+    if by_low:
+        files = divided(files[0], low_shares([node])[lfta.name][0], tmp_path)[:1]
+    inputs = {(lfta.name, "main1"): files}
+    made = run_high(InProcess(1), {"q": node}, inputs, 0, LENGTH, tmp_path / "work", HighSettings(slice_rows=1))["q"]
+    assert read == {width: made.rows} and made.rows > 50
 
 
 @pytest.mark.spark

@@ -136,6 +136,13 @@ def test_interfaces_are_links_below_one(tmp_path: Path) -> None:
         ("main1/eth1", 3),
     ]
     assert rows("""SELECT count(*) FROM "main1/eth1".UDP""", ("main1", path)) == [(3,)]
+    assert rows("""SELECT count(*), min(link), max(file) FROM "main1/eth0" """, ("main1", path)) == [
+        (3, "main1/eth0", str(path))
+    ]
+    assert rows("SELECT link, count(*) FROM main1 GROUP BY ALL ORDER BY 1", ("main1", path)) == [
+        ("main1/eth0", 3),
+        ("main1/eth1", 3),
+    ]
 
 
 def test_only_what_a_statement_reads_is_decoded(capture: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -147,11 +154,13 @@ def test_only_what_a_statement_reads_is_decoded(capture: Path, monkeypatch: pyte
         return decode(chunk, *more, **named)  # type: ignore[arg-type]
 
     monkeypatch.setattr(sql, "read_chunk", spied)
-    rows("SELECT count(*) FROM main1", ("main1", capture))
+    ((count,),) = rows("SELECT count(*) FROM main1", ("main1", capture))
+    assert not asked, "the survey has counted the packets"
+    assert rows("SELECT count(timestamp) FROM main1", ("main1", capture)) == [(count,)]
     rows("SELECT sum(len) FROM main1.TCP WHERE SYN AND srcPort > 1024", ("main1", capture))
     rows("SELECT time, dns_query FROM main1.UDP WHERE dns_query LIKE 'h%'", ("main1", capture))
-    count, total, names = (set(each) for each in dict.fromkeys(asked))
-    assert count == {"timestamp"}
+    stamps, total, names = (set(each) for each in dict.fromkeys(asked))
+    assert stamps == {"timestamp"}
     assert total == {"timestamp", "len", "flags", "srcPort", "protocol", "offset"}, "later fragments are counted"
     assert names == {"timestamp", "dns_query", "protocol", "srcPort", "offset"}
 
@@ -199,7 +208,7 @@ def test_damage_is_said_and_is_a_view(capture: Path, tmp_path: Path) -> None:
     middle = len(content) // 2
     content[middle : middle + 20_000] = bytes(20_000)
     damaged.write_bytes(bytes(content[:-7]))
-    with Statement(CaptureFiles([("main1", damaged)]), "SELECT count(*) FROM main1") as asked:
+    with Statement(CaptureFiles([("main1", damaged)]), "SELECT count(len) FROM main1") as asked:
         (count,) = [batch.column(0).to_pylist() for batch in asked.batches()]
         notes = asked.notes()
     assert "in the view `malformed`" in notes[0] and "is damaged: " in notes[1] and "is cut" in notes[2]
@@ -217,7 +226,7 @@ def test_a_file_that_changes_ends_the_statement(capture: Path, tmp_path: Path) -
     shutil.copy(capture, path)
     source = CaptureFiles([("main1", path)])
     path.write_bytes(path.read_bytes()[:1000])
-    with Statement(source, "SELECT count(*) FROM main1") as asked, pytest.raises(CaptureError, match="changed while"):
+    with Statement(source, "SELECT sum(len) FROM main1") as asked, pytest.raises(CaptureError, match="changed while"):
         list(asked.batches())
 
 

@@ -58,6 +58,8 @@ class LowTask:
     thinnings: Mapping[str, PacketSampling] = field(default_factory=dict)
     # LFTA -> what may divide its rows by share (`plan.shares`)
     keys: Mapping[str, Choices] = field(default_factory=dict)
+    # LFTA -> time, ns, of which a part of a query has all rows but for shares
+    spans: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def weight(self) -> int:
@@ -82,7 +84,7 @@ def run_low(task: LowTask) -> LinkResult:
             task.path(lfta),
             properties.stream_schema(lfta.fields),
             task.keys.get(lfta.name, ()),
-            task.bounds.grains.get(lfta.name, 1),
+            task.spans.get(lfta.name, 1),
             task.settings.shared_rows,
         )
         for lfta in task.lftas
@@ -219,6 +221,7 @@ def low_level(
     Raises LakeError if packets cannot be read."""
     queries = [query.high for query in inputs.plan.queries]
     starts, grains, keys = inputs.lfta_starts, properties.needed_granularity(*queries), shares.low_shares(queries)
+    spans = shares.undivided_spans(queries)
     demanded = settings.policy is Policy.ON_DEMAND
     tasks: list[LowTask] = []
     ran = [lfta for lfta in tuned_lftas(inputs.plan.lftas, tunings) if only is None or lfta.name in only]
@@ -241,7 +244,7 @@ def low_level(
         for number, part in enumerate(divide(read, chosen.task_packets)):
             own = replace(bounds, entered=part.entered, left=part.left, before=part.before)
             where = folder / "all" if demanded else folder
-            tasks.append(LowTask(link, part, lftas, own, chosen, where, number, keys=keys))
+            tasks.append(LowTask(link, part, lftas, own, chosen, where, number, keys=keys, spans=spans))
     return LowLevel(tuple(tasks), tuple(ran), tuple(queries), folder, demanded)
 
 
