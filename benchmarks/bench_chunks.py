@@ -26,7 +26,7 @@ from lowwater.low import LowSettings
 from lowwater.plan.context import Links
 from lowwater.plan.queryset import plan_texts
 from lowwater.plan.temporal import END_OF_TIME
-from lowwater.replay.stages.engines import low_level
+from lowwater.replay.stages.engines import low_level, low_stage
 from lowwater.replay.stages.inputs import LowInputs
 
 FLOWS = """
@@ -42,7 +42,7 @@ def low(lake: Lake, packets: int, threads: int, folder: Path) -> tuple[float, fl
     size, runner = -(-packets // threads) + (threads == 1), InProcess(threads)
     shutil.rmtree(folder, ignore_errors=True)
     begin, spent = time.monotonic(), time.process_time()
-    runner.run(low_level(inputs, LowSettings(0, task_packets=size), folder))
+    low_stage(low_level(inputs, LowSettings(0, task_packets=size), folder), runner)
     return time.monotonic() - begin, time.process_time() - spent
 
 

@@ -4,8 +4,8 @@
 links, and ingests and replays them as they arrive: an `ingest` of all links and a `backfill` for each, in turns in its
 process and as clients of a server of Spark Connect, whose start is reported apart. It prints the ratio of each.
 
-Processor seconds of Spark's tasks are those of its Python workers; those of a client, and of the processes that Spark
-asks for offsets, are what they took more than with hours of few packets. The event log of the server has the names and
+Processor seconds on packets and rows are what Spark's Python workers, a client, and the processes that Spark asks for
+offsets took more than with hours of few packets. The event log of the server has the names and
 times of the tasks.
 """
 
@@ -128,8 +128,8 @@ def command(server: Server, *words: str) -> Taken:
     return Taken(clock, client, server.workers() - before, server.offsets() - offsets)
 
 
-def intervals(server: Server, lake: Path, captures: Path, hours: int) -> Iterator[Taken]:
-    """Ingests and replays each hour into a new lake as its captures arrive; yields what it took."""
+def intervals(server: Server, lake: Path, captures: Path, hours: int) -> Iterator[tuple[Taken, Taken]]:
+    """Ingests and replays each hour into a new lake as its captures arrive; yields what both commands took."""
     shutil.rmtree(lake, ignore_errors=True)
     arrived = lake / "arrived"
     arrived.mkdir(parents=True)
@@ -142,14 +142,12 @@ def intervals(server: Server, lake: Path, captures: Path, hours: int) -> Iterato
     sets = f'\n[query_sets.flows]\nfiles = ["{ROOT / "queries" / "flows.gsql"}"]\n'
     (lake / "lowwater.toml").write_text(SETTINGS + links + sets)
     for number in range(hours):
-        taken, start = Taken(), START + number * HOUR
+        start = START + number * HOUR
         for link in LINKS:
             for file in sorted((captures / link).iterdir())[number : number + 1]:
                 (arrived / file.name).hardlink_to(file)
         span = "--from", format_instant(start), "--to", format_instant(start + HOUR)
-        for words in (("ingest", "--lake", str(lake)), ("backfill", "--lake", str(lake), *span)):
-            taken += command(server, *words)
-        yield taken
+        yield command(server, "ingest", "--lake", str(lake)), command(server, "backfill", "--lake", str(lake), *span)
 
 
 def tasks(log: Path) -> tuple[int, float, Counter[str]]:
@@ -187,21 +185,27 @@ def main() -> None:
             turns = [intervals(one, folder / lake, folder / "many", options.hours) for one, lake in runs]
             pairs = list(zip(*turns, strict=True))
             few = list(intervals(server, folder / "few-lake", folder / "few", options.hours))
-        for number, (ours, its) in enumerate(pairs, 1):
+        for number, (ours, its) in enumerate(((sum(a, Taken()), sum(b, Taken())) for a, b in pairs), 1):
             less = 3.0 if number == 1 else 0.0
             print(
                 f"interval {number}: process {ours.clock:.1f} s, Spark {its.clock:.1f} s, "
                 f"{(its.clock - less) / ours.clock:.2f} times{' without its first 3 s' if less else ''}"
             )
-        ratios = [its.clock / ours.clock for ours, its in pairs[1:]]
+        ratios = [sum(its, Taken()).clock / sum(ours, Taken()).clock for ours, its in pairs[1:]]
         if ratios:
             print(f"median of the further intervals: {median(ratios):.2f} times")
-        spark, least = (sum(each, Taken()) for each in ([its for _, its in pairs], few))
-        client, offsets = (max(0.0, getattr(spark, of) - getattr(least, of)) for of in ("client", "offsets"))
-        print(
-            f"processor seconds on packets and rows: Spark's tasks {spark.workers:.1f}, clients {client:.1f}, offsets "
-            f"{offsets:.1f}: {spark.workers / (spark.workers + client + offsets):.1%} in tasks"
-        )
+        print("processor seconds on packets and rows, and the clock of all:")
+        for at, name in enumerate(("ingest", "backfill")):
+            spark, least = (sum((each[at] for each in found), Taken()) for found in ([its for _, its in pairs], few))
+            workers, client, offsets = (
+                max(0.0, getattr(spark, of) - getattr(least, of)) for of in ("workers", "client", "offsets")
+            )
+            share = workers / (workers + client + offsets)
+            print(
+                f"  {name}: Spark's tasks {workers:.2f}, clients {client:.2f}, offsets {offsets:.2f}: {share:.1%} in "
+                f"tasks; beside them tasks {least.workers:.2f}, clients {least.client:.2f}, offsets "
+                f"{least.offsets:.2f}; {spark.clock:.1f} s, of few packets {least.clock:.1f} s"
+            )
         count, seconds, named = tasks(server.log)
         print(f"event log: {count} tasks, {seconds:.1f} s by the clock")
         for what, number in named.most_common():

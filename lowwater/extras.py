@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import sys
+from importlib.abc import MetaPathFinder
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from lowwater.errors import AbsentExtraError
 
@@ -85,3 +88,23 @@ def shared(name: str) -> Path:
     if name not in SHARED:
         raise ValueError(f"{name!r} is none of {', '.join(SHARED)}")
     return (checkout() or PACKAGE / "share") / name
+
+
+def hide_pandas() -> None:
+    """Has Arrow find no pandas in this process: it looks once, at its first list, and the import takes a sixth of a
+    second. Where a library asks Arrow for rows of pandas, it looks again."""
+    if "pandas" not in sys.modules:
+        import pyarrow as pa
+
+        sys.meta_path.insert(0, _NoPandas)
+        pa.array([0])
+        sys.meta_path.remove(_NoPandas)
+
+
+class _NoPandas(MetaPathFinder):
+    """Where Python looks for modules while there shall be no pandas."""
+
+    @staticmethod
+    def find_spec(name: str, *_: Any) -> None:
+        if name == "pandas":
+            raise ImportError("not now")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -19,8 +19,10 @@ from lowwater.columns.files import PLACE
 from lowwater.columns.values import Frame, divided, in_blocks, repeated
 from lowwater.high import operators
 from lowwater.high.fill import Links, fill
-from lowwater.high.over import OverChain
 from lowwater.plan import operators as ops, properties, shares, temporal
+
+if TYPE_CHECKING:
+    from lowwater.high.over import OverChain
 
 DEEP = 16
 """Depth of nested generators after which the evaluation materializes the rows of an operator."""
@@ -146,8 +148,7 @@ class Evaluation:
         yield rows
 
     def _over(self, node: ops.Over, blocks: Blocks, counts: Counter[str]) -> Blocks:
-        chain = self.chains[node.query]
-        assert isinstance(chain, OverChain)
+        chain = cast("OverChain", self.chains[node.query])
         counts["rows_in"] += sum(chain.take(frame) for frame in blocks)
         for rows in chain.advance(self.promise):
             counts["rows_out"] += rows.rows

@@ -12,7 +12,7 @@ from functools import lru_cache, reduce
 from itertools import groupby
 from operator import or_
 from pathlib import Path, PurePath
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -24,13 +24,15 @@ from lowwater.catalog.time import Reported
 from lowwater.columns.files import Bounds, Chunk, HourFiles, Share, digests, file_columns, file_schema
 from lowwater.columns.values import Frame, in_blocks
 from lowwater.errors import error_of_query
-from lowwater.high.arrival import ArrivalChain
 from lowwater.high.evaluate import Counts, Evaluation, Points
 from lowwater.high.operators import ChainedOperator, StateHandover, state_file
-from lowwater.high.over import OverChain
 from lowwater.high.timeline import Timeline, TimeSlice
 from lowwater.plan import operators as ops, properties, shares, temporal
 from lowwater.storage import paths
+
+if TYPE_CHECKING:
+    from lowwater.high.arrival import ArrivalChain
+    from lowwater.high.over import OverChain
 
 FOOTERS = 16
 """Footers of files that a part keeps: with row groups by share they are large, and long to read."""
@@ -137,13 +139,17 @@ class PartOutcome:
     states: dict[str, bytes] = field(default_factory=dict)
 
 
-Chains = Mapping[str, ArrivalChain | ChainedOperator | OverChain]
+Chains = Mapping[str, "ArrivalChain | ChainedOperator | OverChain"]
 """Query -> its operator whose state outlives a slice, or its whole plan by arrival."""
 
 
 def _chains(part: Part) -> Chains:
     if part.carry is None:
         return {}
+    # Who only describes parts does not load numba.
+    from lowwater.high.arrival import ArrivalChain
+    from lowwater.high.over import OverChain
+
     if properties.by_arrival(part.node):
         return {part.node.query: ArrivalChain(part.node, part.carry)}
     chained: dict[str, ChainedOperator | OverChain] = {}
@@ -228,8 +234,8 @@ def _frames(
         return frames
 
     leaves = {name: leaf(name) for name in part.stored}
-    whole = chains.get(part.node.query)
-    if isinstance(whole, ArrivalChain):
+    if properties.by_arrival(part.node):
+        whole = cast("ArrivalChain", chains[part.node.query])
         read, emitted = counts.point("rows", part.node, "rows_in"), counts.point("by arrival", part.node, "rows_out")
         for name, blocks in leaves.items():
             for frame in blocks():
@@ -239,7 +245,7 @@ def _frames(
         yield made
         return
     lists = {name: Frame.of(table) for name, table in part.lists.items()}
-    operators = {query: chain for query, chain in chains.items() if not isinstance(chain, ArrivalChain)}
+    operators = cast("Mapping[str, ChainedOperator | OverChain]", chains)
     yield from Evaluation(leaves, lists, counts, spill, slice_.end, operators, most, part.reported).rows(part.node)
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from itertools import repeat
 from pathlib import PurePath
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
@@ -19,10 +19,10 @@ from lowwater.catalog.time import Reported
 from lowwater.catalog.watchlists import read_watchlist
 from lowwater.columns.files import EVERYTHING, FINEST, Share
 from lowwater.errors import LowwaterError, error_of_query
-from lowwater.high import handover, operators
+from lowwater.high import operators
 from lowwater.high.closing import Arriving, Source, least_promise, never_closed
 from lowwater.high.part import Part, StoredLeaf, added, evaluate_part, gather, slice_files
-from lowwater.high.runner import Outcomes, Step, Steps, Task, every
+from lowwater.high.runner import Outcomes, Step, Steps, Task, Tasks
 from lowwater.high.streams import StoredStream, StreamFiles, timeline_of
 from lowwater.high.timeline import ALL_TIME, ROW_COUNT_UNIT, Timeline, TimeSlice, choose_chain, choose_slices, rows_of
 from lowwater.limits import TIMELINE_TICKS
@@ -30,6 +30,9 @@ from lowwater.plan import properties, rules, temporal
 from lowwater.plan.operators import Cut, Field, Fill, LftaInput, Node, WatchJoin, leaves, walk, with_leaves
 from lowwater.plan.shares import Stage, by_slices, fragment_plan, stages_of, texts, waits_for_promises
 from lowwater.storage import paths
+
+if TYPE_CHECKING:
+    from lowwater.high.handover import SharedState
 
 # Plain data, which `replay` and the command line read.
 
@@ -250,7 +253,10 @@ class _Query:
             if not (closed.whole or failure):
                 closed = self._closed(stage, begin)
                 if closed.slices and not by_slices(stage.node) and (width := closed.slices[0][1]) > 1:
-                    shared = handover.SharedState(stage, self.carry, width)
+                    # Only a state by shares needs what loads numba.
+                    from lowwater.high.handover import SharedState
+
+                    shared = SharedState(stage, self.carry, width)
                 parts = self._parts(stage, closed, out, divided, shared, number)
                 due = [partial(evaluate_part, part, most=self.settings.most) for part in parts]
                 begin, number = closed.slices[-1][0][-1].end if due else begin, number + len(closed.slices)
@@ -273,7 +279,8 @@ class _Query:
         result.states |= states or {name: left for each in outcomes for name, left in each.states.items()}
         slices = slice_files([task.args[0] for task in tasks], outcomes)
         few = [each for each in slices if each.few]
-        gathered = iter((yield from every(gather, few, "gathered")))
+        gathering = Tasks(self.name, out.folder, [partial(gather, each) for each in few])
+        gathered = iter((yield from gathering.steps()))
         for files in (next(gathered) if each.few else each.files for each in slices):
             out.files += files
             out.rows += sum(files.values())
@@ -354,7 +361,7 @@ class _Query:
         closed: _Closed,
         out: StreamFiles,
         divided: tuple[Expr, ...],
-        shared: handover.SharedState | None,
+        shared: SharedState | None,
         first: int,
     ) -> list[Part]:
         """Describes the parts of slices, numbered from `first`."""

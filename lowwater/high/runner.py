@@ -1,8 +1,8 @@
 """What a level is, and a runner: on threads of this process (`process`), or Spark (`lowwater.spark.runner`).
 
-A level says which tasks have become due: chunks of packets that are visible, then parts that punctuation has closed. A
-runner evaluates them and gives their outcomes back, until the level has its result. Rows do not depend on how the work
-is divided (replay invariance).
+The tasks of the low level, chunks of packets that are visible, are due from the beginning; the high level says which
+parts have become due, as punctuation closes them. A runner evaluates tasks and gives their outcomes back, until the
+level has its result. Rows do not depend on how the work is divided (replay invariance).
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import PurePath
 from threading import Event
@@ -66,18 +67,28 @@ class Level(Protocol):
         """Begins the work."""
 
 
-def every(function: Callable[[Any], Any], arguments: Iterable[Any], what: str) -> Generator[Step, Outcomes, list[Any]]:
-    """Steps that call a function with each argument; returns what it gives, in order. `what`: the name of the tasks."""
-    due = tasks = [partial(function, each) for each in arguments]
-    outcomes: dict[Task, Any] = {}
-    while len(outcomes) < len(tasks):
-        read = sum(getattr(task.args[0], "weight", 0) for task in outcomes)
-        outcomes.update((yield Step(due, {what: len(outcomes), "of": len(tasks), "packets": read})))
-        due = []
-        for outcome in outcomes.values():
-            if isinstance(outcome, Exception):
-                raise outcome
-    return [outcomes[task] for task in tasks]
+@dataclass(frozen=True)
+class Tasks:
+    """A level whose tasks are due from the beginning; its result is what they give, in order."""
+
+    what: str
+    folder: PurePath
+    tasks: Sequence[Task]
+
+    def done(self, ended: Iterable[Task]) -> dict[str, int | str]:
+        """How far the level is, as of `Step`."""
+        weights = [task.args[0].weight for task in ended]
+        return {"chunks": len(weights), "of": len(self.tasks), "packets": sum(weights)}
+
+    def steps(self) -> Steps:
+        due, outcomes = self.tasks, dict[Task, Any]()
+        while len(outcomes) < len(self.tasks):
+            outcomes.update((yield Step(due, self.done(outcomes))))
+            due = ()
+            for outcome in outcomes.values():
+                if isinstance(outcome, Exception):
+                    raise outcome
+        return [outcomes[task] for task in self.tasks]
 
 
 class Running:

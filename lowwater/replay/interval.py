@@ -43,7 +43,7 @@ from lowwater.replay.job import IntervalInputs, Job, require_owned
 from lowwater.replay.progress import Progress
 from lowwater.replay.stages import batches
 from lowwater.replay.stages.audit import LinkScans, audit
-from lowwater.replay.stages.engines import LowResult, high_level, high_results, low_level
+from lowwater.replay.stages.engines import high_level, high_results, low_level, low_stage
 from lowwater.replay.stages.runners import runner_of
 from lowwater.storage import failures, paths
 
@@ -779,10 +779,12 @@ def _low(attempt: _Attempt, batch: _Batch, begun: float) -> None:
     folder = batch.folder(attempt.shared or attempt.folder, "low")
     about = batch.inputs, job.low_settings(tunings), folder, tunings, attempt.progress.say
     level = low_level(*about, batch.anew - taken.files.keys())
-    low = attempt.begin_level(level) if level.tasks else None
-    if runs.HIGH in batch.turns[0].plan.stages:
-        attempt.high = _begun(attempt, batch, level.files, taken.files)
-    result = low.result(attempt.tell) if low else LowResult((), {})
+
+    def beside() -> None:
+        if runs.HIGH in batch.turns[0].plan.stages:
+            attempt.high = _begun(attempt, batch, level.files, taken.files)
+
+    result = low_stage(level, attempt.runner, beside, attempt.tell)
     accounts = Accounts()
     for link, late in taken.violations.items():
         runs.record_violations(job.lake, link, job.config.link(link).skew, start, end, late)
@@ -810,8 +812,8 @@ def _low(attempt: _Attempt, batch: _Batch, begun: float) -> None:
     there = {**reuse.lows_there(job, start, end), **{name: batch.lows[name] for name in batch.anew}}
     lows = {"lows": there, "ran": sorted(batch.anew - taken.files.keys()), "taken": sorted(taken.files)}
     account = {"promises": promises, **lows, **batch.range}
-    if low and low.runs:  # on a cluster
-        account["tasks"] = [asdict(run) for run in low.runs]
+    if result.runs:  # on a cluster
+        account["tasks"] = [asdict(run) for run in result.runs]
     total = None if batch.range else sum(rows.values())  # a batch does not count the rows of one interval
     attempt.write(
         *(

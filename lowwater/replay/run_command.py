@@ -43,7 +43,14 @@ from lowwater.plan.temporal import END_OF_TIME
 from lowwater.replay import checks, remarks, row_files
 from lowwater.replay.accounts import Accounts, largest_lateness, lfta_counts, link_summary
 from lowwater.replay.progress import Progress
-from lowwater.replay.stages.engines import LowResult, high_level, high_results, low_level, reference_stage
+from lowwater.replay.stages.engines import (
+    LowResult,
+    high_level,
+    high_results,
+    low_level,
+    low_stage,
+    reference_stage,
+)
 from lowwater.replay.stages.inputs import LowInputs, last_instant
 
 # Malformed records of links that are no packets: file, line, offset and reason.
@@ -445,7 +452,7 @@ def _low(
 
     def attempt(plan: Plan, where: Path) -> tuple[LowInputs, LowResult]:
         chosen = replace(inputs, plan=plan)
-        return chosen, runner.run(low_level(chosen, settings, where, say=progress.say))
+        return chosen, low_stage(low_level(chosen, settings, where, say=progress.say), runner)
 
     try:
         chosen, low = attempt(inputs.plan, folder / "all")

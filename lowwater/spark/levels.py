@@ -1,9 +1,11 @@
 """A level of an interval as a streaming query: a source of Structured Streaming in Python, whose tasks evaluate.
 
-The offset is the number of tasks that have become due. Spark asks for the latest one in a process of its own, which
-follows the level (`high.runner`): it looks for files, reads punctuation, and takes the outcomes of the tasks behind the
-committed offset. Between two offsets lie the tasks of a micro-batch. The query ends by itself: with the result, or once
-the marker in its folder is gone, by which its client ends it, and after that the next run of the interval.
+The offset is the number of tasks that have become due. Spark asks for the latest one in a process of its own, which it
+starts for each query. Of the low level, all tasks are due at the beginning: the process passes them on, and loads none
+of their modules. It follows the high level (`high.runner`): it looks for files, reads punctuation, and takes the
+outcomes of the tasks behind the committed offset. Between two offsets lie the tasks of a micro-batch. The query ends by
+itself: with the result, or once the marker in its folder is gone, by which its client ends it, and after that the next
+run of the interval.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from __future__ import annotations
 import hmac
 import socket
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any, NamedTuple
 
@@ -21,9 +23,10 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
+from lowwater import extras
 from lowwater.cluster import TaskRun
 from lowwater.errors import LowwaterError
-from lowwater.high.runner import Outcomes, Steps, Task, pause
+from lowwater.high.runner import Level, Outcomes, Steps, Task, Tasks, pause
 from lowwater.storage import paths
 
 AT_WORK, RESULT = "at-work", "result"
@@ -81,8 +84,11 @@ class Folder:
 
 class LevelSource(DataSource):
     """The streaming source of a level: a class for each, which Spark's client sends as it is, so that its plans show no
-    description. `level` is pickled."""
+    description. `known`: the tasks that are due from the beginning, each pickled, and `done`, how far they bring it;
+    `level`: one that says which are due, pickled, or nothing."""
 
+    known: Sequence[bytes]
+    done: Mapping[str, int | str]
     level: bytes
     folder: Folder
 
@@ -96,16 +102,27 @@ class LevelSource(DataSource):
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Returns the reader of the level."""
-        return _Reader(self.level, self.folder)
+        return _Reader(self)
+
+
+def source_of(level: Level, folder: Folder) -> type[LevelSource]:
+    """Makes the source of a level."""
+    known, done, text = list[bytes](), dict[str, int | str](), b""
+    if isinstance(level, Tasks):
+        known, done = [*map(SERIALIZER.dumps, level.tasks)], level.done(level.tasks)
+    else:
+        text = SERIALIZER.dumps(level)
+    values = {"known": known, "done": done, "level": text, "folder": folder, "__module__": "__main__"}
+    return type("Level", (LevelSource,), values)
 
 
 class _Reader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Follows a level in the process that Spark asks for offsets, and evaluates its tasks in others."""
 
-    def __init__(self, level: bytes, folder: Folder) -> None:
-        self._level, self._folder = level, folder
+    def __init__(self, of: LevelSource) -> None:
+        self._due, self._done, self._level, self._folder = [*of.known], of.done, of.level, of.folder
         self._steps: Steps | None = None
-        self._tasks: list[Task] = []  # that have become due
+        self._tasks: list[Task] = []  # that have become due, of a level that says so
         self._runs: list[TaskRun] = []  # of those that have ended
         self._over = False
 
@@ -118,10 +135,13 @@ class _Reader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """Waits until more tasks are due than before `start`, which have ended, and returns the next offset: their
         number, and how far the level is. It is `start` once the level has its result."""
+        if not self._level:
+            return {"tasks": len(self._due), **self._done}
         outcomes: Outcomes | None = None
         begun = time.monotonic()
         try:
             if self._steps is None:
+                extras.hide_pandas()
                 self._steps = SERIALIZER.loads(self._level).steps()
             else:
                 made = self._folder.read(map(str, range(len(self._runs), start["tasks"])))
@@ -132,7 +152,8 @@ class _Reader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 tasks, done = self._steps.send(outcomes)  # type: ignore[arg-type]
                 if tasks:
                     self._tasks += tasks
-                    return {"tasks": len(self._tasks), **done}
+                    self._due += map(SERIALIZER.dumps, tasks)
+                    return {"tasks": len(self._due), **done}
                 outcomes = {}
                 time.sleep(pause(time.monotonic() - begun))
         except StopIteration as end:
@@ -146,12 +167,12 @@ class _Reader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._folder.write(RESULT, (result, self._runs))
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        return [InputPartition((at, self._tasks[at])) for at in range(start["tasks"], end["tasks"])]
+        return [InputPartition((at, self._due[at])) for at in range(start["tasks"], end["tasks"])]
 
     def read(self, partition: InputPartition) -> Iterator[tuple[Any, ...]]:
         number, task = partition.value
         if not self._folder.at_work:
             raise LowwaterError("the level was ended", "run the command again")
-        made = guarded(task)
+        made = guarded(SERIALIZER.loads(task))
         self._folder.write(str(number), made)
         yield number, made.run.task, made.run.size, made.run.host, made.run.seconds

@@ -18,9 +18,10 @@ from pyspark.sql import SparkSession
 from pyspark.sql.connect import functions
 
 from lowwater import errors, limits
+from lowwater.cluster import TaskRun
 from lowwater.high.query_runs import HighLevel
-from lowwater.high.runner import TELL, Runner, Running
-from lowwater.spark.levels import AT_WORK, RESULT, SERIALIZER, Folder, LevelSource
+from lowwater.high.runner import TELL, Runner, Running, Tasks
+from lowwater.spark.levels import AT_WORK, RESULT, Folder, LevelSource, source_of
 from lowwater.spark.session import Sessions, build_session
 from lowwater.spark.tasks import SparkTasks, cloned, tell, translate
 from lowwater.storage import paths
@@ -74,13 +75,13 @@ class OnSpark(Runner):
         return f"{what} of {self.interval}" if self.interval else what
 
 
-def streamed(running: Running, about: str, session: SparkSession) -> Any:
+def streamed(running: Running, about: str, session: SparkSession) -> tuple[Any, list[TaskRun]]:
     """Runs a level as a streaming query; returns its result, or its error, and the runs of its tasks.
     Raises LowwaterError if Spark fails, or it was ended."""
     level, failed = running.level, None
+    known = level.tasks if isinstance(level, Tasks) else ()
     folder = Folder(level.folder / "stream", secrets.token_bytes())
-    of_level = {"level": SERIALIZER.dumps(level), "folder": folder, "__module__": "__main__"}
-    source = type("Level", (LevelSource,), of_level)
+    source = source_of(level, folder)
     paths.write(folder.path / AT_WORK, b"")
     for left in reversed(range(TRIES)):
         try:
@@ -96,9 +97,15 @@ def streamed(running: Running, about: str, session: SparkSession) -> Any:
                 break
     if failed is not None:
         raise failed
-    if running.ended.is_set() or not paths.has_file(folder.path / RESULT):
+    names = [*map(str, range(len(known)))] or [RESULT]
+    if running.ended.is_set() or not paths.has_file(folder.path / names[-1]):
         raise running.interrupted()
-    return next(folder.read([RESULT]))
+    found = [*folder.read(names)]
+    if not known:
+        result, runs = found[0]
+        return result, runs
+    failures = [made.outcome for made in found if isinstance(made.outcome, Exception)]
+    return failures[0] if failures else [made.outcome for made in found], [made.run for made in found]
 
 
 def _followed(spark: SparkSession, running: Running, folder: Folder, about: str) -> None:
@@ -117,9 +124,14 @@ def _followed(spark: SparkSession, running: Running, folder: Folder, about: str)
             query.stop()
             continue
         with suppress(OSError):
-            progress, ended = query.lastProgress, sum(map(str.isdigit, paths.names_in(folder.path)))
-            offset = progress.sources[0].endOffset if progress else None
-            running.done = {**json.loads(offset or "{}"), "tasks": ended}
+            progress, ended = query.lastProgress, [int(name) for name in paths.names_in(folder.path) if name.isdigit()]
+            if isinstance(running.level, Tasks):
+                running.done = running.level.done(running.level.tasks[number] for number in ended)
+            else:
+                offset = json.loads((progress and progress.sources[0].endOffset) or "{}")
+                running.done = {name: value for name, value in offset.items() if name != "tasks"} | {
+                    "parts": len(ended)
+                }
 
 
 def warm(address: str) -> None:

@@ -30,7 +30,7 @@ from lowwater.replay import kernels
 from lowwater.replay.checks import require_affordable, require_kept, require_marked
 from lowwater.replay.job import Job
 from lowwater.replay.run_command import RunRequest, _planned_anew
-from lowwater.replay.stages.engines import LowResult, low_level
+from lowwater.replay.stages.engines import low_level, low_stage
 from lowwater.replay.stages.inputs import LowInputs
 from lowwater.spark import jars
 from lowwater.storage.paths import lake_path
@@ -55,7 +55,7 @@ def _low(setup: Setup, inputs: Any = None, name: str = "low", **changed: Any) ->
     job = _job(setup)
     given = inputs or _inputs(job)
     settings = replace(job.low_settings(), **changed)
-    found: LowResult = InProcess(1).run(low_level(given, settings, setup.folder / name))
+    found = low_stage(low_level(given, settings, setup.folder / name), InProcess(1))
     assert found.files
     return found.files
 

@@ -20,7 +20,7 @@ from lowwater.cli.backfills import names_of
 from lowwater.config import Retention
 from lowwater.errors import LowwaterError
 from lowwater.high.process import InProcess
-from lowwater.high.runner import Running
+from lowwater.high.runner import Running, Tasks
 from lowwater.instants import HOUR, SECOND, format_instant
 from lowwater.lake import tables
 from lowwater.lake.layout import open_lake
@@ -37,7 +37,6 @@ from lowwater.replay.schedule import backfill as backfills
 from lowwater.replay.schedule.backfill import IntervalResult, backfill
 from lowwater.replay.schedule.due import Due, DueSelection, due, statuses
 from lowwater.replay.stages.batches import divides
-from lowwater.replay.stages.engines import LowLevel
 from tests.breadth import each_push
 from tests.capturemaker import pcap_bytes, udp
 from tests.replay.support import QUERIES, START, lowwater, table_rows
@@ -383,7 +382,7 @@ class Watched(InProcess):
         self.begun, self.left = list[Running](), list[str]()
 
     def follow(self, running: Running) -> Any:
-        if isinstance(running.level, LowLevel):
+        if isinstance(running.level, Tasks):
             self.left += [each.level.what for each in self.begun if not (each.ended.is_set() or each.future.done())]
         self.begun.append(running)
         return super().follow(running)

@@ -18,7 +18,7 @@ from lowwater.lake.ledgers.captures import read_captures
 from lowwater.low import LowSettings
 from lowwater.plan.context import Links
 from lowwater.plan.queryset import plan_texts
-from lowwater.replay.stages.engines import LowResult, low_level
+from lowwater.replay.stages.engines import LowResult, low_level, low_stage
 from lowwater.replay.stages.inputs import LowInputs
 from tests.breadth import examples
 from tests.capturemaker import pcap_bytes
@@ -49,8 +49,7 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> LowInputs:
 
 def pass_of(inputs: LowInputs, folder: Path, task_packets: int) -> LowResult:
     chosen = LowSettings(0, compiled=False, chunk_rows=64, slots=4, task_packets=task_packets)
-    found: LowResult = InProcess().run(low_level(inputs, chosen, folder))
-    return found
+    return low_stage(low_level(inputs, chosen, folder), InProcess())
 
 
 def content(inputs: LowInputs, result: LowResult) -> dict[str, Any]:

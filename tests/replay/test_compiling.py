@@ -15,7 +15,7 @@ from lowwater.low import LowSettings
 from lowwater.plan.context import Links
 from lowwater.plan.queryset import plan_texts
 from lowwater.plan.temporal import END_OF_TIME
-from lowwater.replay.stages.engines import low_level
+from lowwater.replay.stages.engines import low_level, low_stage
 from lowwater.replay.stages.inputs import LowInputs
 from tests.capturemaker import pcap_bytes, udp
 
@@ -24,7 +24,7 @@ QUERIES = ("SELECT time, len/1013 AS x FROM UDP", "DEFINE { query_name 'b'; } SE
 
 def said(inputs: LowInputs, folder: Path, few: int) -> list[str]:
     lines: list[str] = []
-    InProcess().run(low_level(inputs, LowSettings(0, few=few), folder, say=lines.append))
+    low_stage(low_level(inputs, LowSettings(0, few=few), folder, say=lines.append), InProcess())
     return lines
 
 

@@ -24,7 +24,7 @@ from lowwater.replay.job import Job
 from lowwater.replay.progress import Progress
 from lowwater.replay.schedule.looks import Looker
 from lowwater.replay.stages.audit import LinkScans
-from lowwater.replay.stages.engines import LowResult, low_level
+from lowwater.replay.stages.engines import LowResult, low_level, low_stage
 from lowwater.replay.stages.runners import named_spark
 from lowwater.spark.session import NO_ANSWER, Sessions, _servers
 from lowwater.spark.tasks import SparkTasks
@@ -218,7 +218,7 @@ def test_low_is_the_same_on_workers_and_in_process(packets: Path, spark: SparkSe
     found: list[LowResult] = []
     runners: dict[str, Runner] = {"process": InProcess(), "workers": spark_runner(spark)}
     for name, runner in runners.items():
-        found.append(runner.run(low_level(inputs, job.low_settings(), tmp_path / name)))
+        found.append(low_stage(low_level(inputs, job.low_settings(), tmp_path / name), runner))
     assert found[0].links == found[1].links
     assert found[0].files.keys() == found[1].files.keys()
     for key, (path,) in found[0].files.items():

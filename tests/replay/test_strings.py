@@ -16,7 +16,7 @@ from lowwater.lake.layout import Lake
 from lowwater.low import LowSettings, Policy
 from lowwater.replay.checks import not_run
 from lowwater.replay.run_command import rows_of_files
-from lowwater.replay.stages.engines import high_level, low_level, reference_stage
+from lowwater.replay.stages.engines import high_level, low_level, low_stage, reference_stage
 from tests.breadth import some
 from tests.replay.keptmaker import SECOND, inputs, make_lake, oracle
 from tests.replay.support import lowwater
@@ -148,7 +148,7 @@ def test_rows_of_the_reference_engine_are_those_of_sql(lake: Lake, name: str) ->
 @pytest.mark.timeout(900)
 def test_rows_of_the_process_are_those_of_sql(lake: Lake, tmp_path: Path, runner: Runner) -> None:
     asked = inputs(lake, {name: text for name, (text, _) in QUERIES.items()})
-    low = runner.run(low_level(asked, LowSettings(0, chunk_rows=13, slots=4, compiled=False), tmp_path / "low"))
+    low = low_stage(low_level(asked, LowSettings(0, chunk_rows=13, slots=4, compiled=False), tmp_path / "low"), runner)
     results = runner.run(high_level(asked, low.files, tmp_path / "high", {}))
     with oracle(lake) as connection:
         for query in asked.plan.queries:

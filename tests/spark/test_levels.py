@@ -182,7 +182,7 @@ def test_what_is_killed_leaves_nothing_and_a_retry_has_the_same_rows(
     with log.open("w") as out:
         child = psutil.Popen(command(lake, server.address), cwd=ROOT, stdout=out, stderr=out)
     try:
-        there = wait(lambda: [*(lake / "_work").glob(f"*/*/{BEGUN[level]}")] or child.poll() is not None, SOON, 0.005)
+        there = wait(lambda: [*(lake / "_work").glob(f"*/*/*/{BEGUN[level]}")] or child.poll() is not None, SOON, 0.005)
         assert there and child.poll() is None, log.read_text()
         if victim == "client":
             child.kill()

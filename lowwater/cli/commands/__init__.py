@@ -6,15 +6,15 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, MutableMapping
 from functools import wraps
 from importlib import import_module
-from importlib.abc import MetaPathFinder
 from importlib.util import find_spec
 from typing import Any
 
 import click
+
+from lowwater import extras
 
 FAMILIES = {
     "audits": ("expect", "gx", "report", "skew"),
@@ -72,29 +72,14 @@ class CommandFolder(MutableMapping[str, click.Command]):
 
 
 def _without_pandas(command: click.Command) -> click.Command:
-    """Has Arrow find no pandas as a command begins: it looks once, at its first list, and the import takes a sixth of a
-    second. No rows of a command are pandas' own; where a library asks Arrow for some, it looks again."""
+    """No rows of a command are pandas' own."""
     if (work := command.callback) is None:
         return command
 
     @wraps(work)
     def begun(*args: Any, **kwargs: Any) -> Any:
-        if "pandas" not in sys.modules:
-            import pyarrow as pa
-
-            sys.meta_path.insert(0, _NoPandas)
-            pa.array([0])
-            sys.meta_path.remove(_NoPandas)
+        extras.hide_pandas()
         return work(*args, **kwargs)
 
     command.callback = begun
     return command
-
-
-class _NoPandas(MetaPathFinder):
-    """Where Python looks for modules while there shall be no pandas."""
-
-    @staticmethod
-    def find_spec(name: str, *_: Any) -> None:
-        if name == "pandas":
-            raise ImportError("not now")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import PurePath
 from types import MappingProxyType
 from typing import Any
@@ -17,10 +18,11 @@ from lowwater import errors
 from lowwater.catalog import schemas
 from lowwater.catalog.expr import columns_of
 from lowwater.catalog.time import Reported, is_late
+from lowwater.cluster import TaskRun
 from lowwater.columns.files import Choices, StreamWriter
 from lowwater.high.operators import StateHandover, StoredState
 from lowwater.high.query_runs import HighLevel, HighResult, HighSettings, Results
-from lowwater.high.runner import Steps, every
+from lowwater.high.runner import Runner, Tasks
 from lowwater.instants import SECOND
 from lowwater.lake.ingestion.record_options import planned_skews
 from lowwater.lake.packets import DroppedCopies, LinkRead, divide
@@ -39,6 +41,7 @@ from lowwater.reference import ReferenceResult, evaluate
 from lowwater.replay.stages.inputs import LowInputs, arrival_lag, disorder_of
 from lowwater.replay.tuning import Tuning, tuned_lftas
 from lowwater.stream.records import packet_samplings
+from lowwater.threads import TaskMap
 
 # A task for each chunk of a link, with a file of rows for each LFTA, in this process or on Spark (docs/adr/0012).
 
@@ -144,10 +147,12 @@ def on_demand(task: tuple[Mapping[StreamName, Sequence[tuple[str, str]]], tuple[
 
 @dataclass(frozen=True)
 class LowResult:
-    """The result of the low level: of each link, links sorted, and (LFTA, link) -> files of its stream."""
+    """The result of the low level: of each link, links sorted; (LFTA, link) -> files of its stream; where its tasks
+    have run, as of `Running`."""
 
     links: tuple[LinkResult, ...]
     files: dict[StreamName, list[str]]
+    runs: Sequence[TaskRun] = ()
 
 
 @dataclass(frozen=True)
@@ -165,7 +170,6 @@ class LowLevel:
     plans: tuple[Node, ...]
     folder: PurePath
     demanded: bool
-    what: str = "low"
 
     @property
     def files(self) -> dict[StreamName, list[str]]:
@@ -179,25 +183,46 @@ class LowLevel:
             files.setdefault((lfta.name, task.link), []).append(str(task.path(lfta)))
         return files
 
-    def steps(self) -> Steps:
-        """On links that shed load, the packets of every second are counted first, over all chunks (SEMANTICS O5). Early
-        chunks of all links come first, since the least promise of the links closes parts."""
+    def thinned(self, tasks: TaskMap) -> list[LowTask]:
+        """The tasks of the chunks. On links that shed load, the packets of every second are counted first, over all
+        chunks (SEMANTICS O5)."""
         shedding, loads = [task for task in self.tasks if task.settings.shed is not None], dict[str, Any]()
-        for task, of_task in zip(shedding, (yield from every(count_loads, shedding, "counted")), strict=True):
+        for task, of_task in zip(shedding, tasks(count_loads, shedding), strict=True):
             of_link = loads.get(task.link)
             loads[task.link] = {name: of_link[name].also(load) if of_link else load for name, load in of_task.items()}
         thinned = {link: {name: load.thinning() for name, load in of_link.items()} for link, of_link in loads.items()}
-        whole = [replace(task, thinnings=thinned.get(task.link, {})) for task in self.tasks]
-        ordered = sorted(whole, key=lambda task: (task.number, -task.weight))
-        chunks: dict[str, list[LinkResult]] = {task.link: [] for task in self.tasks}
-        for result in (yield from every(run_low, ordered, "chunks")):
-            chunks[result.link].append(result)
-        links, files = tuple(map(merge_results, chunks.values())), self.files
-        if self.demanded:
-            moved = {name: [*zip(made, files[name], strict=True)] for name, made in self._files(self.tasks).items()}
-            (spared,) = yield from every(on_demand, [(moved, self.lftas, self.plans)], "thinned")
-            links = tuple(replace(link, statistics=tuple(_spared(link, spared))) for link in links)
-        return LowResult(links, files)
+        return [replace(task, thinnings=thinned.get(task.link, {})) for task in self.tasks]
+
+    def spared(self, links: Iterable[LinkResult], tasks: TaskMap) -> Iterator[LinkResult]:
+        """Gives files their names without promises that no plan waits for; yields the links with the counts of the
+        others."""
+        moved = {name: [*zip(made, self.files[name], strict=True)] for name, made in self._files(self.tasks).items()}
+        (spared,) = tasks(on_demand, [(moved, self.lftas, self.plans)])
+        return (replace(link, statistics=tuple(_spared(link, spared))) for link in links)
+
+
+def low_stage(
+    level: LowLevel,
+    runner: Runner,
+    beside: Callable[[], None] = lambda: None,
+    tell: Callable[[str], None] = lambda _: None,
+) -> LowResult:
+    """Runs the low level. `beside`: called once its tasks are at work, `tell` as of `Running.result`.
+    Raises LowwaterError if one of them fails, or the runner."""
+    if not level.tasks:
+        beside()
+        return LowResult((), {})
+    # Early chunks of all links come first, since the least promise of the links closes parts.
+    ordered = sorted(level.thinned(runner.tasks("count of packets")), key=lambda task: (task.number, -task.weight))
+    with runner.levels() as begin:
+        running = begin(Tasks("low", level.folder, [partial(run_low, task) for task in ordered]))
+        beside()
+        found = running.result(tell)
+    names = dict.fromkeys(task.link for task in level.tasks)
+    links = [merge_results([each for each in found if each.link == name]) for name in names]
+    if level.demanded:
+        links = [*level.spared(links, runner.tasks("promises on demand"))]
+    return LowResult(tuple(links), level.files, running.runs)
 
 
 def _spared(link: LinkResult, spared: Mapping[StreamName, int]) -> Iterator[LftaStatistics]:

@@ -1,0 +1,64 @@
+"""The processes that Spark starts for offsets, one for each streaming query, load little: each is new."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lowwater.high.process import InProcess
+from lowwater.high.runner import Level, Tasks
+from lowwater.instants import HOUR
+from lowwater.replay.job import Job
+from lowwater.replay.stages.engines import high_level, low_level, low_stage, run_low
+from lowwater.spark.levels import AT_WORK, SERIALIZER, Folder, source_of
+from lowwater.storage import paths
+from tests.replay.support import QUERIES, START
+
+ASKED = """
+import json, sys
+import pyspark.sql.streaming.python_streaming_source_runner
+from pyspark.serializers import CPickleSerializer
+
+before = {*sys.modules}
+reader = CPickleSerializer().loads(sys.stdin.buffer.read())({}).streamReader(None)
+end = reader.latestOffset(reader.initialOffset(), None)
+parts = reader.partitions(reader.initialOffset(), end)
+print(json.dumps({"end": end, "parts": len(parts), "modules": sorted({*sys.modules} - before)}))
+"""
+"""What Spark's process for offsets does until the first micro-batch."""
+
+
+def asked(level: Level, folder: Path) -> dict[str, Any]:
+    """What the process of a level says."""
+    paths.write(folder / AT_WORK, b"")
+    source = SERIALIZER.dumps(source_of(level, Folder(folder, b"key")))
+    done = subprocess.run([sys.executable, "-c", ASKED], input=source, capture_output=True, check=True)
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+@pytest.mark.slow
+def test_a_process_for_offsets_loads_what_describes_and_not_what_evaluates(packets: Path, tmp_path: Path) -> None:
+    job = Job.open(packets, "demo", QUERIES)
+    inputs = job.inputs(START, START + HOUR, job.captures())
+    low = low_level(inputs, job.low_settings(), tmp_path / "low")
+    chunks = Tasks("low", tmp_path, [partial(run_low, task) for task in low.tasks])
+    of_low = asked(chunks, tmp_path / "of-low")
+    read = sum(task.weight for task in low.tasks)
+    count = len(low.tasks)
+    assert of_low["end"] == {"tasks": count, "chunks": count, "of": count, "packets": read} and read > 0
+    files = low_stage(low, InProcess()).files
+    of_high = asked(high_level(inputs, files, tmp_path / "high", {}, coming=frozenset(files)), tmp_path / "of-high")
+    assert of_high["end"]["tasks"] == of_high["parts"] > 0
+    roots = {"numba", "llvmlite", "pydantic", "deltalake", "duckdb", "pandas"}
+    for found in (of_low, of_high):
+        assert not [name for name in found["modules"] if name.partition(".")[0] in roots]
+    kept = ("lowwater.high.runner", "lowwater.spark", "lowwater.storage")
+    far = [name for name in of_low["modules"] if name.startswith(("lowwater.high.", "lowwater.plan", "lowwater.low."))]
+    assert [name for name in far if not name.startswith(kept)] == []
