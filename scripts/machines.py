@@ -251,6 +251,10 @@ class Cluster:
             and (ports is None or int(line[line.index("--driver-url") + 1].rpartition(":")[2]) in ports)
         ]
 
+    def processes(self, words: str) -> list[psutil.Process]:
+        """The processes below the workers of which the command line has these words."""
+        return [process for _, process, line in self._commands() if words in " ".join(line)]
+
     def computing(self) -> list[str]:
         """The workers whose executors have Python processes, which run the tasks."""
         return list(dict.fromkeys(name for name, _, line in self._commands() if "lowwater.spark.workers" in line))

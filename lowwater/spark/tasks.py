@@ -54,7 +54,8 @@ MEMORY = (
 _places: WeakKeyDictionary[SparkSession, str] = WeakKeyDictionary()
 _lost: WeakSet[SparkSession] = WeakSet()
 _handlers: WeakKeyDictionary[SparkSession, ProgressHandler] = WeakKeyDictionary()
-_clones: WeakKeyDictionary[SparkSession, _Clones] = WeakKeyDictionary()
+_free: WeakKeyDictionary[SparkSession, list[tuple[SparkSession, float]]] = WeakKeyDictionary()
+"""Session -> its clones that nobody uses, and since when."""
 
 
 def name(session: SparkSession, place: str) -> None:
@@ -83,30 +84,21 @@ def watch(session: SparkSession, handler: ProgressHandler) -> None:
     session.registerProgressHandler(handler)
 
 
-class _Clones:
-    """The clones of a session: each is used by one thread at a time, since what is set of a session, such as what its
-    jobs are called, is of all threads that use it."""
-
-    def __init__(self) -> None:
-        self.turn, self.all, self.free = Lock(), list[SparkSession](), list[tuple[SparkSession, float]]()
-
-
 def clones(session: SparkSession) -> list[SparkSession]:
-    """Returns what was cloned of a session."""
-    return list(_clones[session].all) if session in _clones else []
+    """Returns the clones of a session that nobody uses."""
+    return [clone for clone, _ in _free.get(session, ())]
 
 
 @contextmanager
 def cloned(session: SparkSession) -> Iterator[SparkSession]:
-    """Yields a clone of a session that no other thread uses meanwhile."""
-    with _CLONING:
-        mine = _clones.setdefault(session, _Clones())
+    """Yields a clone of a session that no other thread uses meanwhile: what is set of a session, such as what its jobs
+    are called, is of all threads that use it."""
     clone = None
-    with mine.turn:
-        while mine.free and clone is None:
-            clone, since = mine.free.pop()
+    with _CLONING:
+        free = _free.setdefault(session, [])
+        while free and clone is None:
+            clone, since = free.pop()
             if time.monotonic() - since > IDLE:
-                mine.all.remove(clone)
                 clone.client.close()
                 clone = None
     if clone is None:
@@ -116,13 +108,10 @@ def cloned(session: SparkSession) -> Iterator[SparkSession]:
         clone.client.set_retry_policies(session.client.get_retry_policies())
         if session in _handlers:
             clone.registerProgressHandler(_handlers[session])
-        with mine.turn:
-            mine.all.append(clone)
     try:
         yield clone
     finally:
-        with mine.turn:
-            mine.free.append((clone, time.monotonic()))
+        free.append((clone, time.monotonic()))
 
 
 def translate(what: str, error: PySparkException, session: SparkSession) -> LowwaterError:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 from lowwater.config import Config, Limits, QuerySet, Thresholds
+from lowwater.high.query_runs import HighLevel
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.captures import read_captures
 from lowwater.lake.tables import fetch_rows, open_table, table_dataset
@@ -28,7 +29,8 @@ from tests.law.cases import Case
 from tests.law.compare import LAKES, Difference, Row, Rows, config_of, plan_of, value
 
 if TYPE_CHECKING:
-    from lowwater.high.runner import Runner
+    from lowwater.high.runner import Level, Runner, Running
+    from tests.law.settings import Choice
 
 SET = "law"
 MINUTE = 60_000_000_000
@@ -42,12 +44,37 @@ class Killed(BaseException):
     """The process ends here."""
 
 
+@dataclass(frozen=True)
 class PlainJob(Job):
-    """A job whose kernels are not compiled, which takes a second for each new set."""
+    """A job whose kernels are not compiled, which takes a second for each new set. `shared_rows` as of a case."""
+
+    shared_rows: int = 1 << 16
 
     def low_settings(self, tunings: Mapping[str, Tuning] = MappingProxyType({})) -> LowSettings:
         """The settings of the job, in plain Python."""
-        return replace(super().low_settings(tunings), compiled=False)
+        return replace(super().low_settings(tunings), compiled=False, shared_rows=self.shared_rows)
+
+
+class Divided:
+    """A runner whose high levels have the settings of a case: how many rows are a part, and how many shares a slice."""
+
+    def __init__(self, runner: Runner, choice: Choice) -> None:
+        self._runner, self._choice = runner, choice
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._runner, name)
+
+    def about(self, interval: str) -> Divided:
+        return Divided(self._runner.about(interval), self._choice)
+
+    @contextmanager
+    def levels(self) -> Iterator[Callable[[Level], Running]]:
+        with self._runner.levels() as begin:
+            yield lambda level: begin(self._divided(level) if isinstance(level, HighLevel) else level)
+
+    def _divided(self, level: HighLevel) -> HighLevel:
+        own = {name: value for name, value in self._choice.high.items() if name != "tick"}
+        return replace(level, settings=replace(level.settings, **own))
 
 
 class Mortal(Progress):
@@ -117,7 +144,7 @@ def job_of(case: Case, lake: Lake, folder: Path) -> PlainJob:
             },
         }
     )
-    return PlainJob(lake, settings, SET, plan, length)
+    return PlainJob(lake, settings, SET, plan, length, shared_rows=choice.shared_rows)
 
 
 def intervals_of(case: Case, job: Job) -> list[tuple[int, int]]:
@@ -134,13 +161,13 @@ def intervals_of(case: Case, job: Job) -> list[tuple[int, int]]:
 def published(job: Job, intervals: Sequence[tuple[int, int]], case: Case, runner: Runner) -> int:
     """Replays the intervals, again after each kill; how often the process died."""
     work = Path(job.lake.work)  # of a lake in a folder, where there are kills
-    progress = Mortal(case.choice.kills, work)
+    progress, divided = Mortal(case.choice.kills, work), cast("Runner", Divided(runner, case.choice))
     left, deaths = work.with_suffix(".left"), 0
     for batch in batches_of(job, intervals, case):
         while True:
             try:
                 job.prepare()
-                for result in run_batch(job, batch, progress, runner):
+                for result in run_batch(job, batch, progress, divided):
                     if isinstance(result, Exception):
                         raise result
                 break

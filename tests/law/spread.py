@@ -2,6 +2,7 @@
 
 Drawn cases are published by a driver whose tasks run on workers that share nothing but an S3 server with it, and are
 held against the reference engine, which reads a lake in a folder. A run goes on behind the last seed of the ledger.
+With `--kills SECONDS`, an executor or a Python worker is killed that often.
 """
 
 from __future__ import annotations
@@ -12,17 +13,24 @@ import os
 import shutil
 import sys
 import time
-from collections import deque
+from collections import Counter, deque
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from itertools import count
 from pathlib import Path
+from random import Random
 from tempfile import TemporaryDirectory
+from threading import Event, Thread
 from typing import TYPE_CHECKING
+
+import psutil
 
 from lowwater.lake.layout import open_lake
 from lowwater.storage import paths
 from lowwater.storage.object_paths import ObjectPath
-from scripts.machines import cluster
+from scripts.machines import Cluster, cluster
 from tests.law.cases import Case, case
 from tests.law.compare import LAKES, SPARK, Rows
 from tests.law.fuzz import DIFFERENT, REFUSED, Outcome, accepted, following, rows_of
@@ -106,6 +114,29 @@ def run(ready: Prepared, spark: SparkSession, target: ObjectPath) -> Outcome:
     return outcome
 
 
+@contextmanager
+def killing(machines: Cluster, seconds: float) -> Iterator[list[str]]:
+    """Kills an executor or a Python worker in turns, so often; yields what was killed. Seconds of 0: nothing."""
+    over, killed = Event(), list[str]()
+
+    def kill() -> None:
+        chance = Random(0)
+        for number in count():
+            if over.wait(seconds):
+                return
+            words = ("CoarseGrainedExecutorBackend", "lowwater.spark.workers")[number % 2]
+            if found := machines.processes(words):
+                with suppress(psutil.NoSuchProcess):
+                    chance.choice(found).kill()
+                    killed.append(words)
+
+    thread = Thread(target=kill, daemon=True)
+    if seconds:
+        thread.start()
+    yield killed
+    over.set()
+
+
 def main() -> int:
     """Runs cases on a cluster of this machine; 1 where one differs."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -113,6 +144,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=float("inf"), help="no case begins after so many")
     parser.add_argument("--at-once", type=int, default=6, help="cases at once, most of which wait for the store")
     parser.add_argument("--workers", type=int, default=3, help="of the cluster")
+    parser.add_argument("--kills", type=float, default=0.0, help="seconds between two kills; 0 for none")
     parser.add_argument("--ledger", type=Path, default=LEDGER)
     parser.add_argument("--begin", type=int, default=0, help="least seed")
     parser.add_argument("--folder", type=Path, default=ROOT / "var" / "cluster-law", help="for the cluster's logs")
@@ -129,7 +161,7 @@ def main() -> int:
         runner = spark_runner(spark, machines.master)
         seeds = iter(following(options.cases, ENGINE, options.ledger, options.begin))
         waiting: deque[Future[Outcome]] = deque()
-        with ThreadPoolExecutor(options.at_once) as pool:
+        with ThreadPoolExecutor(options.at_once) as pool, killing(machines, options.kills) as killed:
             while True:
                 while len(waiting) < options.at_once and time.monotonic() < ends and (seed := next(seeds, -1)) >= 0:
                     ready = prepared(seed)  # not in threads: cases of a world share its lake
@@ -142,6 +174,7 @@ def main() -> int:
                 if outcome.outcome == DIFFERENT:
                     print(f"seed {outcome.seed}: {outcome.why}", flush=True)
         spark.stop()
+    print(f"killed: {dict(Counter(killed))}")
     rows = rows_of(options.ledger)
     ran = [row for row in rows if row["outcome"] != REFUSED]
     different = [row for row in ran if row["outcome"] == DIFFERENT]
