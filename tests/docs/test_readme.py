@@ -12,6 +12,7 @@ from deltalake import DeltaTable
 
 from tests.docs import notebook, recipes
 from tests.docs.book import ROOT, blocks, program, shell
+from tests.docs.test_architecture import lake_names
 
 PAGE = ROOT / "README.md"
 RESULTS = ROOT / "docs" / "results.md"
@@ -59,6 +60,11 @@ def test_every_command_runs(lake: Path) -> None:
     assert [field.name for field in table.schema().fields] == [*columns, "_last", "_hour"]
     assert table.metadata().partition_columns == ["_hour"]
     assert table.to_pyarrow_table().num_rows == len(rows)
+
+
+@pytest.mark.slow
+def test_the_architecture_names_all_that_lies_in_the_lake(lake: Path) -> None:
+    assert {path.name for path in (lake / "var" / "dns").iterdir()} - lake_names() == set()
 
 
 @pytest.mark.nightly
