@@ -81,6 +81,20 @@ PARAMS = {
         description='How long to wait for links that have not reported, as "0s" or "15 min"; else as in the settings.',
     ),
 }
+BOUNDS = {
+    name: Param(
+        None,
+        type=["null", "string"],
+        format="date-time",
+        title=title,
+        description=f"{words}, with its offset, as 2026-01-01T06:00:00Z; none: the whole day.",
+    )
+    for name, title, words in (
+        ("from", "From", "No interval before this instant"),
+        ("to", "To", "None from this instant on"),
+    )
+}
+"""What a run of a day may be limited to."""
 
 
 def replay_dag(settings: Settings, query_set: str) -> DAG:
@@ -145,7 +159,7 @@ def days_dag(settings: Settings, query_set: str) -> DAG:
         catchup=False,
         max_active_runs=1 if chained else 16,
         default_args=RETRYING,
-        params={"only": PARAMS["only"]},
+        params={"only": PARAMS["only"], **BOUNDS},
         on_failure_callback=failed,
         tags=["lowwater"],
     ) as dag:

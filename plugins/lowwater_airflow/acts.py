@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 INGEST = "capture_ingest"
 DAG = "replay_"
+DAYS = "backfill_"
+"""Beginning of the id of a DAG whose runs are days of intervals; no set has one whose intervals are held."""
 APPROVAL = "approve"
 """Id of the task that waits for consent."""
 PARALLEL = 2
@@ -67,7 +69,7 @@ class AirflowHost:
                 return f"You may not {words} {named}: ask who manages Airflow."
         if act.kind == "skew":
             return ""
-        dag = DAG + act.name
+        dag = _dag(act)
         if act.kind == APPROVAL and self._asked_by_look(act):
             return ""
         paused = _dag_paused(dag)
@@ -77,29 +79,31 @@ class AirflowHost:
             return f"The DAG {dag} is paused: nothing runs before somebody unpauses it."
         assert act.span is not None
         run = run_of(dag, *act.span) if act.kind != "backfill" else None
-        if act.kind == "backfill" and act.work and not _in_airflow(act):
+        if act.kind == "backfill" and act.work and not _in_airflow(act, dag):
             return (
                 f"Nothing is recorded in what is due here, and Airflow would make a run of each interval: {act.command}"
             )
         if act.kind == APPROVAL:
             waits = run is not None and run.waits
-            asks = f"No run of {dag} waits for approval of this interval: run it again, and that run asks."
-            return "" if waits else asks
+            why = f"No run of {dag} waits for approval of this interval: run it again, and that run asks."
+            return "" if waits else why
         if run is not None and run.active:
             return f"The run {run.run_id} is at work on it, or queued."
-        if (act.kind == "backfill" or (run is not None and run.orphan)) and (going := _backfill_going_on(dag)):
+        asks = act.kind == "backfill" or (run is not None and run.orphan)
+        if asks and (going := _backfill_going_on(dag)):
             return f"Backfill {going} of {dag} goes on: wait for its end, or cancel it in Airflow."
         return ""
 
     def effects(self, act: Act) -> Sequence[str]:
-        dag = DAG + act.name
+        dag = _dag(act)
         if act.kind == "skew":
             return [f"Airflow's audit log gets the event {SET_SKEW}."]
         assert act.span is not None
         if act.kind == "backfill":
-            entries = self._ask("POST", "backfills/dry_run", _backfill_body(act))["total_entries"]
-            made = f"Airflow makes a backfill of {entries} runs of {dag}, {_parallel(act)} at a time."
-            left = len(act.work) - len(_in_airflow(act))
+            entries = self._ask("POST", "backfills/dry_run", _backfill_body(act, dag))["total_entries"]
+            days = "; a run is a day of intervals" if dag.startswith(DAYS) else ""
+            made = f"Airflow makes a backfill of {entries} runs of {dag}, {_parallel(act)} at a time{days}."
+            left = len(act.work) - len(_in_airflow(act, dag))
             return [made, *([STRETCHES] if left else [])]
         run = run_of(dag, *act.span)
         if act.kind == APPROVAL and self._asked_by_look(act):
@@ -128,7 +132,7 @@ class AirflowHost:
         Raises LowwaterError: Airflow refused it, or the settings cannot be written."""
         if act.kind == "skew":
             return self._set_skew(act)
-        dag = DAG + act.name
+        dag = _dag(act)
         assert act.span is not None
         if act.kind == APPROVAL and self._asked_by_look(act):
             return self._approve(act)
@@ -138,7 +142,7 @@ class AirflowHost:
                 # A backfill leaves out what is in the queue, and Airflow never takes this run out of it.
                 self._ask("PATCH", f"dags/{dag}/dagRuns/{run.run_id}", {"state": "failed"})
             with paused(dag):
-                made = self._ask("POST", "backfills", _backfill_body(act))
+                made = self._ask("POST", "backfills", _backfill_body(act, dag))
             return f"Airflow made backfill {made['id']} of {dag}."
         if act.kind == APPROVAL:
             assert run is not None
@@ -201,7 +205,7 @@ class AirflowHost:
             yield INGEST, "PUT", None, "edit"
             yield from ((DAG + name, "PUT", None, "edit") for name in act.query_sets)
             return
-        dag = DAG + act.name
+        dag = _dag(act)
         if act.kind == APPROVAL:
             yield dag, "PUT", "HITL_DETAIL", "approve intervals of"
             return
@@ -259,34 +263,47 @@ def _detail(answer: Any) -> str:
     return detail if isinstance(detail, str) else json.dumps(detail)[:400]
 
 
+def _dag(act: Act) -> str:
+    """The DAG whose runs do an act: a backfill is one of days of intervals, where the query set has such a DAG."""
+    days = DAYS + act.name
+    return days if act.kind == "backfill" and _dag_paused(days) is not None else DAG + act.name
+
+
 def _parallel(act: Act) -> int:
     return 1 if act.in_order else PARALLEL
 
 
-def _in_airflow(act: Act) -> list[Due]:
-    """The due intervals of which Airflow makes a backfill: up to the next stretch without records, which would have a
-    run for each of its intervals there, while `lowwater backfill` runs it as one."""
+def _in_airflow(act: Act, dag: str) -> list[Due]:
+    """The due intervals of which Airflow makes a backfill. Where each has a run, up to the next stretch without
+    records, which would have a run for each of its intervals there, while `lowwater backfill` runs it as one."""
+    if dag.startswith(DAYS):
+        return sorted(act.work, key=lambda each: each.start)
     work = act.work[::-1] if act.fields.get("order") == "newest" else act.work
     behind = dropwhile(lambda each: each.intervals > 1, work)
     return sorted(takewhile(lambda each: each.intervals == 1, behind), key=lambda each: each.start)
 
 
-def _backfill_body(act: Act) -> dict[str, Any]:
-    """What Airflow's route takes: from the first interval that is due to the last one."""
+def _backfill_body(act: Act, dag: str) -> dict[str, Any]:
+    """What Airflow's route takes: from the first interval that is due to the last one. Days run what is due of them
+    within the time that was asked for."""
     assert act.span is not None
-    work = _in_airflow(act)
+    work = _in_airflow(act, dag)
     first, last = (work[0].start, work[-1].start) if work else (act.span[0], act.span[0])
     only = [kind for kind in act.fields.get("only", "").split(",") if kind]
-    if not only and work and all(each.state in KINDS for each in work):
-        only = list(KINDS)  # a run of an interval that is not due ends at once
+    if dag.startswith(DAYS):
+        asked = {"only": only or None, **dict(zip(("from", "to"), map(format_instant, act.span), strict=True))}
+    else:
+        if not only and work and all(each.state in KINDS for each in work):
+            only = list(KINDS)  # a run of an interval that is not due ends at once
+        asked = {"only": only} if only else {}
     return {
-        "dag_id": DAG + act.name,
+        "dag_id": dag,
         "from_date": format_instant(first),
         "to_date": format_instant(last),
         "run_backwards": act.fields.get("order") == "newest",
         "max_active_runs": _parallel(act),
         "reprocess_behavior": "completed",
-        "dag_run_conf": {"only": only} if only else {},
+        "dag_run_conf": asked,
     }
 
 

@@ -382,7 +382,8 @@ def tell_of_failed(intervals: Any, common: Mapping[str, Any]) -> None:
 
 
 class BackfillBatch(KeepInterval):
-    """Runs what is due of the data interval of a run, as a batch: a day of intervals, of which somebody asks."""
+    """Runs what is due of the data interval of a run, as a batch: a day of intervals, of which somebody asks, or that
+    part of it which lies in the time that is asked for (params `from` and `to`)."""
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(start="", end="", **kwargs)
@@ -390,10 +391,17 @@ class BackfillBatch(KeepInterval):
     def execute(self, context: Context) -> dict[str, Any]:
         from lowwater.lake.ledgers.intervals import range_words
 
-        start, end = interval_of(context)
+        (start, end), params = interval_of(context), context["params"]
+        length = load_config(lake_path(self.lake)).length(self.query_set)
+        if params.get("from"):
+            start = max(start, -(-parse_instant(params["from"]) // length) * length)
+        if params.get("to"):
+            end = min(end, parse_instant(params["to"]) // length * length)
+        if end <= start:
+            raise AirflowSkipException("nobody asks for an interval of this day")
         self.start, self.end = format_instant(start), format_instant(end)
-        self.intervals = (end - start) // load_config(lake_path(self.lake)).length(self.query_set)
-        self.title, self.only = range_words(start, end, self.intervals), context["params"].get("only") or ()
+        self.intervals = (end - start) // length
+        self.title, self.only = range_words(start, end, self.intervals), params.get("only") or ()
         return super().execute(context)
 
 

@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from tests.replay.support import table_rows, wait
 from tests.replay.test_looks import at, deliver, ingested, lake_of
 
 BAD, LACKS, ALL = 5, 9, 24
+DAY = {"start": at(0), "end": at(ALL)}
 FIRST = ["done"] * BAD + ["failed"] + ["done"] * (LACKS - BAD - 2) + ["provisional"]
 
 
@@ -90,6 +92,32 @@ def test_a_look_makes_one_task_of_hours_that_follow_one_another(plugins: None, t
     with pytest.raises(LowwaterError, match="1 of 9 intervals failed"):
         KeepInterval(task_id="interval", **common, **first).execute(cleared.context)
     assert [each["start"] for each in cleared.left[PUBLISHED]] == published
+
+
+@pytest.mark.slow
+def test_a_day_runs_what_is_due_of_the_time_that_is_asked_for(plugins: None, tmp_path: Path) -> None:
+    """A button of the pages asks for a range, and a run is of a whole day."""
+    from airflow.sdk.exceptions import AirflowSkipException
+
+    from lowwater_airflow.keeping import BackfillBatch
+
+    lake = made(tmp_path)
+    common: Any = {"task_id": "interval", "lake": lake, "queries": tmp_path, "query_set": "q"}
+
+    def backfill(begin: int, end: int) -> None:
+        bounds = {"from": format_instant(begin), "to": format_instant(end)}
+        day = {f"data_interval_{name}": datetime.fromtimestamp(bound // SECOND, UTC) for name, bound in DAY.items()}
+        BackfillBatch(**common).execute({**Task().context, **day, "params": {"only": None, **bounds}})
+
+    def done() -> list[int]:
+        return [(row.start - at(0)) // HOUR for row in statuses(lake, tmp_path) if row.shown == "done"]
+
+    backfill(at(1) + 1, at(4) - 1)
+    assert done() == [2], "an hour of which a part is asked for is not"
+    backfill(at(3), at(5))
+    assert done() == [2, 3, 4]
+    with pytest.raises(AirflowSkipException, match="of this day"):
+        backfill(at(ALL), at(ALL + 2))
 
 
 @pytest.fixture(scope="module")
