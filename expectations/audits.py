@@ -187,6 +187,11 @@ class SuiteFile:
     meta: dict[str, Any]
     expectations: tuple[Entry, ...]
 
+    def needs(self) -> set[str]:
+        """The columns of measures that it judges and that its page shows."""
+        own = {name for entry in self.expectations for name in (*entry.columns(), *entry.meta["shows"])}
+        return {*own, "interval", "captures", *self.meta["subjects"]}
+
     def message(self, entry: Entry, row: Mapping[str, Any]) -> str:
         """Describes the failure of a row in one sentence: subject, interval, numbers, offsets, captures."""
         about, says, end = (filled(text, row) for text in (self.meta["about"], entry.meta["says"], self.meta["end"]))
@@ -242,8 +247,7 @@ def _checked(file: SuiteFile, frame: pa.Table | None, run: str) -> pa.Table:
     """Refuses a frame without rows or with missing values, because an audit of an empty frame would pass."""
     if frame is None or not frame.num_rows:
         raise LawError(f"{run}: nothing was measured for the suite {file.name}", "its frame is missing or has no rows")
-    needed = {name for entry in file.expectations for name in (*entry.columns(), *entry.meta["shows"])}
-    if missing := sorted((needed | {"interval", "captures", *file.meta["subjects"]}) - set(frame.column_names)):
+    if missing := sorted(file.needs() - set(frame.column_names)):
         raise LawError(f"{run}: the measures {file.name} lack the columns {', '.join(missing)}")
     if missing := [name for name in _read(file) if frame.column(name).null_count]:
         raise LawError(f"{run}: the measures {file.name} lack values in the columns {', '.join(missing)}")

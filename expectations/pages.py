@@ -45,8 +45,10 @@ MOST_ROWS = 50
 
 
 def render(validation: Validation) -> str:
-    """Renders the page of a validation, for `reports/<query set>/<interval>/<suite>.html`."""
+    """Renders the page of a validation, whose expectations its suite has, for
+    `reports/<query set>/<interval>/<suite>.html`."""
     file = read_suite(validation.suite)
+    entries = {entry.id: entry for entry in file.expectations}
     hold = sum(finding.success for finding in validation.findings)
     return _page(
         "document.html",
@@ -57,9 +59,7 @@ def render(validation: Validation) -> str:
         intervals=sorted({row["interval"] for row in validation.rows}),
         findings=validation.findings,
         failed=once(finding for finding in validation.findings if not finding.success),
-        outcomes=[
-            _outcome(validation, *each, file) for each in zip(validation.findings, file.expectations, strict=True)
-        ],
+        outcomes=[_outcome(validation, finding, entries[finding.expectation], file) for finding in validation.findings],
         facts={
             "expectations": len(validation.findings),
             "hold": hold,

@@ -15,6 +15,7 @@ from fastapi.responses import FileResponse, HTMLResponse, RedirectResponse, Resp
 
 from lowwater.errors import LowwaterError
 from lowwater.lake.tables import safe_name
+from lowwater.quality import reports
 
 from .acts.effects import Host
 from .acts.pages import add_acts, only_commands
@@ -111,12 +112,14 @@ def create(
     @app.api_route("/docs/{name:path}", methods=METHODS)
     def docs(name: str, sees: Any = permission) -> Response:
         policy = HEADERS["Content-Security-Policy"].replace("style-src 'self'", INLINE_STYLES)
-        reports = Path(ledgers.root / "reports")
+        headers, folder = HEADERS | {"Content-Security-Policy": policy}, Path(ledgers.root / "reports")
         try:
-            allowed = _documented(ledgers, reports, name, sees)
+            if inside(folder, name) is None:
+                return _drawn(ledgers, name, sees, headers)
+            allowed = _documented(ledgers, folder, name, sees)
         except LowwaterError as error:
             return HTMLResponse(_plain(str(error)), 503, HEADERS)
-        return file_response(reports, name if allowed else "", HEADERS | {"Content-Security-Policy": policy})
+        return file_response(folder, name if allowed else "", headers)
 
     @app.api_route("/{address:path}", methods=METHODS)
     def page(address: str, sees: Any = permission) -> Response:
@@ -125,12 +128,22 @@ def create(
     return app
 
 
-def _documented(ledgers: Ledgers, reports: Path, name: str, sees: Permission) -> bool:
-    """Whether the user may see a page of the Data Docs: a page of a query set, of all suites, or the index."""
-    path = inside(reports, name)
-    if path is None:
-        return True  # the file does not exist, so the response is 404 for every user
-    folder, *below = path.relative_to(reports.resolve()).parts
+def _drawn(ledgers: Ledgers, name: str, sees: Permission, headers: dict[str, str]) -> Response:
+    """Returns a page of the Data Docs that is no file: what all pages share, or the page of an audit, of its ledgers;
+    404 without one, or where the user may not see it."""
+    if (content := reports.shared_files().get(name)) is not None:
+        return Response(content, media_type=mimetypes.guess_type(name)[0], headers=headers)
+    page = reports.page(ledgers.now().lake, name)
+    if page is None or not sees(page.query_set):
+        return HTMLResponse(_plain("There is no such file."), 404, headers)
+    return HTMLResponse(page.html, headers=headers)
+
+
+def _documented(ledgers: Ledgers, folder_of_docs: Path, name: str, sees: Permission) -> bool:
+    """Whether the user may see a file of the Data Docs: a page of a query set, of all suites, or the index."""
+    path = inside(folder_of_docs, name)
+    assert path is not None
+    folder, *below = path.relative_to(folder_of_docs.resolve()).parts
     snapshot = ledgers.now()
     if not below:
         return snapshot.only(sees) is snapshot

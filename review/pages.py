@@ -37,7 +37,6 @@ from lowwater.replay.schedule.days import DAY, day_quality, trust
 from lowwater.replay.schedule.due import Due
 from lowwater.replay.schedule.skew_review import bound_labels, headline, remarks, share_text
 from lowwater.replay.telemetry import interval_lags
-from lowwater.storage.paths import has_file
 
 from .calendar import LINK_STATES, SIGNS, Month, link_calendar, months, set_calendar, tally
 from .drawing import lateness, waterfall
@@ -183,7 +182,6 @@ def fill_template(
             section=section,
             served=served,
             navigation=[kind for kind in PAGES if kind.section and "{}" not in kind.address],
-            docs=has_file(snapshot.lake.reports / "suites" / "links.html"),
             lake="/".join(snapshot.lake.root.parts[-2:]),
             **values,
         )

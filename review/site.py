@@ -8,14 +8,16 @@ from __future__ import annotations
 import os
 import shutil
 import stat
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from lowwater.errors import LakeError
 from lowwater.lake.tables import lake_errors
+from lowwater.quality.reports import drawn, shared_files
 from lowwater.storage.object_paths import ObjectPath
 from lowwater.storage.paths import files_below, read
 
-from .ledgers import Ledgers
+from .calendar import months
+from .ledgers import Ledgers, Snapshot
 from .pages import HERE, addresses, render
 
 
@@ -37,11 +39,33 @@ def write_site(ledgers: Ledgers, folder: Path) -> int:
         _copy_files(HERE / "assets", folder / "assets")
         for script in (folder / "assets").glob("*.js"):  # of a page that only a server has
             script.unlink()
-        if isinstance(snapshot.lake.reports, ObjectPath):
-            _write_objects(snapshot.lake.reports, folder / "docs")
-        elif Path(snapshot.lake.reports).is_dir():
-            _copy_files(Path(snapshot.lake.reports), folder / "docs")
+        _write_docs(snapshot, folder / "docs")
     return count
+
+
+def _write_docs(snapshot: Snapshot, folder: Path) -> None:
+    """Writes the Data Docs: pages that are files in the lake, what they share, and pages of other audits, month by
+    month."""
+    if isinstance(snapshot.lake.reports, ObjectPath):
+        _write_objects(snapshot.lake.reports, folder)
+    elif Path(snapshot.lake.reports).is_dir():
+        _copy_files(Path(snapshot.lake.reports), folder)
+
+    def lacks(address: str) -> bool:
+        path = PurePosixPath(address)
+        return not path.is_absolute() and ".." not in path.parts and not (folder / path).exists()
+
+    for month in months(snapshot):
+        for page in drawn(snapshot.lake, month.start, month.end, lacks):
+            _write(folder / page.address, page.html.encode())
+    for address, content in shared_files().items():
+        if lacks(address):
+            _write(folder / address, content)
+
+
+def _write(path: Path, content: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
 
 
 def _write_objects(source: ObjectPath, target: Path) -> None:

@@ -175,7 +175,7 @@ def main() -> int:
     if not pages or not (home.folder / "airflow.db").exists():
         print("error: Airflow has nothing to show\n  hint: run `make demo` first", file=sys.stderr)
         return 1
-    incomplete = [page for page in pages if page.stem == "links"][1]  # the hour with the cut capture
+    incomplete = next(page for page in pages if page.stem == "links")  # the hour with the cut capture, which warned
     shoot(browser, incomplete.as_uri(), IMAGES / "data-docs.png", "1280,1000")
     try:
         home.prepare(keep=True)

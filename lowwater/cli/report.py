@@ -139,7 +139,8 @@ def _show(lake: Lake, audit: IntervalAudit, state: StatusRow | None, missing: Se
         say(f"  {line}")
     if detailed:
         open_console().print(_expectations(lake, audit))
-    say(f"  page: {lake.reports / audit.page}")
+    if audit.failures:  # the pages of others are drawn when somebody opens them
+        say(f"  page: {lake.reports / audit.page}")
 
 
 def _expectations(lake: Lake, audit: IntervalAudit) -> Table:

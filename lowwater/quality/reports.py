@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from functools import reduce
 from hashlib import sha256
 from operator import or_
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lowwater.instants import format_instant
+from lowwater.instants import SECOND, format_instant
 from lowwater.lake import layout, tables
-from lowwater.lake.ledgers.runs import AUDIT, read_qualities, read_quality
+from lowwater.lake.ledgers.runs import AUDIT, read_measures, read_qualities, read_quality
 from lowwater.lake.words import DONE, FAILED
 from lowwater.storage import locks, paths
 
 if TYPE_CHECKING:
-    from lowwater_expectations.audits import Finding, Validation, Verdict
+    from lowwater_expectations.audits import Finding, SuiteFile, Validation, Verdict
 
 
 CRITICAL = "critical"
@@ -144,30 +145,117 @@ def _key(row: dict[str, Any]) -> Key:
 
 def _findings(rows: pa.Table) -> dict[Key, list[Finding]]:
     """The findings of each audit, in the order of the suites."""
+    by_key = tables.grouped((_key(row), row) for row in rows.to_pylist())
+    return {key: _in_order(of_key) for key, of_key in by_key.items()}
+
+
+def _in_order(rows: Iterable[Mapping[str, Any]]) -> list[Finding]:
+    """Findings of rows of the ledger, in the order of the suites."""
     from lowwater_expectations.audits import SUITES, Finding
 
-    found: dict[Key, list[Finding]] = {}
-    for row in sorted(rows.to_pylist(), key=lambda row: (_place(row["suite"], SUITES), row["kind"], row["severity"])):
+    found = list[Finding]()
+    for row in sorted(rows, key=lambda row: (_place(row["suite"], SUITES), row["kind"], row["severity"])):
         same = {name: row[name] for name in ("suite", "expectation", "kind", "severity", "success", "evaluated")}
         messages = tuple(filter(None, row["messages"].split("\n")))
         title = row["title"] or row["kind"].removeprefix("expect_").replace("_", " ")
-        finding = Finding(**same, unexpected=row["unexpected"], rows=(), messages=messages, title=title)
-        found.setdefault(_key(row), []).append(finding)
+        found.append(Finding(**same, unexpected=row["unexpected"], rows=(), messages=messages, title=title))
     return found
 
 
-# Writes the data-quality report: `reports/<query set>/<interval>/<suite>.html`. A page is written beside its place and
-# renamed, so readers see whole files only.
+# The data-quality report: `reports/<query set>/<interval>/<suite>.html`. The ledgers have all that a page shows, so it
+# is drawn when somebody asks for it. Pages of an audit that did not pass are files as well, since messages name them;
+# so are all those of an older version (docs/adr/0187).
 
 
 def page_of(query_set: str, start: int, end: int, suite: str) -> str:
     """The address of a page of the audit of an interval, relative to `reports/`."""
-    return f"{tables.safe_name(query_set)}/{tables.interval_label(start, end)}/{suite}.html"
+    return f"{folder_of(query_set, start, end)}/{suite}.html"
+
+
+def folder_of(query_set: str, start: int, end: int) -> str:
+    """The folder of the pages of the audit of an interval, relative to `reports/`."""
+    return f"{tables.safe_name(query_set)}/{tables.interval_label(start, end)}"
+
+
+class Page(NamedTuple):
+    """A page of an audit."""
+
+    query_set: str  # whose audit it is of
+    address: str  # relative to `reports/`
+    html: str
+
+
+def page(lake: layout.Lake, address: str) -> Page | None:
+    """Draws the page of an audit at an address; None where the ledgers have none of it.
+    Raises LakeError if a ledger cannot be read."""
+    try:
+        start, _ = tables.label_bounds(PurePath(address).parent.name) or (-1, -1)
+    except ValueError:  # an instant that there is not
+        return None
+    if not 0 <= start < 1 << 62:
+        return None
+    return next(drawn(lake, start, start + 1, lambda each: each == address), None)
+
+
+def drawn(lake: layout.Lake, start: int, end: int, wanted: Callable[[str], bool]) -> Iterator[Page]:
+    """Draws the pages of the newest audits of intervals that begin in [start, end), ns, whose addresses are wanted. One
+    whose measures are of a version that had fewer is left out. Raises LakeError if a ledger cannot be read."""
+    from lowwater_expectations.audits import SUITES, read_suite
+    from lowwater_expectations.pages import render
+
+    rows = read_qualities(lake, start, end)
+    rows = rows.filter(pa.array([wanted(each) for each in rows.column("page").to_pylist()], pa.bool_()))
+    suites = [read_suite(name) for name in SUITES if name in pc.unique(rows.column("suite")).to_pylist()]
+    names = {"queries", *(suite.meta["table"] for suite in suites)} if suites else ()
+    measures = {name: _by_interval(read_measures(lake, name, start, end)) for name in names}
+    of_pages = tables.grouped(((_key(row), row["suite"], row["page"]), row) for row in rows.to_pylist())
+    for (key, name, place), findings_ in of_pages.items():
+        suite = next((each for each in suites if each.name == name), None)
+        if suite is None:
+            continue  # of another version
+        frame = measures[suite.meta["table"]].get(key, [])
+        if suite.meta["table"] == "rows":
+            frame = [*frame, *_unasked(measures["queries"].get(key, []), frame)]
+        if frame and suite.needs() <= frame[0].keys():
+            yield Page(key[0], place, render(_validation(suite, key, findings_, frame)))
+
+
+def _by_interval(rows: pa.Table) -> dict[Key, list[dict[str, Any]]]:
+    return tables.grouped((_key(row), row) for row in rows.to_pylist())
+
+
+def _unasked(queries: Iterable[Mapping[str, Any]], asked: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Yields rows of queries of whose rows nothing is asked: ledgers do not keep them, and a page says so."""
+    from lowwater.quality.streams import RuleResult
+
+    known, nothing = {row["query"] for row in asked}, RuleResult(None).measures()
+    for row in queries:
+        if row["query"] not in known:
+            yield {**{name: row[name] for name in ("query", "interval", "links", "captures")}, **nothing}
+
+
+def _validation(
+    suite: SuiteFile, key: Key, rows: Sequence[Mapping[str, Any]], frame: Sequence[Mapping[str, Any]]
+) -> Validation:
+    """What an audit found, of rows of the ledgers; which rows of measures broke a rule is what its messages say."""
+    from lowwater_expectations.audits import Validation
+
+    entries = {entry.id: entry for entry in suite.expectations}
+    known = tables.grouped((finding.expectation, finding) for finding in _in_order(rows))
+    findings_ = []
+    for name, entry in entries.items():
+        for finding in known.get(name, []):
+            said = {message.replace("\n", " ") for message in finding.messages}
+            at = (at for at, row in enumerate(frame) if said and suite.message(entry, row).replace("\n", " ") in said)
+            findings_.append(replace(finding, rows=tuple(at)))
+    when = datetime.fromtimestamp(rows[0]["audited_at"] // SECOND, UTC).isoformat()
+    return Validation(suite.name, tuple(findings_), frame, f"{key[0]} {format_instant(key[1])}", when)
 
 
 def write_pages(lake: layout.Lake, pages: Mapping[str, Validation], scratch: Path) -> None:
-    """Writes the pages of an audit, and the assets and descriptions that all share; LakeError where it cannot."""
-    from lowwater_expectations.pages import assets, render, render_suites
+    """Writes the pages of audits that did not pass, and the assets and descriptions that all share; LakeError where it
+    cannot."""
+    from lowwater_expectations.pages import render
 
     def write(page: tuple[str, bytes]) -> None:
         path = lake.reports / page[0]
@@ -179,14 +267,21 @@ def write_pages(lake: layout.Lake, pages: Mapping[str, Validation], scratch: Pat
     else:
         for page in rendered:
             write(page)
-    shared = {f"assets/{name}": data for name, data in assets().items()}
-    shared |= {f"suites/{name}": text.encode() for name, text in render_suites().items()}
+    shared = shared_files()
     note = lake.reports / "assets" / "version.txt"
     version = sha256(b"".join(shared[name] for name in sorted(shared))).hexdigest().encode()
     if _content(note) != version:  # which tells that all of them are there
         for name, data in shared.items():
             _write(lake.reports / name, data, scratch)
         _write(note, version, scratch)
+
+
+def shared_files() -> dict[str, bytes]:
+    """The files that all pages share, by their addresses below `reports/`: styles, and what the suites ask."""
+    from lowwater_expectations.pages import assets, render_suites
+
+    shared = {f"assets/{name}": data for name, data in assets().items()}
+    return shared | {f"suites/{name}": text.encode() for name, text in render_suites().items()}
 
 
 def _content(path: PurePath) -> bytes | None:

@@ -191,16 +191,24 @@ def take(source: PurePath, target: PurePath, stays: bool = False) -> None:
     source = Path(source)
     if isinstance(target, ObjectPath):
         objects.upload(target, source)
-        if not stays:
-            objects.file_cache().keep(target, source)
+        copy_here = source
+        if stays:
+            copy_here = source.with_name(f"{source.name}.copy")
+            _double(source, copy_here)
+        objects.file_cache().keep(target, copy_here)
         return
     if stays:
-        with suppress(OSError):  # of a disk without links
-            os.link(source, draft(target))
-            return
-        shutil.copyfile(source, draft(target))
+        _double(source, draft(target))
         return
     os.replace(source, draft(target))
+
+
+def _double(source: Path, target: Path) -> None:
+    """Gives a file another name; on a disk without links it is copied."""
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copyfile(source, target)
 
 
 def flush(*files: PurePath) -> None:

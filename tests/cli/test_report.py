@@ -74,7 +74,6 @@ def test_every_interval_with_its_verdict(lake: Lake) -> None:
     pages = {(each.query_set, each.start): f"  page: {lake.reports / each.page}" for each in interval_audits(lake)}
     assert said.out.splitlines() == [
         f"demo, {interval(0)}: passed",
-        pages["demo", START],
         f"demo, {interval(1)}: failed",
         f"  critical: {LONG}",
         "  warning: link main1: a few",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -14,6 +15,9 @@ from random import Random
 from typing import Any
 
 import pytest
+from lowwater_expectations.audits import SUITES
+from lowwater_review import Ledgers
+from lowwater_review.app import create
 
 from lowwater import limits
 from lowwater.cli.backfills import names_of
@@ -30,6 +34,7 @@ from lowwater.lake.locks import hold_range
 from lowwater.lake.maintain import maintain
 from lowwater.lake.results.pins import pinned
 from lowwater.lake.results.streams import stream_files
+from lowwater.quality import reports
 from lowwater.replay.interval import run_batch
 from lowwater.replay.job import Job
 from lowwater.replay.progress import Progress
@@ -40,6 +45,7 @@ from lowwater.replay.stages.batches import divides
 from tests.breadth import each_push
 from tests.capturemaker import pcap_bytes, udp
 from tests.replay.support import QUERIES, START, lowwater, table_rows
+from tests.review.asgi import ask
 
 pytestmark = pytest.mark.slow
 
@@ -191,8 +197,14 @@ def left(lake: Path, names: Sequence[str] = NAMES) -> dict[str, Any]:
     for query in names:
         found[query] = table_rows(lake, query, 0, 1 << 62) if (lake / "tables" / query).exists() else []
     found["states"] = [(row.start, row.query, row.state, row.why, row.rows) for row in statuses(lake, QUERIES)]
-    found["pages"] = sorted(path.relative_to(lake).as_posix() for path in lake.glob("reports/q/*/*.html"))
+    found["files"] = sorted(path.relative_to(lake).as_posix() for path in lake.glob("reports/q/*/*.html"))
+    found["pages"] = {each.address: timeless(each.html) for each in reports.drawn(opened, 0, 1 << 62, lambda _: True)}
     return found | {"replays": newest}
+
+
+def timeless(page: str) -> str:
+    """A page of an audit without the time of it."""
+    return re.sub(r"validated at</th><td>[^<]+", "", page)
 
 
 def same(ours: dict[str, Any], theirs: dict[str, Any], root: Path, other: Path) -> None:
@@ -236,6 +248,43 @@ def test_a_batch_leaves_what_its_intervals_leave_one_by_one(seed: int, tmp_path:
         assert lowwater("replay", "q", "--lake", lake, *span, stage).code in (0, 1)
     for query in NAMES:
         assert table_rows(lake, query, 0, 1 << 62) == table_rows(alone, query, 0, 1 << 62)
+
+
+def test_pages_of_an_audit_are_drawn_of_its_ledgers_and_are_files_where_it_did_not_pass(tmp_path: Path) -> None:
+    world = World("5min", "publish", 2, -1, False, 9)
+    lake = made(tmp_path, world)
+    run(lake, INTERVALS)
+    opened = open_lake(lake)
+    audits = reports.interval_audits(opened)
+    verdicts = [each.verdict for each in audits]
+    assert verdicts[2] == "failed" and {"passed"} <= {*verdicts}
+    for audit in audits:
+        assert [*audit.pages] == [*SUITES]
+        for address in audit.pages.values():
+            page, file = reports.page(opened, address), lake / "reports" / address
+            assert page is not None and (page.query_set, page.address) == ("q", address)
+            assert file.exists() == (audit.verdict != "passed")
+            if file.exists():
+                assert timeless(page.html) == timeless(file.read_text()), "also which rows of measures are broken"
+    assert "nothing is asked of its rows" in (reports.page(opened, audits[0].pages["rows"]) or audits[0]).html
+    nobody = ("q/1969-01-01T000000Z_1970-01-01T000000Z/links.html", "q/9999-01-01T000000Z_9999-01-02T000000Z/rows.html")
+    for address in (*nobody, audits[0].pages["rows"].replace("q/", "other/"), "links.html", "../lowwater.toml", ""):
+        assert reports.page(opened, address) is None
+    for sees, status in ((True, 200), (False, 404)):
+        app = create(Ledgers(lake, QUERIES), permissions=lambda sees=sees: lambda _: sees)
+        for audit in (audits[0], audits[2]):
+            answer = ask(app, f"/docs/{audit.page}")
+            assert answer.status == status and ("expectations hold" in answer.text) == sees
+        assert ask(app, "/docs/suites/links.html").status == ask(app, "/docs/assets/lowwater.css").status == 200
+    # One that passes in the end has none as a file.
+    with (lake / "lowwater.toml").open("a") as settings:
+        settings.write("".join(f"[links.{link}.thresholds]\nviolating = 1.0\n" for link in LINKS))
+    run(lake, INTERVALS)
+    again = reports.interval_audits(opened)
+    assert (again[2].verdict, [*lake.glob(f"reports/{audits[2].page}")]) == ("passed", [])
+    assert {path.parent.name for path in lake.glob("reports/q/*/*.html")} == {
+        tables.interval_label(each.start, each.end) for each in again if each.verdict == "warned"
+    }
 
 
 class Killed(BaseException):

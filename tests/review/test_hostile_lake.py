@@ -20,6 +20,7 @@ from lowwater_review.pages import addresses
 from lowwater_review.results import answers as results_answers
 
 from lowwater.instants import HOUR, format_instant
+from lowwater.quality import reports
 from lowwater.replay.preview import Limits
 from tests.breadth import some
 from tests.browser import chromium, served
@@ -120,7 +121,8 @@ def asked(ledgers: Ledgers, app: Any, get: Callable[[str], Answer]) -> Iterator[
 
 def _reports(ledgers: Ledgers) -> list[str]:
     root = Path(ledgers.root / "reports")
-    return sorted(str(path.relative_to(root)) for path in root.rglob("*.html"))
+    drawn = {page.address for page in reports.drawn(ledgers.now().lake, 0, 1 << 62, lambda _: True)}
+    return sorted({str(path.relative_to(root)) for path in root.rglob("*.html")} | drawn)
 
 
 def _text(ledgers: Ledgers) -> str:

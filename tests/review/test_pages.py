@@ -28,6 +28,7 @@ from lowwater.lake.locks import hold_range
 from lowwater.lake.results.exploring import Curve, Curves
 from lowwater.lake.tables import interval_label
 from lowwater.lake.words import PARTIAL
+from lowwater.quality.reports import shared_files
 from lowwater.replay.schedule.days import day_quality
 from lowwater.replay.schedule.due import statuses
 from tests.replay.support import lowwater
@@ -315,7 +316,9 @@ def test_the_site_is_the_pages_with_the_docs(ledgers: Ledgers, tmp_path: Path, r
     said = lowwater("report", "--lake", ledgers.root, "--queries", ledgers.queries, "--html", tmp_path / "out")
     assert (said.code, said.out) == (0, f"{len(read)} pages: {tmp_path / 'out' / 'index.html'}\n")
     files = {path.relative_to(tmp_path / "out").as_posix() for path in (tmp_path / "out").rglob("*") if path.is_file()}
-    assert files == {*read, "assets/review.css", "assets/lowwater.svg", "docs/suites/links.html", "docs/q/page.html"}
+    shared = {f"docs/{name}" for name in shared_files()}
+    assert files == {*read, "assets/review.css", "assets/lowwater.svg", "docs/q/page.html", *shared}
+    assert (tmp_path / "out/docs/suites/links.html").read_text() == "<p>Data Docs</p>", "a file is what is shown"
     with pytest.raises(LakeError, match="is inside the lake"):
         write_site(ledgers, ledgers.root / "site")
     assert lowwater("report", "--lake", ledgers.root, "--html", tmp_path, "--interval", "2025-01-01").code == 2

@@ -383,6 +383,18 @@ def record_measures(
             _write(path, _of_all(query_set, mine, schema, {"measured_at": now}), replaced, again, lake.fence)
 
 
+def read_measures(lake: layout.Lake, name: str, start: int, end: int) -> pa.Table:
+    """Reads a table of `layout.MEASURES` about intervals that begin in [start, end), ns, with the columns that it has;
+    none without one."""
+    path = lake.measures(name)
+    if (table := tables.open_table(path)) is None:
+        return pa.table({})
+    chosen = tables.within("interval_start", start, end)
+    with tables.lake_errors(f"{path}: the table cannot be read"):
+        dataset = tables.fetch_rows(path, tables.table_dataset(path, table), chosen)
+        return tables.chosen_rows(dataset, dataset.schema.names, chosen)
+
+
 def read_metrics(
     lake: layout.Lake, query_set: str | None = None, start: int = 0, end: int = 1 << 62, subject: str | None = None
 ) -> pa.Table:

@@ -34,7 +34,7 @@ from lowwater.quality.links import LinkScan, scan_link
 from lowwater.quality.measures import AuditScope, Counts, frames, lfta_counts
 from lowwater.quality.suites import LATE, CustomExpectation
 from lowwater.replay.job import IntervalInputs, Job
-from lowwater.storage.paths import as_they_are
+from lowwater.storage import paths
 from lowwater.threads import TaskMap
 
 if TYPE_CHECKING:
@@ -175,7 +175,7 @@ class Verdict:
     """The result of an audit."""
 
     verdict: str  # passed or warned; a failed audit is an error
-    report: str  # absolute path of the page to read first
+    report: str  # absolute path of the page to read first; empty where it passed
     rows: dict[str, int]  # query -> number of rows
     fingerprints: dict[str, str]  # query -> fingerprint of its stream when audited
     accounting: dict[str, Any]  # accounts of links and LFTAs (A1)
@@ -188,8 +188,8 @@ def audit(
     scans: LinkScans,
     scratch: Path,
 ) -> list[Verdict | errors.AuditError]:
-    """Audits intervals of one length, in order, and stores the findings: `quality`, `quarantine`, pages of the report
-    without the index. Returns the verdict of each, or the error of one that a critical expectation holds back.
+    """Audits intervals of one length, in order, and stores the findings: `quality`, `quarantine`, pages of those that
+    did not pass. Returns the verdict of each, or the error of one that a critical expectation holds back.
     `written`: for each interval query -> record of the high stage about its stream.
     Raises LakeError if an input cannot be read, or the findings cannot be stored."""
     from lowwater_expectations.audits import validate
@@ -250,8 +250,9 @@ def _verdict(
     scope = measured.scope
     findings = [finding for validation in validations for finding in validation.findings]
     failures = reports.graver_first(findings)
-    page = reports.page_of(scope.query_set, *measured.span, failures[0].suite if failures else validations[0].suite)
-    report = str(scope.lake.reports / page)
+    report = ""
+    if failures:
+        report = str(scope.lake.reports / reports.page_of(scope.query_set, *measured.span, failures[0].suite))
     accounting = _accounting(measured.rows["links"], measured.counts)
     if verdict(findings) == words.FAILED:
         error = _error(scope, failures, report, _acceptable(inputs, measured.rows["skew"]))
@@ -289,7 +290,7 @@ class _Stream:
 
 
 def _checked(stream: _Stream) -> tuple[str, streams.StreamCheck]:
-    files = as_they_are(stream.files)
+    files = paths.as_they_are(stream.files)
     try:
         found = fingerprint(files)
     except errors.LakeError:
@@ -298,7 +299,7 @@ def _checked(stream: _Stream) -> tuple[str, streams.StreamCheck]:
 
 
 def _distinct(stream: _Stream) -> bool:
-    return not stream.key or streams.distinct_keys(as_they_are(stream.files), stream.fields, stream.key)
+    return not stream.key or streams.distinct_keys(paths.as_they_are(stream.files), stream.fields, stream.key)
 
 
 def _queries(
@@ -326,7 +327,7 @@ def _queries(
         name, key = query.name, query.key
         keys, broken = 0, streams.BrokenRows()
         if key and stream.files and not check.columns and not distinct:
-            files = as_they_are(stream.files)
+            files = paths.as_they_are(stream.files)
             keys, broken = streams.shared_keys(files, stream.fields, key, limits.EXAMPLE_ROWS, scratch / "keys")
         damage = damages[name].get((inputs.start, inputs.end), "")
         about = name, query.links, key, written[name]
@@ -341,7 +342,7 @@ def _judged(job: Job, inputs: IntervalInputs, query: streams.QueryMeasures) -> l
     (planned,) = (each for each in job.plan.queries if each.name == query.query)
     suite = job.suites.get(query.query, ())
     schema = row_schema(planned.high.fields)
-    return streams.check_rows(as_they_are(files), schema, suite, job.config.suites, modules=job.modules)
+    return streams.check_rows(paths.as_they_are(files), schema, suite, job.config.suites, modules=job.modules)
 
 
 def _judged_late(
@@ -375,12 +376,16 @@ def _keep(
     found: dict[runs.Range, tuple[pa.Table, pa.Table]] = {}
     asked: dict[runs.Range, dict[str, pa.Table]] = {}
     pages: dict[str, Validation] = {}
+    gone = list[PurePath]()  # pages of an earlier audit, which did not pass
     for each, of_interval, frames_ in zip(measured, validations, tables, strict=True):
         evidence = _evidence(each.queries, each.rules)
         rows, evidence_rows = [], []
+        said = any(not finding.success for validation in of_interval for finding in validation.findings)
+        if again and not said:
+            gone.append(scope.lake.reports / reports.folder_of(scope.query_set, *each.span))
         for validation in of_interval:
             page = reports.page_of(scope.query_set, *each.span, validation.suite)
-            pages[page] = validation
+            pages |= {page: validation} if said else {}
             for finding in validation.findings:
                 rows.append(_row(finding, page, now))
                 evidence_rows += [
@@ -392,7 +397,10 @@ def _keep(
         asked[each.span] = {**frames_, "rows": frames_["rows"].filter(some)}
     runs.record_quality(scope.lake, scope.query_set, found, again)
     runs.record_measures(scope.lake, scope.query_set, asked, now, again)
-    reports.write_pages(scope.lake, pages, scratch)
+    for folder in gone:
+        paths.remove_tree(folder)
+    if pages:
+        reports.write_pages(scope.lake, pages, scratch)
 
 
 FINDING_COLUMNS = ("kind", "severity", "success", "evaluated", "unexpected", "title")
