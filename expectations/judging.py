@@ -11,12 +11,14 @@ import re
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from io import StringIO
+from itertools import accumulate, pairwise
 from pathlib import PurePath
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -198,6 +200,61 @@ def judge(files: Sequence[str], schema: pa.Schema, entries: Entries, megabytes: 
             yield _not_judged(at, rows.count, why)
 
 
+def judge_intervals(
+    files: Sequence[Sequence[str]], schema: pa.Schema, entries: Entries, megabytes: int
+) -> Iterator[tuple[int, Judged]]:
+    """Judges the rows of intervals, each of which has files of its own, as `judge` does one after another; yields the
+    number of an interval with what is known of it. Expectations that look at each row by itself are asked once, about
+    the rows of all intervals."""
+    done = set[int]()
+    for interval, judged in _together(files, schema, entries, megabytes << 20) if len(files) > 1 else ():
+        done.add(judged.number)
+        yield interval, judged
+    left = [at for at in range(len(entries)) if at not in done]
+    for interval, mine in enumerate(files):
+        for judged in judge(mine, schema, [entries[at] for at in left], megabytes) if left else ():
+            yield interval, replace(judged, number=left[judged.number])
+
+
+def _together(
+    files: Sequence[Sequence[str]], schema: pa.Schema, entries: Entries, room: int
+) -> Iterator[tuple[int, Judged]]:
+    """What is known of all intervals by one question; none of an expectation of which each must be asked."""
+    chosen = [at for at, entry in enumerate(entries) if _of_each_row(entry)]
+    rows = _Rows([file for mine in files for file in mine], schema)
+    bounds = [0, *accumulate(_Rows(mine, schema).count for mine in files)]
+    simple = [at for at in chosen if not has_code(entries[at])]
+    for numbers in filter(None, [simple, *([at] for at in chosen if at not in simple)]):
+        columns = {entries[at]["kwargs"]["column"] for at in numbers}
+        if (frame := rows.all_of([name for name in schema.names if name in columns], room)) is None:
+            continue
+        for at, result in zip(numbers, _validated(frame, [entries[at] for at in numbers]), strict=True):
+            judged, entry = _judged(at, result, rows.count), entries[at]
+            if judged.observed or judged.broken > len(judged.places):
+                continue  # it cannot be judged, or it is not known which rows break it
+            counts = "missing_count" in result.result
+            missing = frame[entry["kwargs"]["column"]].isna().to_numpy() if counts else np.zeros(rows.count, bool)
+            for interval, (begin, end) in enumerate(pairwise(bounds)):
+                places = [place - begin for place in judged.places if begin <= place < end]
+                values = end - begin - int(missing[begin:end].sum())
+                yield interval, Judged(at, _holds(entry, values, len(places)), values, len(places), places=places)
+
+
+def _of_each_row(entry: Mapping[str, Any]) -> bool:
+    """Whether an expectation of GX looks at the value of each row by itself, and at all rows."""
+    kind = of_core().get(entry["type"])
+    return (
+        kind is not None
+        and issubclass(kind, ColumnMapExpectation)
+        and entry["type"] not in OF_ALL_ROWS | OF_TYPES
+        and not entry["kwargs"].get("row_condition")
+    )
+
+
+def _holds(entry: Mapping[str, Any], values: int, broken: int) -> bool:
+    return not broken or bool(_mostly_success(values, broken, float(entry["kwargs"].get("mostly", 1.0))))
+
+
 def has_code(entry: Mapping[str, Any]) -> bool:
     """Whether an expectation is SQL or code of people, or has a regular expression or a condition: it may take any
     time."""
@@ -348,8 +405,7 @@ def _in_shares(shares: Iterator[pd.DataFrame], entries: Entries, number: int) ->
         whole.values += part.values
         whole.broken += part.broken
         whole.places += part.places[: EXAMPLE_ROWS - len(whole.places)]
-    mostly = float(entries[number]["kwargs"].get("mostly", 1.0))
-    whole.success = not whole.broken or _mostly_success(whole.values, whole.broken, mostly)
+    whole.success = _holds(entries[number], whole.values, whole.broken)
     return whole
 
 
@@ -406,8 +462,9 @@ def _cost(batch: pa.RecordBatch) -> int:
 
 
 def answers(request: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Answers a request: `validate` (the suites of the audit), `judge` (a suite that people wrote), `check` (whether it
-    can be judged; the answer is an error or none). Modules of people that it names are loaded first."""
+    """Answers a request: `validate` (the suites of the audit), `judge` (a suite that people wrote, over the rows of
+    intervals), `check` (whether it can be judged; the answer is an error or none). Modules of people that it names are
+    loaded first."""
     if request["do"] == "validate":
         for name, frame in request["frames"].items():
             yield from _judged_measures(name, pa.ipc.open_stream(bytes.fromhex(frame)).read_all())
@@ -421,8 +478,9 @@ def answers(request: dict[str, Any]) -> Iterator[dict[str, Any]]:
             yield {"message": error.message, "hint": error.hint}
         return
     own.load(request.get("modules", ""))
-    for judged in judge(request["files"], schema, request["entries"], request["megabytes"]):
-        yield asdict(judged)
+    about = request["files"], schema, request["entries"], request["megabytes"]
+    for interval, judged in judge_intervals(*about):
+        yield {"interval": interval, **asdict(judged)}
 
 
 def _judged_measures(name: str, table: pa.Table) -> Iterator[dict[str, Any]]:

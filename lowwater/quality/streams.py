@@ -323,32 +323,46 @@ class RuleResult:
 
 
 def check_rows(
-    files: Sequence[Path],
+    files: Sequence[Sequence[Path]],
     schema: pa.Schema,
     suite: Sequence[suites.CustomExpectation],
     limits: config.SuiteLimits,
     ask: Callable[[dict[str, Any]], processes.Answers] | None = None,
     modules: Modules | None = None,
-) -> list[RuleResult]:
-    """Judges the rows of a stream over an interval; `modules` are those that the suite may name expectations of."""
-    if not suite:
-        return [RuleResult(None)]
+) -> list[list[RuleResult]]:
+    """Judges the rows of a stream over intervals, each of which has files of its own; returns the results of each.
+    `modules` are those that the suite may name expectations of."""
+    if not suite or not files:
+        return [[RuleResult(None)] for _ in files]
     request = {
         "do": "judge",
-        "files": [str(path) for path in files],
+        "files": [[str(path) for path in mine] for mine in files],
         "schema": schema.serialize().to_pybytes().hex(),
         "entries": [each.entry() for each in suite],
         "megabytes": limits.megabytes,
-        "seconds": limits.time / instants.SECOND,
+        "seconds": limits.time / instants.SECOND * len(files),
     }
-    answers: dict[int, dict[str, Any]] = {}
+    answers: list[dict[int, dict[str, Any]]] = [{} for _ in files]
     why = ""
     try:
         for answer in ask(request) if ask else judge.request(request, modules):
-            answers[answer["number"]] = answer
+            answers[answer["interval"]][answer["number"]] = answer
     except processes.EndedError as error:
+        if len(files) > 1:  # which interval it is of is known once each is asked by itself
+            return [found for mine in files for found in check_rows([mine], schema, suite, limits, ask, modules)]
         late = f"the suite took longer than [suites] time = {instants.format_duration(limits.time)}"
         why = late if error.alarm else f"the process that judges rows ended: {error}"
+    return [_results(mine, schema, suite, found, why) for mine, found in zip(files, answers, strict=True)]
+
+
+def _results(
+    files: Sequence[Path],
+    schema: pa.Schema,
+    suite: Sequence[suites.CustomExpectation],
+    answers: Mapping[int, Mapping[str, Any]],
+    why: str,
+) -> list[RuleResult]:
+    """The results of an interval, of the answers about it by expectation, and why others are lacking."""
     positions = sorted({place for answer in answers.values() for place in answer["places"]})
     found = ({name: row[name] for name in schema.names} for row in rows_at(files, positions, schemas.ROW))
     rows = dict(zip(positions, found, strict=True))

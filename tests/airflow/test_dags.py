@@ -139,7 +139,7 @@ def test_every_dag(loaded: dict[str | None, dict[str, Any]]) -> None:
     for name in days:
         batches = dags.pop(f"backfill_{name}")
         assert batches["tasks"] == behind and batches["cron"] == "0 0 * * *" and not batches["catchup"]
-        assert (batches["timetable"], batches["params"]) == ("DaysWhenAsked", ["only"])
+        assert (batches["timetable"], batches["params"]) == ("DaysWhenAsked", ["from", "only", "to"])
     upkeep = dags.pop("lowwater_maintain")
     assert upkeep["tasks"] == {"maintain": []} and upkeep["runs"] == 1 and not upkeep["catchup"]
     verify = dags.pop("lowwater_verify")

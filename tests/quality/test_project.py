@@ -101,7 +101,7 @@ def test_a_suite_that_is_edited_in_the_project_is_the_suite_of_the_next_audit(
 
     suite = read_suites(lake.root, "set", schemas)["q"]
     files = [Path(str(file)) for file in stream_files(lake.stream("q"), BASE + HOUR, BASE + 2 * HOUR)]
-    found = check_rows(files, schemas["q"], suite, SuiteLimits(), here)
+    (found,) = check_rows([files], schemas["q"], suite, SuiteLimits(), here)
     assert [(each.kept, each.observed) for each in found] == [(True, ""), (False, "4")]
 
     hour(lake, 2, [1])

@@ -101,15 +101,16 @@ def written(folder: Path, *entries: Any, **suite: Any) -> Suites:
 
 def here(request: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Judges in this process."""
-    from lowwater_expectations.judging import judge
+    from lowwater_expectations.judging import judge_intervals
 
     schema = pa.ipc.read_schema(pa.py_buffer(bytes.fromhex(request["schema"])))
-    for judged in judge(request["files"], schema, request["entries"], request["megabytes"]):
-        yield json.loads(json.dumps(asdict(judged), default=str))
+    for interval, judged in judge_intervals(request["files"], schema, request["entries"], request["megabytes"]):
+        yield {"interval": interval, **json.loads(json.dumps(asdict(judged), default=str))}
 
 
 def judged(files: list[Path], suite: Any, schema: pa.Schema = SCHEMA, memory: str = "1g") -> list[RuleResult]:
-    return check_rows(files, schema, suite, SuiteLimits(memory=memory), here)
+    (found,) = check_rows([files], schema, suite, SuiteLimits(memory=memory), here)
+    return found
 
 
 def by_hand(frame: Any, entries: list[tuple[str, dict[str, Any]]]) -> list[Any]:
@@ -140,6 +141,38 @@ def test_a_suite_means_what_it_means_in_great_expectations(tmp_path: Path) -> No
                 assert result.get("unexpected_count") == broken, case
                 assert mine.values == result["element_count"] - result.get("missing_count", 0), case
                 assert len(mine.broken.rows) == broken
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("memory", ["1g", "0m"])
+def test_intervals_are_judged_together_as_each_by_itself(tmp_path: Path, memory: str) -> None:
+    first, second = stream(tmp_path)
+    suite = written(tmp_path, *({"type": kind, "kwargs": kwargs} for kind, kwargs, _ in CASES))["q"]
+    intervals, about = [[first], [second], [], [first, second]], (SCHEMA, suite, SuiteLimits(memory=memory), here)
+    alone = [found for each in intervals for found in check_rows([each], *about)]
+    assert repr(check_rows(intervals, *about)) == repr(alone)
+
+
+@pytest.mark.slow
+def test_a_batch_asks_once_what_is_asked_of_each_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from lowwater_expectations import judging
+
+    asked, validate = list[int](), judging.validate_frame
+
+    def counted(frame: Any, *about: Any) -> Any:
+        asked.append(len(frame))
+        return validate(frame, *about)
+
+    monkeypatch.setattr(judging, "validate_frame", counted)
+    rows = [
+        (BETWEEN, {"column": "port", "max_value": 65_535}),
+        ("expect_column_values_to_not_be_null", {"column": "ip"}),
+    ]
+    suite = [CustomExpectation(kind, of, "critical") for kind, of in rows]
+    found = check_rows([[file] for file in stream(tmp_path)] * 12, SCHEMA, suite, SuiteLimits(), here)
+    assert asked == [12 * 10]
+    assert [[each.broken.total for each in of] for of in found] == [[0, 0], [1, 1]] * 12
+    assert found[1][0].broken.rows[0]["port"] == 70_000 and found[23][1].broken.rows[0]["ip"] is None
 
 
 def published(folder: Path) -> list[Path]:
@@ -211,10 +244,13 @@ def test_a_suite_that_takes_too_long_is_ended_and_said(tmp_path: Path) -> None:
         "expect_column_values_to_match_regex", {"column": "name", "regex": "^(a|a)*$"}, "critical"
     )
     count = CustomExpectation(COUNT, {"min_value": 1}, "critical")
-    first, second = check_rows([tmp_path / "rows.parquet"], schema, [for_ever, count], SuiteLimits(time="1s"))
+    pq.write_table(pa.table({"name": ["b"], "_kind": [ROW], "_last": [0]}), tmp_path / "sound.parquet")
+    both = [[tmp_path / "rows.parquet"], [tmp_path / "sound.parquet"]]
+    (first, second), sound = check_rows(both, schema, [for_ever, count], SuiteLimits(time="1s"))
     assert (first.kept, first.observed) == (False, "not judged: the suite took longer than [suites] time = 1s")
     assert second.kept and second.observed == "1"
-    (again,) = check_rows([tmp_path / "rows.parquet"], schema, [count], SuiteLimits())
+    assert [(each.kept, each.observed) for each in sound] == [(False, ""), (True, "1")], "it is of one interval"
+    ((again,),) = check_rows(both[:1], schema, [count], SuiteLimits())
     assert again.kept and again.observed == "1"
 
 

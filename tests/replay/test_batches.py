@@ -70,6 +70,17 @@ GROUP BY time/600 AS tb, srcIP CLOSING_WHEN running_sum(len) > 900
 CHAINED = (*NAMES, "hosts")
 
 
+ASKED = [
+    {"type": kind, "kwargs": kwargs, "severity": "warning"}
+    for kind, kwargs in (
+        ("expect_column_values_to_not_be_null", {"column": "bytes"}),
+        ("expect_column_values_to_not_be_in_set", {"column": "srcIP", "value_set": ["10.0.0.3"], "mostly": 0.01}),
+        ("expect_table_row_count_to_be_between", {"min_value": 1}),
+    )
+]
+"""What is asked of the rows of `flows`: of each, and of all."""
+
+
 @dataclass(frozen=True)
 class World:
     """What lies in the captures of a lake of INTERVALS intervals, and how it is run."""
@@ -109,6 +120,8 @@ class World:
             policy = self.policy if link == "b" else "fail"
             lines.append(f'[links.{link}]\nskew = "1s"\nsince = "{format_instant(START)}"\npolicy = "{policy}"')
         (lake / "lowwater.toml").write_text("\n".join(lines) + "\n")
+        (lake / "expectations" / "q").mkdir(parents=True)
+        (lake / "expectations" / "q" / "flows.json").write_text(json.dumps({"name": "flows", "expectations": ASKED}))
         for link in LINKS:
             for number in range(INTERVALS):
                 if (link, number) != ("b", lacks):
@@ -266,7 +279,8 @@ def test_pages_of_an_audit_are_drawn_of_its_ledgers_and_are_files_where_it_did_n
             assert file.exists() == (audit.verdict != "passed")
             if file.exists():
                 assert timeless(page.html) == timeless(file.read_text()), "also which rows of measures are broken"
-    assert "nothing is asked of its rows" in (reports.page(opened, audits[0].pages["rows"]) or audits[0]).html
+    rows = reports.page(opened, audits[0].pages["rows"])
+    assert rows is not None and "nothing is asked of its rows" in rows.html and "srcIP" in rows.html
     nobody = ("q/1969-01-01T000000Z_1970-01-01T000000Z/links.html", "q/9999-01-01T000000Z_9999-01-02T000000Z/rows.html")
     for address in (*nobody, audits[0].pages["rows"].replace("q/", "other/"), "links.html", "../lowwater.toml", ""):
         assert reports.page(opened, address) is None

@@ -32,7 +32,7 @@ from lowwater.plan.operators import Field
 from lowwater.quality import history, judge, reports, streams
 from lowwater.quality.links import LinkScan, scan_link
 from lowwater.quality.measures import AuditScope, Counts, frames, lfta_counts
-from lowwater.quality.suites import LATE, CustomExpectation
+from lowwater.quality.suites import LATE
 from lowwater.replay.job import IntervalInputs, Job
 from lowwater.storage import paths
 from lowwater.threads import TaskMap
@@ -200,9 +200,16 @@ def audit(
         for query in job.plan.queries
     }
     together = intervals[0].start, intervals[-1].end
-    measured = [
-        _measured(job, inputs, together, of_interval, damages, scans, scratch)
+    scopes = [_scope(job, inputs, together) for inputs in intervals]
+    counts = [lfta_counts(scope) for scope in scopes]
+    queries = [
+        _queries(job, inputs, of_interval, damages, scans.tasks, scratch)
         for inputs, of_interval in zip(intervals, written, strict=True)
+    ]
+    rules = _judged(job, scopes, queries, scratch)
+    measured = [
+        _measured(*each, scans.results(each[0].start, each[0].links))
+        for each in zip(scopes, counts, queries, rules, strict=True)
     ]
     again = compare(measured)
     frames = _tables(measured)
@@ -213,21 +220,12 @@ def audit(
 
 
 def _measured(
-    job: Job,
-    inputs: IntervalInputs,
-    together: runs.Range,
-    written: Mapping[str, streams.WrittenStream],
-    damages: Mapping[str, Mapping[runs.Range, str]],
-    scans: LinkScans,
-    scratch: Path,
+    scope: AuditScope,
+    counts: Counts,
+    queries: Sequence[streams.QueryMeasures],
+    rules: Mapping[str, Sequence[streams.RuleResult]],
+    scanned: Sequence[LinkScan],
 ) -> _Measured:
-    scope = _scope(job, inputs, together)
-    counts = lfta_counts(scope)
-    queries = _queries(job, inputs, written, damages, scans.tasks, scratch)
-    rules = {query.query: _judged(job, inputs, query) for query in queries}
-    if late := job.suites.get(LATE):
-        rules[LATE] = _judged_late(job, scope, late, scratch)
-    scanned = scans.results(inputs.start, scope.links)
     return _Measured(scope, counts, queries, rules, scanned, frames(scope, scanned, counts, queries, rules))
 
 
@@ -335,25 +333,38 @@ def _queries(
     return measures
 
 
-def _judged(job: Job, inputs: IntervalInputs, query: streams.QueryMeasures) -> list[streams.RuleResult]:
-    """Checks the rows of a query against its custom suite; the suite `queries` reports a stream that has changed."""
-    sound = query.fingerprint == query.written.fingerprint and not query.stream.columns
-    files = stream_files(job.lake.stream(query.query), inputs.start, inputs.end) if sound else []
-    (planned,) = (each for each in job.plan.queries if each.name == query.query)
-    suite = job.suites.get(query.query, ())
-    schema = row_schema(planned.high.fields)
-    return streams.check_rows(paths.as_they_are(files), schema, suite, job.config.suites, modules=job.modules)
+def _judged(
+    job: Job, scopes: Sequence[AuditScope], queries: Sequence[Sequence[streams.QueryMeasures]], scratch: Path
+) -> list[dict[str, list[streams.RuleResult]]]:
+    """Checks the rows of each query against its custom suite, in all intervals at once; those of an interval whose
+    stream has changed, which the suite `queries` reports, are not looked at. Returns query -> results, of each."""
+    found: list[dict[str, list[streams.RuleResult]]] = [{} for _ in scopes]
+
+    def judge_all(files: Sequence[Sequence[Path]], schema: pa.Schema, about: str) -> None:
+        suite = job.suites.get(about, ())
+        checked = streams.check_rows(files, schema, suite, job.config.suites, modules=job.modules)
+        for results, of_interval in zip(found, checked, strict=True):
+            results[about] = of_interval
+
+    for at, query in enumerate(job.plan.queries):
+        files = list[Sequence[Path]]()
+        for scope, mine in zip(scopes, queries, strict=True):
+            sound = mine[at].fingerprint == mine[at].written.fingerprint and not mine[at].stream.columns
+            stored = stream_files(job.lake.stream(query.name), scope.start, scope.end) if sound else []
+            files.append(paths.as_they_are(stored))
+        judge_all(files, row_schema(query.high.fields), query.name)
+    if job.suites.get(LATE):
+        judge_all([[_late_records(scope, scratch)] for scope in scopes], VIOLATIONS, LATE)
+    return found
 
 
-def _judged_late(
-    job: Job, scope: AuditScope, suite: Sequence[CustomExpectation], scratch: Path
-) -> list[streams.RuleResult]:
-    """Checks the late records that are charged to the interval, those of its arrivals (T2), against their suite."""
+def _late_records(scope: AuditScope, scratch: Path) -> Path:
+    """Writes the late records that are charged to an interval, those of its arrivals (T2), as rows to be checked."""
     rows = runs.charged_violations(scope.lake, scope.config, scope.links, scope.start, scope.end)
     scratch.mkdir(parents=True, exist_ok=True)
-    file = scratch / "late.parquet"
+    file = scratch / f"late-{scope.start}.parquet"
     pq.write_table(rows.append_column("_kind", pa.array([ROW] * rows.num_rows, pa.string())), file)
-    return streams.check_rows([file], VIOLATIONS, suite, job.config.suites, modules=job.modules)
+    return file
 
 
 def _evidence(
