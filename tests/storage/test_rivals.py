@@ -19,6 +19,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 from lowwater_generator import GeneratedCapture
 
+from benchmarks.bench_store import BEGIN, publish as backfill_hours, settings, write_captures
 from lowwater.documents import FILE_NAME
 from lowwater.errors import BusyError, LakeError
 from lowwater.instants import HOUR, format_instant
@@ -38,6 +39,7 @@ from lowwater.storage.object_paths import ObjectPath
 from tests.breadth import each_push
 from tests.lake.support import BASE, FIELDS, publish_interval, put_stream, stream
 from tests.replay.support import ROOT, lowwater
+from tests.storage.faults import as_another_process
 from tests.storage.servers import BUCKET, Proxy, Rule
 from tests.storage.test_object_store import SCHEMA, row, values
 
@@ -193,6 +195,42 @@ def test_a_run_that_is_taken_over_in_a_stage_leaves_what_the_later_one_published
     assert seen == [("done", version(lake))], "nothing came behind it"
     states = [row.state for row in interval_replays(lake, "q", first.start, end) if row.stage == "publish"]
     assert states == ["done"]
+
+
+class Killed(BaseException):
+    """The process ends here."""
+
+
+@pytest.mark.slow
+def test_a_batch_that_was_killed_is_taken_over_as_an_interval_is(
+    root: ObjectPath, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its lease is of the whole range, also where one of its intervals runs next."""
+    monkeypatch.setattr(leases, "LEASE_LENGTH", 2.0)
+    write_captures(tmp_path, 4)
+    paths.write(root / FILE_NAME, settings(tmp_path))
+    assert lowwater("ingest", "--lake", root).code == 0
+    lake, end = Lake(root), BEGIN + 3 * HOUR
+
+    def dies(*_: Any) -> None:
+        raise Killed
+
+    with monkeypatch.context() as kill:
+        kill.setattr(leases.Lease, "release", lambda lease: lease._over.set())
+        kill.setattr(interval, "_audit", dies)
+        with pytest.raises(Killed):
+            backfill_hours(root, BEGIN, end)
+    assert [*locks.held_ranges(lake, "demo")] == [(BEGIN, end)]
+    as_another_process(root)
+    objects.look_again()
+    backfill_hours(root, BEGIN + HOUR, BEGIN + 2 * HOUR)
+    assert locks.held_ranges(lake, "demo") == {}
+    backfill_hours(root, BEGIN, end)
+    for query in ("flows", "bytes"):
+        lasts = read_rows(lake.table(query), pa.schema([("_last", pa.int64())])).column("_last").to_pylist()
+        assert {(last - BEGIN) // HOUR for last in lasts} == {0, 1, 2}
+    published = [row for row in interval_replays(lake, "demo", BEGIN, end) if row.stage == "publish"]
+    assert len(published) == 6 and {row.state for row in published} == {"done"}, "each once"
 
 
 def version(lake: Lake) -> int:
