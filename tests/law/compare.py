@@ -62,11 +62,11 @@ def plan_of(asked: Sequence[Question], slots: int, folder: Path) -> Plan:
     return plan_texts(texts, KNOWN, slots, replace(CONTEXT, folders=(folder,)))
 
 
-def refused(question: Question, engine: str) -> str:
-    """Why an engine does not run a question, in the product's words; empty where it does."""
+def refused(asked: Sequence[Question], engine: str) -> str:
+    """Why an engine does not run some questions, in the product's words; empty where it does."""
     with tempfile.TemporaryDirectory() as folder:
         try:
-            require_lowered(plan_of([question], 1, Path(folder)), engine)
+            require_lowered(plan_of(asked, 1, Path(folder)), engine)
         except QueryError as error:
             every = flatten_errors([error])
             if not all(isinstance(each, UnsupportedError) for each in every):
