@@ -20,9 +20,8 @@ from lowwater.capture.inlining import kernel, kernel_name
 from lowwater.machine_code import has_machine_code
 from lowwater.terminal import say
 
-# Compiles the kernels of the reader in another process, while this one interprets them. Below `interpretation`. A
-# process that has more than a few records asks here first; the machine code that the other one leaves on disk is
-# loaded once it is done (docs/adr/0044).
+# Compiling in another process, while this one interprets the kernels. The machine code that the other process leaves on
+# disk is loaded once it is done (docs/adr/0044).
 
 MODULE = "lowwater.replay.kernels"
 """What compiles them, by reading a small capture of a kind of link."""

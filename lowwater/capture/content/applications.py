@@ -51,7 +51,7 @@ def quic_columns(payloads: list[bytes]) -> dict[str, pa.Array]:
     """Reads the Initial packets at the beginning of datagrams. Returns column -> a value for each payload.
 
     Args:
-        payloads: payloads of UDP datagrams that begin as `starts.begins_initial` says.
+        payloads: payloads of UDP datagrams that begin as `hello.begins_initial` says.
     """
     rows: list[dict[str, int]] = []
     hellos: list[bytes] = []

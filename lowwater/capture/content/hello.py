@@ -1,6 +1,6 @@
 """ClientHello and ServerHello: names, versions, and the fingerprints JA3, JA3S and JA4.
 
-TLS over TCP and QUIC (`quic`) share this parser. A hello may be cut anywhere. An extension has a value where
+TLS over TCP and QUIC share this parser. A hello may be cut anywhere. An extension has a value where
 all of its bytes are there; a fingerprint needs the whole hello. A kernel writes the texts of all hellos of a batch one
 behind another; then each different text is digested once. Lengths in a message allocate nothing: the memory for the
 texts follows from the bytes that were captured.
@@ -727,7 +727,7 @@ def tls_columns(buffer: NDArray[np.uint8], begins: NDArray[np.int64], ends: NDAr
     """Reads the hellos of segments. Returns column -> n values.
 
     Args:
-        begins: shape (n), index of payloads that begin as `starts.begins_hello` says.
+        begins: shape (n), index of payloads that begin as `begins_hello` says.
         ends: shape (n), index behind their captured bytes.
     """
     at = begins + np.where(buffer[begins] == CHANGE_CIPHER_SPEC, CHANGED, 0)

@@ -239,7 +239,7 @@ def search(buffer: Any, begin: int, end: int, near: int, at_end: bool, border: i
             unknown.
 
     Returns:
-        As `formats.search`.
+        As `classic.search`.
     """
     last_start = border if begin < border else end - HEADER + 1
     steps = classic.SEARCH_STEPS * ((border if begin < border else end) - begin + 1)

@@ -491,7 +491,7 @@ _LLC = 0x0004
 
 @rare
 def _protocol(buffer: Any, kind: int, at: int, end: int) -> tuple[int, int, int, int, int]:
-    """Follows a cooked header's protocol; returns as `types.follow_ether_type`."""
+    """Follows a cooked header's protocol; returns as `follow_ether_type`."""
     if kind >= FIRST_TYPE:
         return follow_ether_type(buffer, kind, at, end)
     if kind == _LLC:

@@ -115,7 +115,7 @@ def set_narrow(out: Any, column: int, row: int, value: int) -> None:
 
     Args:
         out: `Columns` of the batch.
-        column: row of `out.narrow`, a constant of this module such as `FLAGS`.
+        column: row of `Columns.narrow`, a constant of this module such as `FLAGS`.
         value: a number of 32 bits.
     """
     if out.wanted & bit_of_narrow(column):
@@ -128,7 +128,7 @@ def set_wide(out: Any, column: int, row: int, value: int) -> None:
 
     Args:
         out: `Columns` of the batch.
-        column: row of `out.wide`, a constant of this module such as `TIMESTAMP`.
+        column: row of `Columns.wide`, a constant of this module such as `TIMESTAMP`.
         value: a number of 64 bits.
     """
     if out.wanted & bit_of_wide(column):
@@ -225,7 +225,7 @@ def put_address4(buffer: Any, at: int, end: int, out: Any, column: int, row: int
 
     Args:
         at: index of the first byte of the address.
-        column: row of `out.wide` of the high word; the low word is in the row behind it.
+        column: row of `Columns.wide` of the high word; the low word is in the row behind it.
     """
     value = u32(buffer, at, end)
     set_wide(out, column, row, 0)
@@ -845,7 +845,7 @@ def decode(
 
     Args:
         buffer: uint8 array that holds the records.
-        records: int64 array (4, at least count), as `scan` fills it.
+        records: int64 array (4, at least count), as the scanner fills it.
         positions: int64 array (count), numbers of the records in the capture.
         clock: largest sane timestamp of the capture before the records, ns.
         out: int64 array (len(WIDE), at least count) and int32 array (len(NARROW), at least count). Values that are
@@ -936,7 +936,7 @@ class Shape:
     """Columns of a batch.
 
     Attributes:
-        wanted: mask of the columns, as `columns.bits_of`.
+        wanted: mask of the columns, as `bits_of`.
         columns: for each column its type, whether it has 64 bits, its row in the block, and its presence bit or -1.
     """
 
@@ -995,7 +995,7 @@ def decode_batch(
     """Decodes sane records.
 
     Args:
-        records: int64 array (4, n), as `scan` fills it.
+        records: int64 array (4, n), as the scanner fills it.
         positions: int64 array (n), numbers of the records in the capture.
         clock: largest sane timestamp of the capture before the records, ns.
         memory: memory for the batch; None for new memory.

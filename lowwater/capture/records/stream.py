@@ -210,8 +210,7 @@ def _row(row: tuple[int, int, int, int, int, int]) -> Malformed:
     )
 
 
-# Gaps: what lies behind records that still wait for judgement and need not wait with them. Between `stream`, which
-# finds gaps, and `stream.RecordJudge`, which turns their malformed rows into rows of the capture.
+# Gaps: what lies behind records that still wait for judgement and need not wait with them.
 
 PASSED_RECORDS = 1 << 11
 """Malformed records behind the waiting ones after which they become a gap; 17 runs of them fit into the table."""
@@ -459,9 +458,8 @@ class DropsOfRecords:
 _ALL_BITS = (1 << 32) - 1
 
 
-# The record stream of a capture: spans of judged records in file order, and malformed rows for everything else.
-# Between the scanners and the reader. `RecordStream` moves the window and finds where records go on after damage.
-# `gaps` keeps what lies between records that wait; `judging` judges them.
+# The record stream: spans of judged records in file order, and malformed rows for everything else. It moves the window
+# and finds where records go on after damage.
 
 _REASONS = {
     classic.NO_TIME: "no-time",
@@ -683,7 +681,7 @@ class RecordStream:
         Args:
             position: number of the record in the capture; None if unknown.
             offset: offset of the first byte in the unpacked file.
-            reason: one of `malformed.REASONS`.
+            reason: one of REASONS.
             clock: largest sane timestamp before the bytes, ns since the epoch; negative if there is none.
         """
         number = -1 if position is None else position
@@ -851,7 +849,7 @@ def _add(buffer: Any, records: Any, numbers: Any, met: int, state: Any) -> int:
     """Mixes the records whose time and length are within range into a digest of 128 bits.
 
     Args:
-        records: as `scan.scan` fills it.
+        records: as the scanner fills it.
         numbers: place of each interface in the order of their first records; -1 before its first one.
     """
     first, second = state[0], state[1]

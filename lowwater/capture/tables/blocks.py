@@ -117,7 +117,7 @@ _ZONED = r":[0-9]{2}(\.[0-9]+)?([Zz]|[+-][0-9]{2}(:?[0-9]{2})?)$"
 
 
 def typed(values: pa.Array, field: RecordField) -> Typed:
-    """Returns the values of a field in its type: IP addresses are of `addresses.WORDS`, times of a form are integers.
+    """Returns the values of a field in its type: IP addresses are of WORDS, times of a form are integers.
 
     Args:
         values: texts (binary or strings), or values that the file has typed.
