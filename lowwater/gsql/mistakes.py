@@ -277,8 +277,31 @@ _FOREIGN_OPERATORS = {
     "&&": "write AND",
     "**": "write `pow(a, b)`",
     "/*": "comments run from `--` or `//` to the end of the line",
-    "::": "convert with a function: `INT(a)`, `FLOAT(a)`",
 }
+_SET_OF = "FROM a A {} JOIN b B ON A.k = B.k AND A.time = B.time"
+_FOREIGN_WORDS = {
+    ("EXCEPT", "SELECT"): f"for rows that another query does not have: {_SET_OF.format('ANTI')}",
+    ("MINUS", "SELECT"): f"for rows that another query does not have: {_SET_OF.format('ANTI')}",
+    ("INTERSECT", "SELECT"): f"for rows that another query has, too: {_SET_OF.format('SEMI')}",
+    ("VALUES", "("): "a list of values stands in IN (80, 443), or in a watch list: WATCHLIST FIELDS { ... }",
+    ("PIVOT", ""): "write a column for each value: sum(len) FILTER (WHERE destPort = 80) AS http",
+    ("TABLESAMPLE", ""): "write DEFINE { sample '0.1'; } before SELECT: it takes the same packets in each run",
+    ("EXCLUDE", "("): "name the columns: `*` stands for all of them",
+    ("SIMILAR", "TO"): "write str_regex_match[a, 'pattern'], or LIKE",
+    ("REGEXP", ""): "write str_regex_match[a, 'pattern']",
+    ("RLIKE", ""): "write str_regex_match[a, 'pattern']",
+    ("AT", "TIME"): "an instant is of UTC; local_day(time, 'Europe/Berlin') is the day there",
+    ("EXPLAIN", "SELECT"): "`lowwater explain FILE` shows the plan of a query file",
+}
+"""A word of SQL and the one behind it, empty for any -> what to write."""
+_CASTS = {
+    **dict.fromkeys(("TIMESTAMP", "TIMESTAMPTZ", "DATETIME"), "write CAST({} AS TIMESTAMP)"),
+    "DATE": "write date_trunc('day', {})",
+    **dict.fromkeys(("VARCHAR", "TEXT", "STRING", "CHAR"), "select {} as it is: a number becomes no text"),
+    **dict.fromkeys(("DOUBLE", "FLOAT", "REAL", "NUMERIC", "DECIMAL"), "write CAST({} AS DOUBLE)"),
+    **dict.fromkeys(("INT", "INTEGER", "BIGINT", "HUGEINT", "UBIGINT"), "write CAST({} AS BIGINT)"),
+}
+"""Type behind `::` -> what to write, of the value before it."""
 _BLOCKS = {
     "_DEFINE": "an entry of DEFINE is `name 'value';`",
     "_PARAM": "an entry of PARAM is `name type;`, or with a default value `name type = 5;`",
@@ -354,12 +377,33 @@ def hint_for(error: ErrorContext) -> str:
 
 def _operator_of_others(error: ErrorContext) -> str:
     here, before, after = error.text(error.at), error.text(error.at - 1), error.text(error.at + 1)
-    if here + after in ("/*", "::"):
+    if here + after == "::":
+        cast = _CASTS.get(error.text(error.at + 2).upper(), "write CAST({} AS BIGINT), or to DOUBLE or TIMESTAMP")
+        return cast.format(before if error.kind(error.at - 1) == "NAME" else "a")
+    if here + after == "/*":
         return _FOREIGN_OPERATORS[here + after]
+    if here == "~" and error.kind(error.at - 1) == "NAME" and error.kind(error.at + 1) == "STRING":
+        return f"write str_regex_match[{before}, {after}]"
     if error.glued() and before + here in _FOREIGN_OPERATORS:
         return _FOREIGN_OPERATORS[before + here]
     if here == "+" and "MINUS" in error.accepted:
         return "GSQL has no unary `+`: leave it out"
+    return ""
+
+
+def _word_of_others(error: ErrorContext) -> str:
+    for at in range(error.at - 2, error.at + 2):
+        word, after = error.text(at).upper(), error.text(at + 1).upper()
+        if error.kind(at) == "NAME" and (hint := _FOREIGN_WORDS.get((word, after)) or _FOREIGN_WORDS.get((word, ""))):
+            return hint
+    first = next((at for at in range(error.at) if error.kind(at) == "DISTINCT"), -1)
+    if first >= 0 and error.text(first + 1).upper() == "ON" and error.kind(first + 2) == "LPAR":
+        return (
+            "DISTINCT ON is QUALIFY row_number() OVER (PARTITION BY time/60, srcIP ORDER BY timestamp) = 1,"
+            " of each epoch, behind the other clauses"
+        )
+    if error.opened == "LPAR" and error.text(error.open - 1).upper() == "POSITION":
+        return "write str_exists_substr[a, 'text'] for whether a text has another one"
     return ""
 
 
@@ -458,7 +502,8 @@ def _missing_comma(error: ErrorContext) -> str:
     if error.clause not in ("SELECT", "_GROUP"):
         return ""
     if here == "NAME" and error.kind(error.at + 1) not in ("LPAR", "DOT", "LSQB"):
-        return f"write `AS {name}` to name the item before it, or `,` to begin another"
+        usable = "".join(letter if letter.isalnum() else "_" for letter in name)
+        return f"write `AS {usable}` to name the item before it, or `,` to begin another"
     if here == "LPAR" and error.kind(error.at - 2) == "DOT":
         return "put `,` between two items; a function has no qualifier"
     return "put `,` between two items"
@@ -472,6 +517,8 @@ def _keyword(error: ErrorContext) -> str:
     if before == "_AS":
         quoted = f'"{name}"' if words.is_keyword(name) else '"from"'
         return f"a name stands after AS; a keyword as a name stands between double quotes: {quoted}"
+    if here == "_AS" and error.opened == "LPAR" and error.text(error.open - 1).upper() in ("TRY_CAST", "SAFE_CAST"):
+        return "write CAST(a AS BIGINT), which is NULL where it does not fit; to_llong(a) reads a text"
     if here == "_AS" and error.opened == "LPAR":
         return "convert with a function: `INT(a)`, `UINT(a)`, `FLOAT(a)`; items are named outside of calls"
     if name.upper() == "QUERY":
@@ -510,6 +557,10 @@ def _source(error: ErrorContext) -> str:
             end += 1
         name = "".join(error.text(at) for at in range(start, end + 1))
         return f'a name with `-` is written in double quotes: `"{name.rstrip(".")}"`'
+    if error.kind(error.at - 1) == "STRING" and "." in error.text(error.at - 1):
+        return "a query reads links, not files: FROM link.PROTOCOL, and `lowwater run --capture link=FILE`"
+    if error.kind(error.at) == "LPAR" and error.text(error.at - 1).lower().startswith(("read_", "scan_")):
+        return "a query reads links, not files: FROM link.PROTOCOL, and `lowwater run --capture link=FILE`"
     if error.kind(error.at - 1) == "STRING" or error.kind(error.at - 3) == "STRING":
         return "links have names of their own, whatever host they are on: write `link.PROTOCOL`"
     if error.kind(error.at) == "SLASH":
@@ -547,6 +598,7 @@ def _form(error: ErrorContext) -> str:
 
 _RULES = (
     _operator_of_others,
+    _word_of_others,
     _address,
     _glued_word,
     _case,

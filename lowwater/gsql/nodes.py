@@ -467,6 +467,17 @@ def item_name(item: SelectItem) -> str:
     return item.alias or (item.expression.name if isinstance(item.expression, Name) else "")
 
 
+def parameters_of(statement: Statement) -> set[str]:
+    """Returns the names of the parameters that a statement reads."""
+    found, stack = set(), expressions_of(statement)
+    while stack:
+        part = stack.pop()
+        if isinstance(part, Parameter):
+            found.add(part.name)
+        stack += children(part)
+    return found
+
+
 def expressions_of(statement: Statement) -> list[Expression]:
     """Returns the top-level expressions of a statement, in the order of the text."""
     if isinstance(statement, Merge):

@@ -7,7 +7,9 @@ First stage of the pipeline. The grammar is `grammar.lark`, `words` recognizes k
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import cache, partial
 from importlib.resources import files
 from io import TextIOWrapper
@@ -21,6 +23,7 @@ from lark.parsers.lalr_interactive_parser import InteractiveParser
 from lowwater import caches, limits
 from lowwater.errors import ConfigError, LowwaterError, QueryError, raise_all
 from lowwater.gsql import build, nodes as syntax, words
+from lowwater.gsql.inner import apart
 from lowwater.gsql.mistakes import refused_token, syntax_error
 from lowwater.precedence import POWER
 from lowwater.storage.untrusted import open_file
@@ -94,10 +97,10 @@ def parse(text: str, file: str = "", functions: tuple[str, ...] = ()) -> syntax.
     source = unix_lines(text)
     tokens = tokens_of(source, functions)
     parts: list[syntax.QueryFile] = []
-    errors: list[QueryError] = []
+    errors = [*_swallowed(source, file)]
     for segment in _segments(tokens):
         try:
-            part = _parse_statement(segment, functions)
+            part = _with_inner(segment, functions)
             for statement in part.statements:
                 _check_depth(statement)
         except QueryError as error:
@@ -112,6 +115,21 @@ def parse(text: str, file: str = "", functions: tuple[str, ...] = ()) -> syntax.
     if not statements and not protocols:
         raise QueryError("the text holds no query", "write a SELECT or a MERGE", file, 1, 1, source)
     return syntax.QueryFile(statements, protocols)
+
+
+_DIVIDED = re.compile(
+    r"""(?:[^'"/-]|'[^']*'|"[^"]*"|/(?!/)|-(?!-))*[\w)]\s*(//)\s*\d+\s*(?:AS\b|FROM\b|,|\)|[<>=])""", re.I
+)
+"""A line in which `//` stands as an operator, as in `time // 60 AS minute`."""
+
+
+def _swallowed(source: str, file: str) -> Iterator[QueryError]:
+    """Yields an error for each line of which a `//` that is meant as a division would make a comment."""
+    for number, line in enumerate(source.split("\n"), 1):
+        if "//" in line and (found := _DIVIDED.match(line)):
+            hint = "write a/60: the division of whole numbers cuts"
+            message = "`//` begins a comment, and what follows it on the line is not read"
+            yield QueryError(message, hint, file, number, found.start(1) + 1, source)
 
 
 @cache
@@ -132,6 +150,29 @@ def _segments(tokens: Sequence[Token]) -> Iterator[list[Token]]:
             segment, braces = [], 0
     if len(segment) > 1:
         yield segment
+
+
+def _with_inner(tokens: Sequence[Token], functions: tuple[str, ...]) -> syntax.QueryFile:
+    """Returns a statement behind its inner queries, which are hidden queries of their own with its parameters and its
+    dialect."""
+    *inner, own = apart(tokens)
+    below = [
+        (part.name, statement) for part in inner for statement in _parse_statement(part.tokens, functions).statements
+    ]
+    outer = _parse_statement(own.tokens, functions)
+    if not below:
+        return outer
+    (reader,) = outer.statements
+    dialect = tuple([entry for entry in reader.defines if entry[0] == "dialect"])
+    named = [
+        replace(
+            statement,
+            defines=(("query_name", name), ("visibility", "internal"), *dialect),
+            params=tuple([each for each in reader.params if each.name in syntax.parameters_of(statement)]),
+        )
+        for name, statement in below
+    ]
+    return syntax.QueryFile((*named, reader), outer.protocols)
 
 
 def _parse_statement(tokens: Sequence[Token], functions: tuple[str, ...]) -> syntax.QueryFile:

@@ -106,8 +106,8 @@ SQL = {
     "QUALIFY": ("this QUALIFY", "write QUALIFY row_number() OVER (PARTITION BY tb ORDER BY count(*) DESC) <= 10"),
     "ON": ("ON", "write it behind a join between the sources: `FROM a A JOIN b B ON A.t = B.t`"),
     "USING": ("USING", "write it behind a join between the sources: `FROM a A JOIN b B USING (t)`"),
-    "WITH": ("WITH", "name the inner query with DEFINE and read it by name"),
-    "OVER": ("this OVER", "write lag(len) OVER (PARTITION BY srcIP ORDER BY timestamp)"),
+    "WITH": ("WITH here", "write it before the SELECT that reads it: WITH a AS (SELECT ...) SELECT ... FROM a"),
+    "OVER": ("this OVER", "write the window itself: sum(len) OVER (PARTITION BY srcIP ORDER BY timestamp)"),
 }
 # Two words for one keyword: the manual prints some keywords in two words.
 PAIRS = {
@@ -215,6 +215,7 @@ class _Reading:
         joined: whether FROM has a join between its sources, so that ON or USING may follow.
         window: whether the current token is inside a window, before its WHERE.
         counted: the number of brackets open inside a window after its WHERE, the window's own included; 0 elsewhere.
+        inner: of each inner query that is open, its parentheses, and the clause and the join around it.
         over: the number of parentheses open inside OVER or WITHIN GROUP, its own included; 0 elsewhere.
     """
 
@@ -228,6 +229,7 @@ class _Reading:
         self.window = False
         self.counted = 0
         self.over: list[int] = []  # open parentheses of each OVER, which may contain others
+        self.inner: list[tuple[int, str, bool]] = []
         self._outer = ""
         self._around: list[str] = []  # the clause in which each OVER stands
 
@@ -276,6 +278,15 @@ class _Reading:
             if self.counted == 1:
                 self.clause = self._outer
             self.counted = max(self.counted - 1, 0)
+        if token.type == "LPAR" and self.word(1) == "SELECT":
+            self.inner.append((1, self.clause, self.joined))
+        elif token.type in ("LPAR", "RPAR") and self.inner:
+            depth, clause, joined = self.inner.pop()
+            depth += 1 if token.type == "LPAR" else -1
+            if depth:
+                self.inner.append((depth, clause, joined))
+            else:
+                self.clause, self.joined = clause, joined
         if self.before in ("_OVER", "_WITHIN"):
             self.over.append(1)
         elif token.type in ("LPAR", "RPAR") and self.over:

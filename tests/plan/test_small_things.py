@@ -140,6 +140,10 @@ WORKS = [
     "SELECT a.timestamp FROM main1.TCP a\n"
     "WHERE NOT EXISTS (SELECT * FROM main2.TCP b WHERE a.id = b.id AND a.time = b.time)",
     "SELECT time, a.len FROM main1.TCP a JOIN main2.TCP b USING (time, id)",
+    f"WITH m AS (SELECT {MINUTE} AS tb, count(*) AS n FROM TCP GROUP BY tb) SELECT tb, n FROM m WHERE n > 5",
+    f"SELECT tb, n FROM (SELECT {MINUTE} AS tb, count(*) AS n FROM TCP GROUP BY tb) AS m WHERE n > 5",
+    "SELECT Q.timestamp FROM DNS Q ASOF ONCE LEFT JOIN DNS A\n"
+    "ON Q.dns_id = A.dns_id AND A.timestamp BETWEEN Q.timestamp AND Q.timestamp + 2 s",
 ]
 
 REFUSED = {
@@ -163,7 +167,20 @@ REFUSED = {
     "SELECT timestamp FROM TCP WHERE srcIP LIKE '10.%'": "<<= '10.0.0.0/8'",
     "SELECT timestamp FROM TCP WHERE srcIP = '10.0.0.0/8'": "<<= '10.0.0.0/8'",
     "SELECT timestamp FROM TCP WHERE srcIP IN (SELECT srcIP FROM UDP)": "",
-    "WITH a AS (SELECT time FROM TCP) SELECT time FROM a": "name the inner query with DEFINE",
+    "WITH RECURSIVE a AS (SELECT time FROM a) SELECT time FROM a": "each reads the one before",
+    "SELECT DISTINCT ON (srcIP) srcIP, destIP FROM TCP": "row_number() OVER (PARTITION BY time/60, srcIP",
+    "SELECT time // 60 AS minute, len\nFROM TCP": "write a/60",
+    "SELECT timestamp::date AS d FROM TCP": "date_trunc('day', timestamp)",
+    "SELECT srcIP FROM TCP EXCEPT SELECT srcIP FROM UDP": "ANTI JOIN",
+    "SELECT srcIP FROM TCP INTERSECT SELECT srcIP FROM UDP": "SEMI JOIN",
+    "PIVOT TCP ON destPort USING sum(len)": "FILTER (WHERE",
+    "SELECT * FROM HTTP WHERE http_host ~ '^www'": "str_regex_match[http_host, '^www']",
+    "SELECT left(http_host, 3) AS x FROM HTTP": "str_truncate(x, 10)",
+    "SELECT replace(http_host, 'a', 'b') AS x FROM HTTP": "`lowwater sql` has it",
+    "SELECT time FROM TCP WHERE timestamp > now()": "a query has no now",
+    "SELECT len FROM TCP WHERE timestamp BETWEEN '2024-01-01' AND '2024-01-02'": "CAST(timestamp AS TIMESTAMP) BETWEEN",
+    "SELECT timestamp AT TIME ZONE 'Europe/Berlin' FROM TCP": "local_day(time, 'Europe/Berlin')",
+    "SELECT time FROM TCP QUALIFY row_number() OVER (PARTITION BY srcIP ORDER BY len) = 1": "to PER or PARTITION BY",
     "SELECT time FROM TCP WHERE protocl = 6": "did you mean protocol?",
     "SELECT timee FROM TCP": "did you mean time?",
     "SELECT time FROM TPC": "did you mean TCP?",

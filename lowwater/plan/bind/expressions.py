@@ -25,6 +25,7 @@ from lowwater.plan.text import Text, attempt_all, place_of, spot
 
 # Hints
 
+_NO_NOW = "a query has no now: its rows follow from its packets; `--from` and `--to` choose hours where rows are read"
 FUNCTIONS = {
     "var": "write var_samp or var_pop",
     "ln": "write log(x)",
@@ -38,21 +39,56 @@ FUNCTIONS = {
     **dict.fromkeys(("date_bin", "tumble", "bin"), "write time_bucket(INTERVAL '10 minutes', timestamp)"),
     **dict.fromkeys(("datetime", "from_unixtime", "epoch_ms"), "write CAST(timestamp AS TIMESTAMP)"),
     **dict.fromkeys(("strftime", "date_format"), "an instant prints as ISO 8601: CAST(timestamp AS TIMESTAMP)"),
+    **dict.fromkeys(("epoch", "unix_timestamp"), "write time, which counts the seconds since 1970"),
+    **dict.fromkeys(
+        ("datediff", "date_diff", "timestampdiff", "age"), "subtract the times: (B.timestamp - A.timestamp)/1 s"
+    ),
+    **dict.fromkeys(("now", "today", "getdate", "current_date", "current_timestamp", "current_time"), _NO_NOW),
+    **dict.fromkeys(("substring", "mid"), "write substr(x, 1, 10)"),
+    "left": "write str_truncate(x, 10)",
+    "right": "write str_suffix(x, 10)",
+    **dict.fromkeys(("contains", "strpos", "instr", "charindex", "locate"), "write str_exists_substr[x, 'text']"),
+    "starts_with": "write str_match_start[x, 'text']",
+    **dict.fromkeys(("regexp_matches", "regexp_like", "regexp_full_match"), "write str_regex_match[x, 'pattern']"),
+    "regexp_extract": "write str_extract_regex(x, 'pattern')",
+    **dict.fromkeys(("power", "pow10", "exponent"), "write pow(x, 2)"),
+    "isnull": "write x IS NULL, or coalesce(x, 0) for a value in its place",
+    "iif": "write IF(x > 5, 1, 0)",
+    "decode": "write CASE x WHEN 5 THEN 1 ELSE 0 END",
+    "any": "write IN (80, 443)",
+    "grouping": "a column that a grouping set does not group by is NULL in its rows",
+    **dict.fromkeys(("inet_ntoa", "host", "text"), "an address prints as text: write the column itself"),
+    "inet_aton": "write an address as a text: srcIP = '10.0.0.1'",
     **{part: f"write extract({part} FROM timestamp)" for part in ("year", "month", "day", "hour", "minute", "second")},
 }
 """Function of another system in lower case -> GSQL to write instead."""
+
+
+_OF_DUCKDB = {
+    "acos", "array_length", "ascii", "asin", "atan2", "bar", "bin", "bit_count", "cbrt", "chr", "concat_ws", "corr",
+    "covar_pop", "covar_samp", "cume_dist", "degrees", "dense_rank", "entropy", "factorial", "format", "gcd",
+    "generate_series", "hash", "hex", "histogram", "json_extract", "kurtosis", "lcm", "levenshtein", "lpad", "ltrim",
+    "md5", "mode", "ntile", "percent_rank", "pi", "printf", "product", "radians", "random", "range", "regexp_replace",
+    "regr_slope", "repeat", "replace", "reverse", "rpad", "rtrim", "sha256", "sign", "skewness", "split_part",
+    "string_split", "to_hex", "translate", "trim", "unnest", "uuid",
+}  # fmt: skip
+"""Functions of DuckDB, and so of `lowwater sql`, that a query has under no name."""
 
 
 def of_function(name: str, names: set[str]) -> str:
     """Hint for an unknown function."""
     if name.lower() in FUNCTIONS:
         return FUNCTIONS[name.lower()]
+    if name.lower() in _OF_DUCKDB:
+        return "`lowwater sql` has it, over a capture or a lake; for a query declare it in Python: --functions FILE"
     close = nearest(name, names)
     return f"{close} Otherwise declare it: --functions FILE" if close else "declare it: --functions FILE"
 
 
 def of_name(name: str) -> str:
     """Hint for a keyword of SQL that was parsed as a column; empty if there is none."""
+    if name.lower() in ("current_date", "current_timestamp", "current_time"):
+        return _NO_NOW
     return f"write {name.upper()}" if name.lower() in ("true", "false") else ""
 
 
@@ -79,6 +115,12 @@ def _prefix(text: str) -> str:
 def of_types(op: str, node: syntax.Expression, operands: tuple[ex.Expr, ...], units: Sequence[Fraction | None]) -> str:
     """Hint for an operator that does not apply to the types of its operands; empty if there is none. `units`: unit of
     every operand in ns; None if unknown."""
+    if isinstance(node, syntax.Between) and None not in (units[0], operands[0]):
+        texts = [isinstance(each, syntax.Literal) and each.kind == "string" for each in (node.low, node.high)]
+        written = replace(node, operand=syntax.Call("CAST", (node.operand,)))
+        if all(texts) and operands[0].type is ex.Type.INT:
+            operand, _, bounds = print_expression(written).partition(")")
+            return f"compare instants: {operand} AS TIMESTAMP){bounds}"
     if not isinstance(node, syntax.BinaryOp):
         return ""
     left, right = operands

@@ -578,7 +578,8 @@ def _add(contents: Texts, file: str, source: str, library: str) -> None:
     contents.protocols += [(protocol, file, source) for protocol in parsed.protocols]
 
     def add(number: int, statement: syntax.Statement) -> None:
-        name = _name(statement, number, text)
+        unnamed = sum("query_name" not in options(each) for each in parsed.statements[:number])
+        name = _name(statement, unnamed, text)
         name = f"{library}_{name}" if library else name  # the binder looks `library/query` up under this name
         _refuse_taken(name, contents.statements, statement, text)
         contents.statements[name] = (statement, text)
@@ -592,12 +593,13 @@ def name_of_file(file: str) -> str:
     return f"q{name}" if name[0].isdigit() else name
 
 
-def _name(statement: syntax.Statement, number: int, text: Text) -> str:
+def _name(statement: syntax.Statement, unnamed: int, text: Text) -> str:
+    """Returns the name of a query; `unnamed`: how many of its file stand before it and have none."""
     entries, place = options(statement), place_of(statement)
     name = entries.get("query_name", "")
     if not name and "query_name" in entries:
         raise text.error(place, "query_name is empty", "give a name of letters, digits and _, or leave query_name out")
-    if not name and number == 0:
+    if not name and unnamed == 0:
         name = name_of_file(text.file)
     if not name:
         hint = "write DEFINE { query_name 'x'; } before it"

@@ -114,6 +114,6 @@ def _endless(top: syntax.Top, node: ops.Node, shown: int, text: Text) -> QueryEr
     epoch = times[0] if times and times[0] not in ("time", "timestamp") else "time/60"
     if top.per:
         message = f"no column of PER makes progress, so the rows of {written} never end"
-        return text.error(top.place, message, f"add the epoch: PER {epoch}, {written}")
+        return text.error(top.place, message, f"add the epoch to PER or PARTITION BY: {epoch}, {written}")
     hint = f"write of what: LIMIT {top.count} PER {epoch}"
     return text.error(top.place, "LIMIT keeps the first rows of each epoch, and a query without groups has none", hint)
