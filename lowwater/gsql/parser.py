@@ -156,22 +156,20 @@ def _with_inner(tokens: Sequence[Token], functions: tuple[str, ...]) -> syntax.Q
     """Returns a statement behind its inner queries, which are hidden queries of their own with its parameters and its
     dialect."""
     *inner, own = apart(tokens)
-    below = [
-        (part.name, statement) for part in inner for statement in _parse_statement(part.tokens, functions).statements
-    ]
+    below = [(part.name, each) for part in inner for each in _parse_statement(part.tokens, functions).statements]
     outer = _parse_statement(own.tokens, functions)
     if not below:
         return outer
     (reader,) = outer.statements
+    assert isinstance(reader, syntax.Select | syntax.Merge)
     dialect = tuple([entry for entry in reader.defines if entry[0] == "dialect"])
-    named = [
-        replace(
-            statement,
-            defines=(("query_name", name), ("visibility", "internal"), *dialect),
-            params=tuple([each for each in reader.params if each.name in syntax.parameters_of(statement)]),
-        )
-        for name, statement in below
-    ]
+    named: list[syntax.Statement] = []
+    for name, statement in below:
+        assert isinstance(statement, syntax.Select | syntax.Merge)
+        defines = (("query_name", name), ("visibility", "internal"), *dialect)
+        read = syntax.parameters_of(statement)
+        params = tuple([param for param in reader.params if param.name in read])
+        named.append(replace(statement, defines=defines, params=params))
     return syntax.QueryFile((*named, reader), outer.protocols)
 
 

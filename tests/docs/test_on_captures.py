@@ -292,6 +292,21 @@ def unanswered(packets: list[Packet]) -> Iterable[tuple[Any, ...]]:
         yield epoch * 60, *flow, count
 
 
+def answered(packets: list[Packet]) -> Iterable[tuple[Any, ...]]:
+    answers = grouped(
+        (each for each in of_tcp(packets) if each.flags & SYN and each.flags & ACK),
+        lambda each: (each.dest, each.src, each.dport, each.sport),
+    )
+    found: Counter[tuple[Any, ...]] = Counter()
+    for each in of_tcp(packets):
+        if each.flags & SYN and not each.flags & ACK:
+            met = answers.get((each.src, each.dest, each.sport, each.dport), ())
+            if any(0 <= answer.stamp - each.stamp <= 3 * SECOND for answer in met):
+                found[each.epoch(60), each.dest, each.dport] += 1
+    for (epoch, *server), count in found.items():
+        yield epoch * 60, *server, count
+
+
 def new_hosts(packets: list[Packet]) -> Iterable[tuple[Any, ...]]:
     hosts = grouped(of_tcp(packets), lambda each: (each.epoch(60), each.src))
     for (epoch, source), group in hosts.items():
@@ -454,6 +469,8 @@ ORACLES: dict[str, Oracle] = {
     "scans": scans,
     "round_trips": round_trips,
     "unanswered": unanswered,
+    "answered": answered,
+    "missed": lambda packets: (),  # as above of two links that differ: a test of its own
     "new_hosts": new_hosts,
     "repeated": repeated,
     "handshake_times": handshake_times,
@@ -470,6 +487,44 @@ ORACLES: dict[str, Oracle] = {
     "beacons": beacons,
     "lonely": lonely,
 }
+
+
+@pytest.mark.parametrize("name", CAPTURES)
+def test_what_one_link_missed_is_what_tshark_has_of_the_other_alone(
+    name: str, captures_dir: Path, tmp_path: Path
+) -> None:
+    """Of a link that lost every fifth packet."""
+    path, part = captures_dir / name, tmp_path / "part.pcap"
+    whole = packets_of(path)
+    lost = [str(number) for number in range(1, len(whole) + 1, 5)]
+    shutil.copy(path, part)
+    for begin in range(0, len(lost), 500):  # editcap takes 512 numbers; the last ones first, so that no number moves
+        numbers = lost[::-1][begin : begin + 500]
+        subprocess.run(["editcap", str(part), str(tmp_path / "next.pcap"), *numbers], check=True, timeout=60)
+        (tmp_path / "next.pcap").replace(part)
+
+    def segment(each: Packet) -> tuple[Any, ...]:
+        return each.src, each.dest, each.sport, each.dport, each.seq, each.ack, each.flags, each.payload
+
+    seen = grouped(of_tcp(packets_of(part)), segment)
+    missed = [
+        each
+        for each in of_tcp(whole)
+        if not any(abs(other.stamp - each.stamp) <= SECOND for other in seen.get(segment(each), ()))
+    ]
+    wanted = Counter(
+        {
+            (str(epoch * 60), *map(str, flow), str(len(group)), str(sum(each.len for each in group))): 1
+            for (epoch, *flow), group in grouped(
+                missed, lambda each: (each.epoch(60), each.src, each.dest, each.dport)
+            ).items()
+        }
+    )
+    links = [word for link, file in (("main1", path), ("main2", part)) for word in ("--capture", f"{link}={file}")]
+    said = lowwater("ask", "missed", *links, "--format", "csv")
+    assert said.code == 0, said.err
+    (tmp_path / "rows.csv").write_text(said.out, encoding="utf-8")
+    assert rows_of(tmp_path / "rows.csv") == wanted and len(wanted) > 3
 
 
 def test_every_question_has_its_oracle_and_says_what_it_counts() -> None:

@@ -117,9 +117,9 @@ def of_types(op: str, node: syntax.Expression, operands: tuple[ex.Expr, ...], un
     every operand in ns; None if unknown."""
     if isinstance(node, syntax.Between) and None not in (units[0], operands[0]):
         texts = [isinstance(each, syntax.Literal) and each.kind == "string" for each in (node.low, node.high)]
-        written = replace(node, operand=syntax.Call("CAST", (node.operand,)))
+        cast = replace(node, operand=syntax.Call("CAST", (node.operand,)))
         if all(texts) and operands[0].type is ex.Type.INT:
-            operand, _, bounds = print_expression(written).partition(")")
+            operand, _, bounds = print_expression(cast).partition(")")
             return f"compare instants: {operand} AS TIMESTAMP){bounds}"
     if not isinstance(node, syntax.BinaryOp):
         return ""
