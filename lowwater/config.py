@@ -330,8 +330,6 @@ def _keep(value: object) -> object:
         return value
     if isinstance(value, str) and (match := _SIZE.fullmatch(value.strip())):
         return Keep(size=round(float(match[1]) * _POWERS[match[2]]))
-    if not isinstance(value, str):  # a number without a unit may be meant as either
-        raise ValueError(f'{value!r} is neither an age nor a size; write for example "90d" or "500GB"')
     try:
         return Keep(age=parse_duration(value))
     except ValueError as error:
@@ -345,10 +343,14 @@ class LinkRetention(Section):
     """`[links.NAME.retention]`: what `lowwater maintain` removes of a link; `[retention]` gives the others.
 
     Attributes:
-        packets: over the one of `[retention]`; a size is that of the link and its interfaces.
+        packets: over the one of `[retention]`; a size is that of the link and its interfaces, as of the next two.
+        captures: over the one of `[retention]`.
+        malformed: over the one of `[retention]`.
     """
 
     packets: Kept | None = None
+    captures: Kept | None = None
+    malformed: Kept | None = None
 
 
 class Interval(Section):
@@ -734,14 +736,25 @@ class Retention(Section):
 
     Attributes:
         versions: time that files stay for readers after their table no longer names them, ns.
-        streams: time that streams between the stages stay after the publication of their interval, ns; None for ever.
+        streams: how much of the rows between the stages stays, by when their interval was published; None for all.
+        low: the same of the rows of LFTAs alone; None for that of `streams`.
+        captures: how much of the capture files of links that the lake has taken in stays, by the time of the records;
+            None for all.
+        malformed: how much of the malformed rows stays that belong to packets which are gone; None for all.
+        quarantine: how much of the rows that broke a rule stays, by the time of their interval; None for all.
+        reports: how much of the pages of audits stays, by when they were written; None for all.
         packets: how much of the packets of links stays, by the time of the records; None for all. What is published of
             the time before stays, and no run can change it any more (S11).
     """
 
     versions: Annotated[int, BeforeValidator(parse_duration), Setting(ge=HOUR)] = 7 * 24 * HOUR
-    streams: Duration | None = None
+    streams: Kept | None = None
+    low: Kept | None = None
     packets: Kept | None = None
+    captures: Kept | None = None
+    malformed: Kept | None = None
+    quarantine: Kept | None = None
+    reports: Kept | None = None
 
 
 class Ended(NamedTuple):

@@ -47,7 +47,6 @@ EXAMPLES = {
     "links.*.thresholds.latest": 'latest = "10 min"',
     "links.*.thresholds.dropped": "dropped = { warning = 0, critical = 0.1 }",
     "links.*.thresholds": "thresholds = { violating = 0.01 }",
-    "links.*.retention.packets": 'packets = "90d"',
     "links.*.retention": 'retention = { packets = "90d" }',
     "links.*.properties": 'properties = { place = "north" }',
     "links": "[links.main1]",
@@ -107,8 +106,7 @@ EXAMPLES = {
     "notify.digest": 'digest = "daily"',
     "files.folders": 'folders = ["lists"]',
     "retention.versions": 'versions = "7d"',
-    "retention.streams": 'streams = "30d"',
-    "retention.packets": 'packets = "90d"',
+    "retention.*": 'packets = "90d"',
 }
 """Key, with `*` for any name -> a valid line of the settings. Keys below it share its example."""
 

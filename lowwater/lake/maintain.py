@@ -41,7 +41,8 @@ LEFT = "left alone"  # what is said of a table that cannot be read or written
 class UpkeepStep:
     """A step of the maintenance: done, or with `dry_run` due."""
 
-    # joined, removed packets, removed streams, removed files, removed staging, mended; or `DOUBLED`, `LEFT`
+    # joined, mended, removed files, staging, streams, packets, captures, malformed, quarantine or reports; or what is
+    # said of a table that is left: `DOUBLED`, `LEFT`
     what: str
     where: str  # path relative to the lake
     files: int
@@ -115,14 +116,22 @@ def maintain(
                     sound[path] = unused
         if short:  # what follows writes before it frees
             steps += _free(lake, sound, retention.versions, dry_run, apart)
-        with apart.of(lake.packets):
-            for each in trimming.trim_packets(lake, retention, load_config(lake.root), now, dry_run):
-                where = _relative(lake, each.folder)
-                steps.append(UpkeepStep("removed packets", where, each.files, each.bytes, each.why))
+        about = lake, retention, load_config(lake.root), now, dry_run
+        for path, trimmed in (
+            (lake.packets, trimming.trim_packets(*about)),
+            (lake.malformed, trimming.trim_malformed(*about)),
+            (lake.sightings, trimming.trim_captures(*about)),
+            (lake.quarantine, trimming.trim_quarantine(lake, retention, now, dry_run)),
+            (lake.reports, trimming.trim_reports(lake, retention, now, dry_run)),
+        ):
+            with apart.of(path):
+                for each in trimmed:
+                    inside = each.folder.is_relative_to(lake.root)
+                    where = _relative(lake, each.folder) if inside else str(each.folder)
+                    steps.append(UpkeepStep(f"removed {each.what}", where, each.files, each.bytes, each.why))
         with apart.of(lake.replays):  # it says which intervals are published
             replays = read_replays(lake)
-            if retention.streams is not None:
-                steps += _remove_streams(lake, replays, now - retention.streams, dry_run, apart)
+            steps += _remove_streams(lake, replays, retention, now, dry_run, apart)
             steps += _join_tables(lake, replays, sound, dry_run, apart)
         for path in () if dry_run else paths.folders(lake.root / "tables"):  # published since the last maintenance
             with apart.of(path):
@@ -272,11 +281,44 @@ def _removed(lake: layout.Lake, folder: PurePath, why: str, dry_run: bool) -> Up
 
 
 def _remove_streams(
-    lake: layout.Lake, replays: list[ReplayRow], before: int, dry_run: bool, apart: Apart
+    lake: layout.Lake, replays: list[ReplayRow], retention: Retention, now: int, dry_run: bool, apart: Apart
 ) -> Iterator[UpkeepStep]:
-    """Removes the `lfta/` and `streams/` partitions of intervals whose queries were all published before an instant,
-    and the rows of LFTAs of a batch once that is so for one of its intervals, and the ledger has no later row about
-    any: they are of use to all of them together only."""
+    """Removes what lies between the stages: rows of LFTAs, and those of queries before their audit."""
+    limits = retention.low or retention.streams, retention.streams
+    for folder, limit in zip(("lfta", "streams"), limits, strict=True):
+        if limit is not None:
+            before = trimming.gone_before(_between(lake, replays, folder) if limit.size is not None else (), limit, now)
+            yield from _remove_stage(lake, replays, folder == "lfta", before, dry_run, apart)
+
+
+def _between(lake: layout.Lake, replays: Iterable[ReplayRow], stage: str) -> list[tuple[int, int]]:
+    """Lists when the last run of each interval, or batch of them, ended, and how many bytes it left in a stage."""
+    sizes: dict[tuple[str, tuple[int, int]], int] = defaultdict(int)
+    owners = {tables.safe_name(row.query): row.query_set for row in replays if row.query}
+    folders = [(each.name, f) for each in paths.folders(lake.root / stage) for f in paths.folders(each)]
+    if stage == "streams":
+        folders = [(tables.safe_name(owners.get(f.name, "")), f) for f in paths.folders(lake.root / stage)]
+    for owner, folder in folders:
+        table = tables.open_table(folder)
+        for label, rows in ({} if table is None else tables.files_by_interval(table)).items():
+            if (bounds := tables.label_bounds(label)) is not None:
+                sizes[owner, bounds] += sum(row["size_bytes"] for row in rows)
+    ended: dict[tuple[str, tuple[int, int]], int] = defaultdict(int)
+    for row in replays:
+        key = tables.safe_name(row.query_set), row.interval
+        ended[key] = max(ended[key], row.finished_at)
+    return [
+        (max((at for (name, span), at in ended.items() if name == owner and _meets([span], bounds)), default=0), size)
+        for (owner, bounds), size in sizes.items()
+    ]
+
+
+def _remove_stage(
+    lake: layout.Lake, replays: list[ReplayRow], low: bool, before: int, dry_run: bool, apart: Apart
+) -> Iterator[UpkeepStep]:
+    """Removes the `lfta/` or `streams/` partitions of intervals whose queries were all published before an instant, and
+    the rows of LFTAs of a batch once that is so for one of its intervals, and the ledger has no later row about any:
+    they are of use to all of them together only."""
     removed, waiting, recent = (defaultdict[str, list[tuple[int, int]]](list) for _ in range(3))
     newest: dict[tuple[str, int, int], dict[str, ReplayRow]] = defaultdict(dict)
     visible: dict[tuple[str, int, int, str], ReplayRow] = {}
@@ -299,9 +341,9 @@ def _remove_streams(
             waiting[name].append((start, end))
             continue
         removed[name].append((start, end))
-        folders = [*_lfta_folders(lake, name), *(lake.stream(row.query) for row in last)]
+        folders = _lfta_folders(lake, name) if low else [lake.stream(row.query) for row in last]
         yield from _remove_range(lake, name, (start, end), folders, dry_run, apart)
-    for name in {key[0] for key in newest}:
+    for name in {key[0] for key in newest} if low else ():
         for folder in _lfta_folders(lake, name):
             with apart.of(folder):
                 for bounds in _batches(folder, {key[1:] for key in newest if key[0] == name}):
@@ -361,7 +403,7 @@ def _remove_interval(lake: layout.Lake, path: PurePath, label: str, dry_run: boo
             for row in rows:
                 paths.remove(path / row["path"])
     size = sum(row["size_bytes"] for row in rows)
-    why = "the interval was published longer ago than [retention] streams"
+    why = "the interval was published before those that [retention] keeps"
     yield UpkeepStep("removed streams", _relative(lake, path / f"interval={label}"), len(rows), size, why)
 
 

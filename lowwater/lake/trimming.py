@@ -1,4 +1,5 @@
-"""Retention of packets: those of whole captures that are older than the limit of their link go, or that are too many.
+"""Retention: packets of whole captures that are older than the limit of their link go, or that are too many; so do
+capture files, malformed rows, quarantined rows and pages of audits.
 
 Before packets go, the table says to which instant, the horizon of the link (SEMANTICS S11): no interval that reads
 before it runs any more. So whoever is killed has at most said more than was done, and the next maintenance does it.
@@ -8,22 +9,30 @@ The ledgers keep what they know of the captures, by which all later intervals ar
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import accumulate
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import Any
 
-from lowwater.config import Config, Keep, Link, Retention
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lowwater.config import Config, Keep, Link, Retention, section_of
 from lowwater.errors import BusyError
 from lowwater.instants import HOUR, format_duration, format_instant
 from lowwater.lake import layout, open_tables, tables
 from lowwater.lake.ledgers.captures import Captures, attempts_of, ingested_links, read_captures
+from lowwater.lake.ledgers.files import seen_by_attempt
+from lowwater.lake.ledgers.places import location
+from lowwater.lake.ledgers.states import READ
 from lowwater.lake.locks import hold
 from lowwater.lake.packets import HORIZONS, PacketFiles, horizons_of
 from lowwater.link_names import family_of
 from lowwater.storage import digests, paths
+from lowwater.storage.captures import is_address
 from lowwater.terminal import size_text
 
 
@@ -31,6 +40,7 @@ from lowwater.terminal import size_text
 class Trimmed:
     """What went of a folder, or would go."""
 
+    what: str
     folder: PurePath
     files: int
     bytes: int
@@ -67,26 +77,43 @@ def trim_packets(lake: layout.Lake, retention: Retention, config: Config, now: i
 
 def _tops(lake: layout.Lake, retention: Retention, config: Config, now: int) -> dict[str, tuple[int, str]]:
     """Returns for each link of which something goes: its horizon (ns), and why."""
-    links = ingested_links(lake)
-    limits = {link: _settings(config, link).retention.packets for link in links}
-    if retention.packets is None and not any(limits.values()):
-        return {}
-    files, captures = PacketFiles.of(lake), read_captures(lake, links, config)
-    pieces = {link: _pieces(files, link, captures[link]) for link in links}
-    groups: dict[str, list[str]] = {}  # links with a limit together
-    for link in links:
-        name = link if link in config.links else family_of(link)
-        groups.setdefault(name if limits[link] else "", []).append(link)
-    found = {}
-    for name, members in groups.items():
-        limit = limits[members[0]] if name else retention.packets
-        if limit is None:
-            continue
-        key = f"[links.{name}.retention] packets" if name else "[retention] packets"
-        gone = _beyond([piece for link in members for piece in pieces[link]], limit, now)
-        for link, horizon in gone.items():
-            found[link] = horizon, f"{key} = {_words(limit)}, to {format_instant(horizon)}"
+    found: dict[str, tuple[int, str]] = {}
+    for links, limit, why in _groups(lake, retention, config, "packets"):
+        files, captures = PacketFiles.of(lake), read_captures(lake, links, config)
+        pieces = [piece for link in links for piece in _pieces(files, link, captures[link])]
+        for link, horizon in _beyond(pieces, limit, now).items():
+            found[link] = horizon, f"{why}, to {format_instant(horizon)}"
     return found
+
+
+def _groups(
+    lake: layout.Lake, retention: Retention, config: Config, what: str
+) -> Iterator[tuple[list[str], Keep, str]]:
+    """Yields links that have a limit together, and the limit: a link with a limit of its own and its interfaces, then
+    all others; and what the settings say."""
+    groups: dict[str, list[str]] = {}
+    for link in ingested_links(lake):
+        name = link if link in config.links else family_of(link)
+        own = getattr(_settings(config, link).retention, what)
+        groups.setdefault(name if own else "", []).append(link)
+    for name, links in groups.items():
+        limit = getattr(_settings(config, name).retention if name else retention, what)
+        if limit is not None:
+            section = section_of(name, "retention") if name else "[retention]"
+            yield links, limit, f"{section} {what} = {_words(limit)}"
+
+
+def gone_before(items: Iterable[tuple[int, int]], limit: Keep, now: int) -> int:
+    """Returns the instant (ns) before which things go, given when each is over, ns, and its bytes."""
+    if limit.size is None:
+        return now - (limit.age or 0)
+    ordered, before = sorted(items), 0
+    left = sum(size for _, size in ordered)
+    for end, size in ordered:
+        if left <= limit.size:
+            break
+        left, before = left - size, end + 1
+    return before
 
 
 def _settings(config: Config, link: str) -> Link:
@@ -140,7 +167,7 @@ def _closed(
         if all(max(row["max.arrival"], row["max.timestamp"]) < horizon for row in rows):
             gone += rows
     place = folder / f"link={tables.safe_name(link)}"
-    return gone, [Trimmed(place, len(gone), sum(row["size_bytes"] for row in gone), why)] if gone else []
+    return gone, [Trimmed("packets", place, len(gone), sum(row["size_bytes"] for row in gone), why)] if gone else []
 
 
 def _trim(lake: layout.Lake, config: Config, folder: PurePath, link: str, horizon: int, why: str) -> Iterator[Trimmed]:
@@ -176,3 +203,112 @@ def _left(lake: layout.Lake, folder: PurePath, link: str, horizon: int) -> list[
         if hour * HOUR < horizon and attempt in known and path not in live:
             found.append(path)
     return found
+
+
+# What else goes by age or size. No run of an hour that can still run needs it.
+
+
+def trim_captures(
+    lake: layout.Lake, retention: Retention, config: Config, now: int, dry_run: bool
+) -> Iterator[Trimmed]:
+    """Removes capture files that lie on a disk as the lake has taken them in, once all of their records are older than
+    the limit of their link; the lake knows them on. In a store its own rules of age do that."""
+    for links, limit, why in _groups(lake, retention, config, "captures"):
+        captures, seen = read_captures(lake, links, config), seen_by_attempt(lake)
+        ends: Counter[str] = Counter()
+        for link in links:
+            rows = captures[link]
+            for attempt, growing, largest, covers in zip(
+                *(rows.values(name) for name in ("attempt", "growing", "largest", "covers_to")), strict=True
+            ):
+                ends[attempt] = max(ends[attempt], largest or 0, covers, now if growing else 0)
+        files: dict[Path, tuple[int, int]] = {}
+        for attempt, end in ends.items():
+            for row in seen.get(attempt, ()):
+                place = location(lake, row.path)
+                if row.state == READ and row.settled and not is_address(place):
+                    with suppress(OSError):
+                        status = Path(place).stat()
+                        if row.looks_like(status.st_size, status.st_mtime_ns):
+                            files[Path(place)] = end, status.st_size
+        before = gone_before(files.values(), limit, now)
+        by_folder: dict[Path, list[Path]] = {}
+        for path, (end, _) in sorted(files.items()):
+            if end < before:
+                by_folder.setdefault(path.parent, []).append(path)
+        for folder, gone in by_folder.items():
+            yield Trimmed("captures", folder, len(gone), sum(files[path][1] for path in gone), why)
+            if not dry_run:
+                paths.remove(*gone)
+
+
+def trim_malformed(
+    lake: layout.Lake, retention: Retention, config: Config, now: int, dry_run: bool
+) -> Iterator[Trimmed]:
+    """Removes malformed rows of captures whose packets are gone, or go as well: before, runs count them (A1)."""
+    tops = _tops(lake, retention, config, now)
+    for links, limit, why in _groups(lake, retention, config, "malformed"):
+        captures, files = read_captures(lake, links, config), PacketFiles.of(lake)
+        files = replace(files, horizons={**files.horizons, **{link: top for link, (top, _) in tops.items()}})
+        ends = {row.attempt: row.covers_to for link in links for row in captures[link] if files.is_closed(row)}
+        if ends:
+            where = pc.field("link").isin(links) & pc.field("attempt").isin(list(ends))
+            yield from _trim_rows(lake, "malformed", lake.malformed, where, "attempt", ends, limit, why, now, dry_run)
+
+
+def trim_quarantine(lake: layout.Lake, retention: Retention, now: int, dry_run: bool) -> Iterator[Trimmed]:
+    """Removes rows that broke a rule in an interval that is long over."""
+    if (limit := retention.quarantine) is not None:
+        ends = tables.read_rows(lake.quarantine, pa.schema([layout.QUARANTINE.field("interval_end")]))
+        known = {end: end for end in ends.column("interval_end").unique().to_pylist()}
+        why = f"[retention] quarantine = {_words(limit)}"
+        of_all = pc.field("interval_end") >= 0
+        yield from _trim_rows(
+            lake, "quarantine", lake.quarantine, of_all, "interval_end", known, limit, why, now, dry_run
+        )
+
+
+def _trim_rows(
+    lake: layout.Lake,
+    what: str,
+    path: PurePath,
+    where: Any,
+    column: str,
+    ends: dict[Any, int],
+    limit: Keep,
+    why: str,
+    now: int,
+    dry_run: bool,
+) -> Iterator[Trimmed]:
+    """Removes rows of a ledger that a condition selects, by when what their `column` names is over, ns. A row has its
+    share of the bytes of the ledger."""
+    table = tables.open_table(path)
+    if table is None:
+        return
+    schema = pa.schema(pa.schema(table.schema().to_arrow()))
+    rows = tables.read_rows(path, pa.schema([schema.field(column)]), where).column(column).to_pylist()
+    live = tables.live_files(table)
+    share = sum(row["size_bytes"] for row in live) / max(1, sum(row["num_records"] for row in live))
+    counts = Counter(rows)
+    items = [(ends[value], round(count * share)) for value, count in counts.items()]
+    before = gone_before(items, limit, now)
+    values = [value for value in counts if ends[value] < before]
+    if values:
+        count = sum(counts[value] for value in values)
+        yield Trimmed(what, path, 0, round(count * share), f"{why}: {count:,} rows")
+        if not dry_run:
+            tables.replace_rows(path, schema.empty_table(), where & pc.field(column).isin(values), lake.fence)
+
+
+def trim_reports(lake: layout.Lake, retention: Retention, now: int, dry_run: bool) -> Iterator[Trimmed]:
+    """Removes pages of audits that were written long ago; what an audit found stays in its ledgers."""
+    if (limit := retention.reports) is None:
+        return
+    pages = [each for folder in paths.folders(lake.reports) for each in paths.listed(folder)]
+    pages = [each for each in pages if each.path.parent.name not in ("assets", "suites")]
+    before = gone_before(((each.at, each.size) for each in pages), limit, now)
+    if gone := [each for each in pages if each.at < before]:
+        size = sum(each.size for each in gone)
+        yield Trimmed("reports", lake.reports, len(gone), size, f"[retention] reports = {_words(limit)}")
+        if not dry_run:
+            paths.remove(*(each.path for each in gone))

@@ -10,13 +10,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
-from lowwater.config import Keep, load_config
+from lowwater.config import Keep, Retention, load_config
 from lowwater.errors import ConfigError
-from lowwater.instants import SECOND, parse_instant
-from lowwater.lake import tables, trimming
+from lowwater.instants import HOUR, SECOND, parse_instant
+from lowwater.lake import layout, tables, trimming
 from lowwater.lake.layout import lake_to_read
+from lowwater.lake.ledgers.captures import read_captures
+from lowwater.lake.maintain import maintain
 from lowwater.lake.packets import PacketFiles
 from lowwater.replay.schedule.due import statuses
 from lowwater.storage import paths
@@ -213,6 +216,66 @@ def test_who_is_killed_at_any_write_goes_on(lake: Path, monkeypatch: pytest.Monk
         assert gone <= horizons.keys(), "packets went before the table said so"
         assert words_of(lake) == ["done"] * 3
     assert steps >= 3 and not any(hours & {0, 1} for hours in hours_of_packets(lake).values()) and rows_of(lake) == rows
+
+
+def test_captures_reports_and_rows_for_people_go_too(lake: Path) -> None:
+    """Each by its own limit; all hours stay `done`, and captures that are gone are known."""
+    opened, rows, captures = lake_to_read(lake), rows_of(lake), lake.parent / "captures"
+    keep_since(lake, "2026-01-01T02:30Z")
+    age = f"{(time.time_ns() - parse_instant('2026-01-01T02:30Z')) // SECOND}s"
+    with (lake / "lowwater.toml").open("a") as settings:
+        settings.write(f'captures = "{age}"\nmalformed = "{age}"\nquarantine = "{age}"\nreports = "0s"\n')
+        settings.write('low = "0s"\nstreams = "1TB"\n')
+    broken = {"query_set": "flows", "suite": "s", "expectation": "e", "subject": "flows", "total": 1, "row": "{}"}
+    tables.append_rows(
+        opened.quarantine,
+        pa.Table.from_pylist(
+            [
+                {**broken, "interval_start": end - HOUR, "interval_end": end, "kept_at": 1}
+                for end in (HOUR_1, HOUR_2, HOUR_2 + HOUR)
+            ],
+            layout.QUARANTINE,
+        ),
+    )
+    attempts = {row.path.rpartition("_")[2][:11]: row.attempt for row in read_captures(opened, ["main1"])["main1"]}
+    tables.append_rows(
+        opened.malformed,
+        pa.Table.from_pylist(
+            [
+                {"link": "main1", "capture": "c", "offset": 1, "length": 1, "reason": "cut", "attempt": attempt}
+                for attempt in attempts.values()
+            ],
+            layout.MALFORMED,
+        ),
+    )
+    page = lake / "reports" / "flows" / "an-interval" / "links.html"  # of an audit that did not pass
+    page.parent.mkdir(parents=True)
+    page.write_text("warned")
+    clean("ingest", "--lake", lake)  # so that each file was seen unchanged
+    files = sorted(path.name for path in captures.rglob("*.pcap"))
+    told = clean("maintain", "--lake", lake, "--dry-run").out
+    assert sorted(path.name for path in captures.rglob("*.pcap")) == files
+    for what in ("packets", "captures", "malformed", "quarantine", "reports", "streams"):
+        assert f"removed {what}" in told, what
+    clean("maintain", "--lake", lake)
+    assert {path.name[-13:-10] for path in captures.rglob("*.pcap")} == {"T02", "T03"}
+    left = tables.read_rows(opened.quarantine, layout.QUARANTINE).column("interval_end").to_pylist()
+    assert left == [HOUR_2 + HOUR]
+    stay = tables.read_rows(opened.malformed, layout.MALFORMED).column("attempt").to_pylist()
+    assert {*stay} == {attempts[hour] for hour in attempts if hour >= "20260101T02"}
+    assert not page.exists() and data_files(lake, "lfta") == []
+    assert data_files(lake, "streams"), "a terabyte of them stays"
+    clean("ingest", "--lake", lake)
+    assert words_of(lake) == ["done"] * 3 and rows_of(lake) == rows
+    assert "removed" not in clean("maintain", "--lake", lake, "--dry-run").out
+
+
+def test_of_streams_the_oldest_go_until_a_size_is_left(lake: Path) -> None:
+    size = sum(path.stat().st_size for path in data_files(lake, "streams"))
+    steps = maintain(lake_to_read(lake), Retention(streams=f"{size * 0.9 / 1e3:.3f}kB", low="1TB"), dry_run=True)
+    gone = [each for each in steps if each.what == "removed streams"]
+    assert 1 <= len(gone) < 4 and all(each.where.startswith("streams/flows/") for each in gone)
+    assert sum(each.bytes for each in gone) >= size * 0.1
 
 
 @pytest.mark.parametrize(

@@ -69,10 +69,11 @@ def maintain(lake: PurePath, dry_run: bool, mend: bool, verify: bool) -> None:
 
     \b
     The files of published hours that no longer change are joined. Files that tables no longer refer to are removed
-    after [retention] versions, rows between the stages after [retention] streams, staging of dead runs at once. Packets
-    go by [retention] packets, and what is published of their time stays as it is. Rows of published tables, and of
-    intervals that were audited but not yet published stay. A table whose files another
-    program joined beside others has rows twice: it is left alone, until --mend takes them out as its log says.
+    after [retention] versions, rows between the stages after [retention] streams, staging of dead runs at once.
+    Packets, captures, reports and rows for people go as [retention] says; what is published of packets that went stays
+    as it is. Rows of published tables, and of intervals that were audited but not yet published stay. A table whose
+    files another program joined beside others has rows twice: it is left alone, until --mend takes them out as its log
+    says.
 
     --mend also takes out of the logs what is lost: files of ledgers, without which no command works, and a newest
     commit that a power cut tore. Rows in them are lost; `ingest` and `backfill` make again what they can.
