@@ -196,7 +196,8 @@ class LowLevel:
     def spared(self, links: Iterable[LinkResult], tasks: TaskMap) -> Iterator[LinkResult]:
         """Gives files their names without promises that no plan waits for; yields the links with the counts of the
         others."""
-        moved = {name: [*zip(made, self.files[name], strict=True)] for name, made in self._files(self.tasks).items()}
+        files, made = self.files, self._files(self.tasks)
+        moved = {name: [*zip(made[name], files[name], strict=True)] for name in files}
         (spared,) = tasks(on_demand, [(moved, self.lftas, self.plans)])
         return (replace(link, statistics=tuple(_spared(link, spared))) for link in links)
 
