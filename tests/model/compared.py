@@ -49,12 +49,14 @@ class Later(World):
         super().__init__(begin, 8 * HOUR, runs=False)
 
     def clock(self, hour: int, one: int) -> int:
-        return self.now + one % 2 * MINUTE
+        return self.now + MINUTE
 
     def _to_file(self, act: str, file: str, hour: int, one: int, two: int) -> None:
         there = files.histories(self.history.facts.looks)[_place(file)].lies
-        refused = {"covers": not there, "aside": self.product.refuses(file)}  # one that is gone is in no ingest
-        if not refused.get(act, False):
+        claimed = any(files.claimed(_place(file)[1], link) for link in self.history.settings.links.values())
+        # One that is gone is in no ingest; and a copy of a file without a record is another one of its kind.
+        refused = {"covers": not (there and claimed), "aside": self.product.refuses(file)}
+        if not refused.get(act, act in ("rename", "copy") and not self._stamps(file)):
             super()._to_file(act, file, hour, one, two)
         if act == "truncate" and (count := len(self._stamps(file))) > 1:
             self.saw(file, f"{self._records(file, 1 + two % (count - 1))} begin of {file}")

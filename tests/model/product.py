@@ -4,11 +4,12 @@ captures of each link, which the rules (`tests/model/rules`) must say, too."""
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import accumulate, pairwise
 from typing import Any
+from zlib import crc32
 
 import pyarrow as pa
 
@@ -123,16 +124,21 @@ class Product:
             grows = version.growing or any(_is_written(each, place, moment) for each in links)
             if same and old is not None and old.state == READ:
                 grows = False
-            attempts = tuple(self._attempt(content, each, place, facts) for each in links)
+            known = old.attempts if same and old is not None and not content.stamps else ()
+            attempts = tuple(self._attempt(content, each, place, facts, known) for each in links)
             yield replace(row, state=GROWING if grows else READ, attempts=attempts, sha256=sha256)
 
-    def _attempt(self, content: Content, link: Link, place: Place, facts: Facts) -> str:
-        """The attempt at a content of a link; it is decoded if there is none."""
+    def _attempt(
+        self, content: Content, link: Link, place: Place, facts: Facts, known: Collection[str] = (), hand: Any = None
+    ) -> str:
+        """The attempt at a content of a link; it is decoded if there is none. A content without a record has one for
+        each coverage; `known` are those of its place."""
         seen = self._made.union(*(row.attempts for row in self.seen))
-        declared = (_declared(link, place) or (None,))[0]
+        declared = hand or (_declared(link, place) or (None,))[0]
         for row in self.contents:
             alike = row["source"] == link.name and row["content"] == content.id and row["attempt"] in seen
-            if alike and (content.stamps or row["declared"] == declared) and row["jump"] == link.jump:
+            own = content.stamps or (row["attempt"] in known if known else row["declared"] == declared)
+            if alike and own and row["jump"] == link.jump:
                 return str(row["attempt"])
         row = decoded(content, link, f"attempt {self._next()}") | {"declared": declared, "jump": link.jump}
         known = {each["content"] for each in self.contents if each["source"] == link.name and each["attempt"] in seen}
@@ -165,6 +171,10 @@ class Product:
                 if path == "/".join(said.place) and row.state != GONE:
                     about = Statement(self._next(), "me", statements.COVERS, "", said.link, file=path)
                     self.said.append(replace(about, start=said.span[0], end=said.span[1]))
+                    content, link = facts.contents[said.content], settings.links[said.link]
+                    if not content.stamps and row.attempts:
+                        own = self._attempt(content, link, said.place, facts, hand=said.span)
+                        row = replace(row, attempts=(own,))
                     self.seen.append(replace(row, seen_at=self._next()))
 
     # What is derived.
@@ -251,7 +261,7 @@ def decoded(content: Content, link: Link, attempt: str) -> Row:
         "median": ordered[(len(ordered) - 1) // 2] if ordered else None, "ended_cleanly": content.whole,
         "lull": max((after - before for before, after in pairwise(clocks)), default=0) if stamps else None,
         "file_first": first, "file_largest": max(stamps, default=None),
-        "record_bytes": sum(map(ord, content.shape)) if stamps else 0,
+        "record_bytes": crc32(content.shape.encode()) if stamps else 0,
         "edges": doubtful_ends(table, table, len(stamps), link.jump) if stamps else None,
     }  # fmt: skip
 

@@ -10,7 +10,6 @@ from tests.model.compared import compared, drawn, of_case
 from tests.model.test_cases import OF_PROJECT
 
 WITHOUT = {
-    "one-empty-file-for-many-hours": "each declaration of an empty file is an ingest of its own",
     "corrected-clock": "where names tell no time, a ring of equal files looks the same",
     "moved-then-corrected": "folders are found on a disk (`lake.ledgers.places`)",
     "a-section-is-renamed": "captures of several links are compared when the lake reads them",

@@ -8,7 +8,7 @@ that are left here.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
@@ -120,7 +120,6 @@ class _Content:
     seen: list[int] = field(default_factory=list)  # rows of `places`, in order
     hand: Span | None = None  # the coverage that a person declared, of the file of a path
     said_of: str | None = None
-    lends: bool = False  # whether what replaces it elsewhere has its coverage by it
 
     @property
     def row(self) -> dict[str, Any]:
@@ -190,9 +189,8 @@ def claims(
 def _renamed(rows: pa.Table, gone: pa.ChunkedArray) -> dict[str, Left]:
     """Finds the empty files that lie nowhere any more, while another one is declared to begin as they were: they were
     renamed, and have grown."""
-    empty = rows.filter(
-        pc.and_(gone, pc.and_(pc.equal(rows.column("packets"), 0), pc.is_valid(rows.column("declared_from"))))
-    )
+    named = pc.and_(pc.is_valid(rows.column("declared_from")), pc.invert(rows.column("by_hand")))
+    empty = rows.filter(pc.and_(gone, pc.and_(pc.equal(rows.column("packets"), 0), named)))
     if not empty.num_rows:
         return {}
     having = rows.filter(pc.greater(rows.column("packets"), 0))
@@ -334,7 +332,7 @@ class _Doubts:
         # An older version at a place is judged by what is known of the newer ones, so these come first.
         for content in reversed(standing):
             if (left := self._replaced(content)) is not None:
-                self.left[content.attempt] = replace(left, replaced=not content.lends)
+                self.left[content.attempt] = replace(left, replaced=self._may_go(content, left.by))
         self._parts(standing)
         return {each.attempt: each.hand for each in self._contents.values() if each.hand is not None}
 
@@ -374,11 +372,10 @@ class _Doubts:
             names = list(dict.fromkeys(current[name] for name in versions))
             for old, new in pairwise(names):
                 before, behind = self._contents[old], self._contents[new]
-                if before.hand is not None and behind.hand is None:
+                if before.hand is not None and behind.hand is None and not self._lies_anywhere(before):
                     named = self._names.of(versions.get(new, behind.seen[-1]))
                     if self._replaces(behind, before, named) is not None:
                         behind.hand, behind.said_of = before.hand, before.said_of
-                        before.lends = before.said_of not in {self._seen[at]["path"] for at in behind.seen}
 
     def _heir(self, name: str) -> str:
         while (left := self.left.get(name)) is not None and left.by:
@@ -423,10 +420,9 @@ class _Doubts:
 
     def _replaced(self, content: _Content) -> Left | None:
         """Why a newer version at its place stands for a content that lies nowhere any more; None if none does."""
-        paths = list(dict.fromkeys(self._seen[at]["path"] for at in content.seen))
-        if any(self._lies(content, path) for path in paths):
+        if self._lies_anywhere(content):
             return None
-        for path in paths:
+        for path in dict.fromkeys(self._paths(content)):
             versions = self._at(content, path)
             names = list(dict.fromkeys(self._heir(name) for name in versions))
             named = self._names.of(versions.get(content.attempt, content.seen[-1]))
@@ -434,6 +430,17 @@ class _Doubts:
                 if (why := self._replaces(self._contents[name], content, named)) is not None:
                     return Left(why, name, replaced=True)
         return None
+
+    def _paths(self, content: _Content) -> Iterator[str]:
+        return (self._seen[at]["path"] for at in content.seen)
+
+    def _may_go(self, content: _Content, heir: str) -> bool:
+        """Whether what replaces a content has what people declared of it by its own path. Else that would be taken for
+        said of the next one at the path of which they spoke."""
+        return content.hand is None or content.said_of in self._paths(self._contents[heir])
+
+    def _lies_anywhere(self, content: _Content) -> bool:
+        return any(self._lies(content, path) for path in self._paths(content))
 
     def _lies(self, content: _Content, path: str) -> bool:
         name, at = next(reversed(self._at(content, path).items()))
@@ -444,7 +451,9 @@ class _Doubts:
         the name was used again. One without records replaces nothing: a recorder begins its file with a header.
         `named`: what the name tells."""
         if not old.packets:
-            return "it had no records"
+            # One empty file may stand for several hours.
+            stands = old.hand not in (None, new.hand) and not new.packets
+            return None if stands else "it had no records"
         if not new.packets:
             return None
         if begins_with(new, old):
@@ -472,8 +481,8 @@ class _Doubts:
         if part is None or whole is None or part.attempt in self.left:  # it may begin several
             return
         if begins_with(whole, part):
-            lies = any(self._lies(part, self._seen[at]["path"]) for at in part.seen)
-            self.left[part.attempt] = Left(BEGINNING, whole.attempt, replaced=not lies)
+            goes = not self._lies_anywhere(part) and self._may_go(part, whole.attempt)
+            self.left[part.attempt] = Left(BEGINNING, whole.attempt, replaced=goes)
 
 
 def _name(path: str) -> str:

@@ -146,7 +146,7 @@ def judged(rows: pa.Table, jump: int) -> pa.Table:
             strays = edges.records[level.kept - int(numbers["packets"][at]) :]
             chosen[at] = str(Edges(edges.jump, (level,), strays, edges.begin))
             _cut(numbers, at, level)
-            if covers[1] == whole or (cut[at] and declared[at] >= 0):
+            if cut[at] if declared[at] >= 0 else covers[1] == whole:
                 numbers["covers_to"][at] = max(min(covers[1], level.largest), covers[0] if declared[at] >= 0 else 0)
             numbers["file_largest"][at] = max(level.largest, -1)
             if not level.kept and declared[at] < 0:

@@ -132,7 +132,8 @@ def _choose(view: LinkView, found: Claims) -> None:
     candidates = view.files.captures()
     extents: list[tuple[Span, Span | None]] = []
     for capture in candidates:
-        extent, by_hand = rec.extent(capture, link.jump), capture.declared if capture.by_hand else None
+        extent = rec.extent(capture, link.jump)
+        by_hand = rec.own_coverage(capture, link.jump, -1) if capture.by_hand else None
         if any(_overlap(extent, other) > link.skew or _overlap(by_hand, hand) > link.skew for other, hand in extents):
             found.words[name, capture.content.id] = OVERLAP
         else:

@@ -218,7 +218,7 @@ class LinkFiles:
 
     def declared(self, content: Content) -> Iterator[tuple[Span, Place, bool, bool]]:
         """Yields what a content is declared to cover: span, place, whether an end was made up from the rotation, and
-        whether a person said so. Of a content with records the first one counts (T5)."""
+        whether a person said so, which counts before any name. Of a content with records the first one counts (T5)."""
         names = self.names(content)
         lineage = {content.id, *(each.id for each in self.contents if content.id in self._successors(each))}
         spans = [
@@ -228,6 +228,8 @@ class LinkFiles:
         ]
         for span in dict.fromkeys(reversed(spans)):
             yield span, names[0], False, True
+        if spans:
+            return
         first = content.stamps[0] if content.stamps else 0
         told = []
         for place in names:
@@ -260,6 +262,14 @@ class LinkFiles:
             if not declared:
                 place = next((each for each in names if self._named(each) is None), names[0])
                 found.append(Capture(self.link.name, content, place, None, whole=whole, moment=moment, sane=sane))
+        # A file without records that was renamed has grown under its other name.
+        begun = {each.declared[0] for each in found if each.sane and each.declared}
+        found = [
+            each
+            for each in found
+            if each.sane or each.by_hand or self.is_there(each.content) or not each.declared
+            or each.declared[0] not in begun
+        ]  # fmt: skip
         return sorted(found, key=lambda capture: capture.order)
 
 
