@@ -24,7 +24,10 @@ LEFT_OUT = {
     *("clock", "folder"),
 }
 """Acts on which no capture depends; and a corrected clock, which the lake cannot tell from a name that is used again
-where names tell no time; and folders, which need a disk (`lake.ledgers.places`)."""
+where names tell no time; and folders, which need a disk (`lake.ledgers.places`). A pattern that claims less than before
+is left out, too: what the lake has stays read, as what a person names to an ingest."""
+WIDER = ["*.pcap", "*.pcap*", "*"]
+"""Patterns, each of which claims what those before it claim."""
 OF_FILES = [*(act for act in ACTS if act not in LEFT_OUT), "truncate"]
 KILLS = ["killed 1", "killed 2"]
 """The ingest behind the next act is killed behind one write, or two; then another one begins."""
@@ -50,6 +53,11 @@ class Later(World):
 
     def clock(self, hour: int, one: int) -> int:
         return self.now + MINUTE
+
+    def say(self, line: str) -> None:
+        link, _, claims = line.removeprefix("link ").partition(" claims=")
+        if not claims or WIDER.index(claims) >= WIDER.index(self.history.links[link].get("claims", WIDER[0])):
+            super().say(line)
 
     def _to_file(self, act: str, file: str, hour: int, one: int, two: int) -> None:
         there = files.histories(self.history.facts.looks)[_place(file)].lies

@@ -24,12 +24,11 @@ from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.captures import NAMES, Capture, family_claims
 from lowwater.lake.ledgers.claims import Claims
 from lowwater.lake.ledgers.files import SeenFile, seen_by_attempt
-from lowwater.lake.ledgers.overlaps import Overlap, first_and_largest
+from lowwater.lake.ledgers.overlaps import Overlap
 from lowwater.lake.ledgers.places import FolderNames, is_there, key_of, location, spellings
 from lowwater.lake.ledgers.states import GONE
 from lowwater.lake.tables import column_values, grouped
 from lowwater.link_names import below, family_of
-from lowwater.plan.temporal import END_OF_TIME
 from lowwater.storage.captures import capture_path
 
 Coverage = tuple[int, int]
@@ -250,7 +249,7 @@ def overlap_error(file: KnownFile, other: KnownFile, overlap: Overlap, settings:
     """Makes the error of a file that is not read, since it overlaps another one by more than the skew (T1), whatever
     interfaces they declare. An end that a rotation made up overlaps nothing."""
     if not overlap.declared:
-        return _same_time(file, other, overlap.length, settings)
+        return _same_time(file, other, overlap, settings)
     key = _shared_key(file.row, other.row, settings)
     section = config.section_of(family_of(file.source), "covers")
     why = "" if key is None else f": both have their coverage from the line {key!r} of {section}"
@@ -301,29 +300,11 @@ def refuse_overlap_within(link: str, path: Path, facts: CaptureSummary, settings
     )
 
 
-def _extent(file: KnownFile) -> Coverage:
-    """Returns the time of the records of a file, ns. Those outside of its declared coverage are `uncovered`: they do
-    not say when it was taken."""
-    extents = [extent for row in file.rows if (extent := _records_of(row)) is not None]
-    if not extents:
-        return END_OF_TIME, 0
-    begin, end = file.row.declared or (0, END_OF_TIME)
-    return max(min(first for first, _ in extents), begin), min(max(largest for _, largest in extents), end)
-
-
-def _records_of(row: Capture) -> Coverage | None:
-    """Returns the first and the largest timestamp of a capture, ns, but for those at its ends that its own records do
-    not judge (T3); None without a record."""
-    if row.first is None or row.largest is None:
-        return None
-    return first_and_largest(row.first, row.largest, row.packets, row.edges, 0)
-
-
-def _same_time(new: KnownFile, other: KnownFile, overlap: int, settings: config.Link) -> errors.OverlapError:
-    before, after = sorted((new, other), key=lambda each: (_extent(each), each.row.path))
-    (begin, last), (_, end) = _extent(after), _extent(before)
-    shorter = min(high - low for low, high in map(_extent, (new, other)))
-    latest = max(overlap, _extent(other)[1] - _extent(new)[0])  # how far behind its clock the link has records then
+def _same_time(new: KnownFile, other: KnownFile, found: Overlap, settings: config.Link) -> errors.OverlapError:
+    ((_, end), before), ((begin, last), after) = sorted([(found.records, new.row.path), (found.others, other.row.path)])
+    shorter = min(high - low for low, high in (found.records, found.others))
+    # How far behind its clock the link has records then.
+    latest = max(found.length, found.others[1] - found.records[0])
     unit = SECOND if latest <= 60 * SECOND else 60 * SECOND
     why = "either these are two recorders, or the clock of the recorder was put back"
     hint = (
@@ -340,14 +321,14 @@ def _same_time(new: KnownFile, other: KnownFile, overlap: int, settings: config.
         hint = f"if they are two versions of one file, ingest the right one under the name of the other; {hint}"
     first, second = (f"{capture.path} ({span(capture)})" for capture in (row, earlier))
     return errors.OverlapError(
-        f"link {new.source!r}: {after.row.path} begins at {format_instant(begin)}, {spoken_duration(end - begin)} "
-        f"before {before.row.path} ends, and goes on to {format_instant(last)}; the skew of the link is "
+        f"link {new.source!r}: {after} begins at {format_instant(begin)}, {spoken_duration(end - begin)} "
+        f"before {before} ends, and goes on to {format_instant(last)}; the skew of the link is "
         f"{format_duration(settings.longest_skew)}: {why}; {_which_is_read(new, other)}",
         hint,
         new.source,
         first,
         second,
-        2 * overlap >= shorter and not same_head,
+        2 * found.length >= shorter and not same_head,
         latest,
     )
 

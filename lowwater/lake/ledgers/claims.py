@@ -437,7 +437,7 @@ class _Doubts:
     def _may_go(self, content: _Content, heir: str) -> bool:
         """Whether what replaces a content has what people declared of it by its own path. Else that would be taken for
         said of the next one at the path of which they spoke."""
-        return content.hand is None or content.said_of in self._paths(self._contents[heir])
+        return content.hand is None or content.said_of in {*self._paths(self._contents[heir])}
 
     def _lies_anywhere(self, content: _Content) -> bool:
         return any(self._lies(content, path) for path in self._paths(content))

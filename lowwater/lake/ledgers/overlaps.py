@@ -73,11 +73,14 @@ class Overlap:
     Attributes:
         attempt: of the capture. other: of that which is read.
         length: by how much they overlap, ns; `declared`: by what people declared of both.
+        records, others: the time of the records of both, first and largest, ns, within what is declared.
     """
 
     attempt: str
     other: str
     length: int
+    records: Range
+    others: Range
     declared: bool = False
 
 
@@ -132,11 +135,11 @@ def overlapping(rows: pa.Table, rules: Rules) -> list[Overlap]:
 def _between(file: _File, other: _File, rules: Rules) -> Overlap | None:
     length = min(file.records[1], other.records[1]) - max(file.records[0], other.records[0])
     if length > rules.overlap:
-        return Overlap(file.attempt, other.attempt, length)
+        return Overlap(file.attempt, other.attempt, length, file.records, other.records)
     if file.declared and other.declared:
         length = min(file.declared[1], other.declared[1]) - max(file.declared[0], other.declared[0])
         if length > rules.declared:
-            return Overlap(file.attempt, other.attempt, length, declared=True)
+            return Overlap(file.attempt, other.attempt, length, file.records, other.records, declared=True)
     return None
 
 

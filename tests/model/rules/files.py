@@ -230,7 +230,8 @@ class LinkFiles:
             yield span, names[0], False, True
         if spans:
             return
-        first = content.stamps[0] if content.stamps else 0
+        stamps = [content.stamps[at] for at in sane_positions(content.stamps, self.link.jump)]
+        first = stamps[0] if stamps else 0
         told = []
         for place in names:
             if (named := self._named(place)) is not None:
