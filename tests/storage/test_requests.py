@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections import Counter
 from math import inf
 from pathlib import Path
 
@@ -25,7 +26,7 @@ from tests.replay.support import lowwater
 from tests.storage.faults import as_another_process
 from tests.storage.servers import Proxy, kinds_of
 
-MOST = 128
+MOST = 118
 
 
 @pytest.mark.slow
@@ -75,3 +76,24 @@ def test_the_run_that_asks_most_for_one_more_interval_of_two_tables(
     rows = pads.dataset(place / "gx" / "data" / "measures" / "skew" / "whole.parquet").to_table()
     assert rows.num_rows == 2 and json.loads(paths.read(root / "expectations" / "demo" / "flows.json"))["notes"] == "60"
     assert {each.name for each in place.iterdir()} >= {"gx", "tables", "streams"}
+
+
+@pytest.mark.slow
+def test_a_further_interval_of_a_batch_takes_ten_requests_at_most(
+    root: ObjectPath, proxy: Proxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its packets, the two files of each stream, and the rows of each table."""
+    write_captures(tmp_path, 6)
+    paths.write(root / "lowwater.toml", settings(tmp_path))
+    assert lowwater("ingest", "--lake", root).code == 0
+    monkeypatch.setattr(objects, "LOOK", inf)
+    asked = []
+    for begin, hours in ((0, 1), (1, 1), (2, 4)):
+        as_another_process(root)
+        objects.look_again()
+        monkeypatch.setattr(open_tables, "_PACKS", {})
+        proxy.seen()
+        publish(root, BEGIN + begin * HOUR, BEGIN + (begin + hours) * HOUR)
+        asked.append(Counter(kinds_of(method, path) for method, path, _ in proxy.seen() if "/_locks/" not in path))
+    _, one, four = asked
+    assert four.total() - one.total() <= 3 * 10, four - one
