@@ -8,7 +8,8 @@ data, before which nothing is known.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from itertools import combinations
 
 import numpy as np
@@ -20,8 +21,9 @@ from lowwater.capture.headers.undecoded import FRAGMENT, UNSAID, Count, Undecode
 from lowwater.catalog import expr as ex
 from lowwater.catalog.schemas import stored
 from lowwater.config import Link
-from lowwater.instants import format_duration, format_instant
+from lowwater.instants import SECOND, format_duration, format_instant
 from lowwater.lake import layout
+from lowwater.lake.keys import dropped_duplicates
 from lowwater.lake.ledgers.captures import Capture, Captures
 from lowwater.lake.packets import read_packets
 from lowwater.low import needed_columns
@@ -133,6 +135,8 @@ _IDENTIFYING = ("protocol", "srcPort", "destPort", "id", "sequence_number", "ack
 _COMPARED = 1 << 16
 """Most packets of a link that are compared: of more, those whose hash is divisible by a power of two."""
 _LEAST = 0.001
+_LOOKED = 100
+"""Most of the newest captures that are asked whether another link has records of their time."""
 
 
 class _Sample:
@@ -159,30 +163,82 @@ class _Sample:
         return chosen
 
 
+Sampler = Callable[[str, int, int], _Sample]
+"""Reads the packets of a link of [from, to), ns."""
+
+
 def of_links(
     query: QueryPlan, lake: layout.Lake, captures: Mapping[str, Captures], settings: Mapping[str, Link]
 ) -> list[str]:
     """Says which packets a source reads from several links, by what identifies a packet of TCP or IPv4: its addresses,
     ports, numbers and lengths. Rows that have the link tell it themselves.
     Raises LakeError if packets cannot be read."""
-    samples: dict[str, _Sample] = {}
-    lines = []
-    for protocol, lftas in _by_protocol(query).items():
-        merged = [lfta for lfta in lftas if len(lfta.links) > 1 and "interface" not in _names(lfta)]
-        for one, other in dict.fromkeys(pair for lfta in merged for pair in combinations(lfta.links, 2)):
-            for link in (one, other):
-                if link not in samples:
-                    samples[link] = _sampled(lake, link, captures.get(link, Captures()), settings[link])
-            first, second = samples[one], samples[other]
-            step = max(first.step, second.step)
-            met = int(np.isin(second.at(step), first.at(step)).sum()) * step
-            if met > _LEAST * min(first.packets, second.packets):
-                about = "about " if step > 1 else ""
-                lines.append(
-                    f"FROM {protocol} reads {one} and {other}, and {about}{met:,} packets are on both: each counts "
-                    f"twice. Name one link, as in FROM {one}.{protocol}, or add link to the groups"
-                )
+    sampled = _sampler(lake, captures, settings)
+    return [line for one in _merged(query) for line in _shared(*one, sampled, 0, END_OF_TIME)]
+
+
+def of_links_lately(
+    query: QueryPlan,
+    lake: layout.Lake,
+    captures: Mapping[str, Captures],
+    settings: Mapping[str, Link],
+    start: int,
+    end: int,
+) -> list[str]:
+    """As `of_links`, of the rows of [start, end), ns, of a lake: by some packets of the newest time of it of which two
+    of the links have captures, since nobody waits for those of a year. Copies that links drop are none.
+    Raises LakeError if packets cannot be read."""
+    lines, sampled = list[str](), _sampler(lake, captures, settings)
+    for protocol, links in _merged(query):
+        kept = tuple(link for link in links if link in settings and dropped_duplicates(settings[link]) is None)
+        if (span := _newest_shared({link: captures.get(link, Captures()) for link in kept}, start, end)) is not None:
+            lines += _shared(protocol, kept, sampled, *span)
     return lines
+
+
+def _merged(query: QueryPlan) -> list[tuple[str, tuple[str, ...]]]:
+    """The protocols that the query reads from several links, with these, but where its rows have the link."""
+    return list(
+        dict.fromkeys(
+            (protocol, lfta.links)
+            for protocol, lftas in _by_protocol(query).items()
+            for lfta in lftas
+            if len(lfta.links) > 1 and "interface" not in _names(lfta)
+        )
+    )
+
+
+def _newest_shared(captures: Mapping[str, Captures], start: int, end: int) -> tuple[int, int] | None:
+    """The begin of the newest capture of which another link has records too, for as long as no link has more than
+    `_COMPARED` packets by its rate there, ns; None without one."""
+    met = list[tuple[int, str, int]]()
+    for link, rows in captures.items():
+        begins = rows.numbers("smallest")
+        met += ((int(begins[at]), link, at) for at in rows.meeting(start, end))
+    for _, link, at in sorted(met, reverse=True)[:_LOOKED]:
+        row = captures[link][at]
+        first, last = max((row.smallest or 0) // SECOND * SECOND, start), min((row.largest or 0) + 1, end)
+        within = [rows[each] for rows in captures.values() for each in rows.meeting(first, last)]
+        if first < last and len({each.link for each in within}) > 1:
+            rates = [each.packets / max((each.largest or 0) - (each.smallest or 0), 1) for each in within]
+            return first, min(last, first + round(_COMPARED / max(rates)) + 1)
+    return None
+
+
+def _shared(protocol: str, links: Sequence[str], sampled: Sampler, start: int, end: int) -> Iterator[str]:
+    """Says of a protocol that is read from several links which packets of [start, end) two of them have."""
+    samples = {link: sampled(link, start, end) for link in links}
+    lately = f" of {format_instant(start)} to {format_instant(-(-end // SECOND) * SECOND)}" if end < END_OF_TIME else ""
+    for one, other in combinations(links, 2):
+        first, second = samples[one], samples[other]
+        step = max(first.step, second.step)
+        found = int(np.isin(second.at(step), first.at(step)).sum()) * step
+        if found > _LEAST * min(first.packets, second.packets):
+            about = "about " if step > 1 else ""
+            yield (
+                f"FROM {protocol} reads {one} and {other}, and {about}{found:,} packets{lately} are on both: each "
+                f"counts twice. Name one link, as in FROM {one}.{protocol}, or add link to the groups"
+            )
 
 
 def _names(lfta: ops.Lfta) -> set[str]:
@@ -190,15 +246,20 @@ def _names(lfta: ops.Lfta) -> set[str]:
     return {*ex.columns_of(lfta.predicate, *(each for each in exprs if each is not None))}
 
 
-def _sampled(lake: layout.Lake, link: str, captures: Captures, settings: Link) -> _Sample:
-    sample = _Sample()
+def _sampler(lake: layout.Lake, captures: Mapping[str, Captures], settings: Mapping[str, Link]) -> Sampler:
     columns = stored([*_FLOW, *_IDENTIFYING])
-    for batch in read_packets(lake, link, captures, settings, 0, 0, END_OF_TIME, columns):
-        told = pc.or_(pc.is_valid(batch.column("sequence_number")), pc.greater(batch.column("id").fill_null(0), 0))
-        rows = batch.filter(pc.and_(told, pc.is_valid(batch.column("protocol"))))
-        if rows.num_rows:
-            sample.add(_hashes(rows, columns))
-    return sample
+
+    @cache
+    def sampled(link: str, start: int, end: int) -> _Sample:
+        sample, own = _Sample(), captures.get(link, Captures())
+        for batch in read_packets(lake, link, own, settings[link], start, start, end, columns):
+            told = pc.or_(pc.is_valid(batch.column("sequence_number")), pc.greater(batch.column("id").fill_null(0), 0))
+            rows = batch.filter(pc.and_(told, pc.is_valid(batch.column("protocol"))))
+            if rows.num_rows:
+                sample.add(_hashes(rows, columns))
+        return sample
+
+    return sampled
 
 
 def _hashes(rows: pa.RecordBatch, columns: Sequence[str]) -> NDArray[np.uint64]:

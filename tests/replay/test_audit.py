@@ -217,8 +217,7 @@ def test_a_failed_interval_is_made_again(published: Path, tmp_path: Path, runner
 @pytest.mark.slow
 def test_what_was_never_visible_stays_so(lake: Path, tmp_path: Path, runner: Runner) -> None:
     outcome = held(lake, runner)
-    assert (outcome.state, outcome.verdict) == ("audit", "passed")
-    assert Path(outcome.report).is_file()
+    assert (outcome.state, outcome.verdict, outcome.report) == ("audit", "passed", "")
     assert states(lake)[0, "flows"] == "held" and not (lake / "tables").exists()
     # Altered between audit and publish: it is told without another audit.
     altered = copy_lake(lake, tmp_path / "altered")
@@ -230,7 +229,7 @@ def test_what_was_never_visible_stays_so(lake: Path, tmp_path: Path, runner: Run
         replay_range(altered, runner, *HOUR_0, "audit")
     assert not (altered / "tables").exists()
     (outcome,) = replay_range(lake, runner, *HOUR_0, "publish")
-    assert (outcome.state, outcome.verdict, Path(outcome.report).is_file()) == ("done", "passed", True)
+    assert (outcome.state, outcome.verdict, outcome.report) == ("done", "passed", "")
 
 
 def write_suite(lake: Path, most: int, severity: str) -> None:

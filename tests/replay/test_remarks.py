@@ -111,6 +111,34 @@ def test_packets_that_two_taps_have_are_told(shared: int, tmp_path: Path) -> Non
     assert run(tmp_path, BYTES.format("a.TCP"), **captures)[0] == []
 
 
+def test_packets_that_two_taps_of_a_lake_have_are_told_of_the_newest_time(tmp_path: Path) -> None:
+    def segments(hour: int, link: int, shared: int) -> list[tuple[float, bytes]]:
+        numbers = [number if number < shared else 10_000 * link + number for number in range(100)]
+        times = [3600 * hour + 30 * at + link / 1000 for at in range(100)]
+        frames = (maker.tcp("10.0.0.1", "10.0.0.2", 1000, 80, seq=1 + number, data=b"x") for number in numbers)
+        return [*zip(times, frames, strict=True)]
+
+    for link, name in enumerate(("a", "b"), 1):
+        (tmp_path / name).mkdir()
+        for hour, shared in enumerate((0, 40)):
+            write(tmp_path / name / f"{name}_20260101T0{hour}0000Z.pcap", segments(hour, link, shared))
+    (tmp_path / "q.gsql").write_text(
+        f"DEFINE {{ query_name 'q'; }}\n{BYTES.format('TCP')};\n"
+        f"DEFINE {{ query_name 'apart'; }}\n{BYTES.replace('tb, count', 'tb, link, count').format('TCP')}, link;\n"
+    )
+    lake = tmp_path / "lake"
+    for words in (
+        ("init", tmp_path, "--lake", lake, "--query", tmp_path / "q.gsql"),
+        ("ingest", "--lake", lake),
+        ("backfill", "--lake", lake, "--through-end"),
+    ):
+        assert (said := lowwater(*words)).code == 0, said
+    note = "note: FROM TCP reads a and b, and 40 packets of 2026-01-01T01:00:00"
+    assert note in lowwater("rows", "q", "--lake", lake).err
+    assert "are on both" not in lowwater("rows", "q", "--lake", lake, "--to", "2026-01-01T01:00Z").err
+    assert "are on both" not in lowwater("rows", "apart", "--lake", lake).err, "rows tell the links apart"
+
+
 NEW = """
 DEFINE {{ query_name 'hosts'; visibility 'internal'; }}
 SELECT tb, srcIP, count(*) AS packets FROM TCP GROUP BY time_bucket(INTERVAL '1 minute', timestamp) AS tb, srcIP;

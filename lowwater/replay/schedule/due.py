@@ -6,6 +6,7 @@ import re
 import shlex
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
 from statistics import median
@@ -14,7 +15,7 @@ from typing import Any
 from lowwater import documents, instants
 from lowwater.catalog.time import uncovered
 from lowwater.config import load_config
-from lowwater.errors import ConfigError, LowwaterError, QueryError
+from lowwater.errors import ConfigError, LakeError, LowwaterError, QueryError
 from lowwater.lake import layout, locks, words
 from lowwater.lake.keys import differences, is_judged_otherwise
 from lowwater.lake.ledgers import coverage, intervals, missing, runs
@@ -63,6 +64,9 @@ def as_they_stand(rows: PublishedRows, queries: Path) -> PublishedRows:
         for query in (each for each in job.plan.queries if each.name == rows.query):
             told += remarks.of_packets(query, captures, rows.start, rows.end)
             told += remarks.of_begin(query, captures, start=rows.start)
+            settings = {link: job.config.link(link) for link in job.plan.links}
+            with suppress(LakeError):  # packets that are damaged or gone are told by the states below
+                told += remarks.of_links_lately(query, rows.lake, captures, settings, rows.start, rows.end)
         replays = runs.read_replays(rows.lake, rows.query_set, (rows.start, rows.end))
         # Also of those that the range cuts, and of those of another length.
         found = [*intervals.set_status(expected(job, captures), replays, wanted=rows.meets)]
