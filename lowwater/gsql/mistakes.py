@@ -557,10 +557,12 @@ def _source(error: ErrorContext) -> str:
             end += 1
         name = "".join(error.text(at) for at in range(start, end + 1))
         return f'a name with `-` is written in double quotes: `"{name.rstrip(".")}"`'
-    if error.kind(error.at - 1) == "STRING" and "." in error.text(error.at - 1):
-        return "a query reads links, not files: FROM link.PROTOCOL, and `lowwater run --capture link=FILE`"
-    if error.kind(error.at) == "LPAR" and error.text(error.at - 1).lower().startswith(("read_", "scan_")):
-        return "a query reads links, not files: FROM link.PROTOCOL, and `lowwater run --capture link=FILE`"
+    named = error.kind(error.at - 1) == "STRING" and "." in error.text(error.at - 1)
+    if named or (error.kind(error.at) == "LPAR" and error.text(error.at - 1).lower().startswith(("read_", "scan_"))):
+        return (
+            "a query reads links, not files: FROM link.PROTOCOL, and "
+            "`lowwater run QUERY --capture link=FILE --out FOLDER`"
+        )
     if error.kind(error.at - 1) == "STRING" or error.kind(error.at - 3) == "STRING":
         return "links have names of their own, whatever host they are on: write `link.PROTOCOL`"
     if error.kind(error.at) == "SLASH":
