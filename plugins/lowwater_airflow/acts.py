@@ -264,9 +264,12 @@ def _detail(answer: Any) -> str:
 
 
 def _dag(act: Act) -> str:
-    """The DAG whose runs do an act: a backfill is one of days of intervals, where the query set has such a DAG."""
-    days = DAYS + act.name
-    return days if act.kind == "backfill" and _dag_paused(days) is not None else DAG + act.name
+    """The DAG whose runs do an act: a backfill is one of days of intervals, where the query set has such a DAG and it
+    is not paused, as a new DAG is."""
+    days, each = DAYS + act.name, DAG + act.name
+    if act.kind != "backfill" or (paused := _dag_paused(days)) is None:
+        return each
+    return each if paused and _dag_paused(each) is False else days
 
 
 def _parallel(act: Act) -> int:

@@ -121,7 +121,11 @@ def test_a_page_would_run_a_set_that_hands_state_over_one_at_a_time(platform: Pl
     """Without `chain_start`. `test_postgres` runs such a set, in order though two runs may be at work."""
     span = f"start={format_instant(START)}&end={format_instant(BOTH_END)}"
     page = platform._page(f"{platform.home.address}/lowwater/act/backfill/chain?{span}")
-    assert "a backfill of 1 runs of backfill_chain, 1 at a time; a run is a day of intervals." in page
+    assert "Airflow makes a backfill of 2 runs of replay_chain, 1 at a time." in page
+    platform.home.ask("PATCH", "dags/backfill_chain", {"is_paused": False})
+    page = platform._page(f"{platform.home.address}/lowwater/act/backfill/chain?{span}")
+    assert "Airflow makes a backfill of 1 runs of backfill_chain, 1 at a time; a run is a day of intervals." in page
+    platform.home.ask("PATCH", "dags/backfill_chain", {"is_paused": True})
 
 
 def test_a_broken_audit_is_never_visible(platform: Platform) -> None:
