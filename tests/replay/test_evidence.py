@@ -155,7 +155,7 @@ def drawn_lake(name: str, seed: int, folder: Path) -> tuple[Path, Path] | None:
     )
     text = case.asked[0].text
     read = [(link, path) for link, path in captures if case.world.packets[link] and link not in case.world.cuts]
-    return published_lake(folder, {"q": text}, settings + '[sets]\npair = ["main1", "main2"]\n', read)
+    return published_lake(folder, {case.asked[0].name: text}, settings + '[sets]\npair = ["main1", "main2"]\n', read)
 
 
 @pytest.mark.parametrize("name", list(FAMILIES))
@@ -165,9 +165,9 @@ def test_drawn_rows_are_derived(name: str, tmp_path: Path) -> None:
     derived = 0
     for seed in range(40):
         made = drawn_lake(name, seed, tmp_path / str(seed)) if derived < ROWS else None
-        for at, row in enumerate(some_rows(made[0], "q", 2, seed) if made else ()):
+        for at, row in enumerate(some_rows(made[0], "q0", 2, seed) if made else ()):
             folder = tmp_path / f"{seed}-{at}"
-            extracted(find_row(*owner_of(*made, "q"), row), folder)
+            extracted(find_row(*owner_of(*made, "q0"), row), folder)
             done = checked(folder)
             assert done.returncode == 0, (seed, row, done.stderr)
             derived += 1
