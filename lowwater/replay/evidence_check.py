@@ -14,6 +14,7 @@ import ipaddress
 import json
 import math
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
@@ -129,7 +130,12 @@ def derived_by_lowwater(about: dict[str, Any]) -> int:
         command = ["lowwater", "run", "query.gsql", "--query", about["query"], "--engine", "reference"]
         command += ["--links", "lowwater.toml", "--format", "json", "--out", folder]
         command += [word for pair in about["parameters"] for word in ("--param", pair)]
-        command += [word for link, name in sorted(about["packets"].items()) for word in ("--capture", f"{link}={name}")]
+        given = dict(about["packets"])
+        for number, link in enumerate(sorted(about["captures"].keys() - given.keys())):
+            empty = Path(folder) / f"{number}.pcap"  # a link that the query reads, and that had no packet then
+            empty.write_bytes(struct.pack("<IHHIIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1))
+            given[link] = str(empty)
+        command += [word for link, name in sorted(given.items()) for word in ("--capture", f"{link}={name}")]
         done = subprocess.run(command, cwd=HERE, capture_output=True, text=True, check=False)
         if done.returncode:
             raise Refused(f"{' '.join(command)}: {done.stderr.strip()}")
