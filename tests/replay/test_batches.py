@@ -523,6 +523,7 @@ def test_what_is_behind_one_of_a_chain_that_fails_waits(tmp_path: Path) -> None:
     assert plain[0] == plain[1]
 
 
+@pytest.mark.nightly
 def test_a_killed_batch_of_a_chain_goes_on(tmp_path: Path) -> None:
     world = World("20min", "publish", -1, -1, False, 12, TEXT + CHAIN)
     lake = made(tmp_path, world)

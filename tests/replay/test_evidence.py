@@ -24,6 +24,7 @@ from lowwater.replay.evidence import EvidenceRow, enough_packets, find_row, gath
 from lowwater.replay.job import Job
 from lowwater.replay.packets import find_packets, row_packets
 from lowwater.replay.row_files import with_texts
+from tests.breadth import each_push
 from tests.capture.tsharkoracle import need_tshark
 from tests.law.fuzz import FAMILIES, family_case
 from tests.law.worlds import LINKS
@@ -158,7 +159,7 @@ def drawn_lake(name: str, seed: int, folder: Path) -> tuple[Path, Path] | None:
     return published_lake(folder, {case.asked[0].name: text}, settings + '[sets]\npair = ["main1", "main2"]\n', read)
 
 
-@pytest.mark.parametrize("name", list(FAMILIES))
+@pytest.mark.parametrize("name", each_push(FAMILIES, 3))
 def test_drawn_rows_are_derived(name: str, tmp_path: Path) -> None:
     """Of drawn queries and worlds, late packets and reordered ones among them; the first of them that have rows."""
     need_tshark()

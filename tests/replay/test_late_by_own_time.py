@@ -102,7 +102,7 @@ def test_no_hour_lacks_a_record_where_one_at_an_end_is_ahead(
     ]
 
 
-@pytest.mark.parametrize("lead", [AHEAD["30y"], 10 * 3600])
+@pytest.mark.parametrize("lead", [AHEAD["30y"], pytest.param(10 * 3600, marks=pytest.mark.nightly)])
 def test_hours_behind_a_clock_that_is_believed_fail_in_any_order(tmp_path: Path, runner: Runner, lead: int) -> None:
     ahead = dict.fromkeys(range(60, 120), lead)
     forward = [*range(HOURS - 1)]

@@ -46,7 +46,9 @@ def written(folder: Path, stamps: tuple[int, ...] = CASE) -> tuple[Path, Path]:
     return capture, query
 
 
-@pytest.mark.parametrize("more", [("--interval", "1m"), ("--engine", "reference")])
+@pytest.mark.parametrize(
+    "more", [pytest.param(("--interval", "1m"), marks=pytest.mark.nightly), ("--engine", "reference")]
+)
 def test_the_case_of_the_rule(tmp_path: Path, more: tuple[str, str]) -> None:
     capture, query = written(tmp_path)
     query.write_text(TEXT + MORE, encoding="utf-8")
