@@ -823,8 +823,9 @@ class Config(Section):
         return self
 
     def past_link(self, name: str) -> Link:
-        """Returns the settings of a link that the lake has, the defaults where the settings do not name it any more."""
-        return self.links.get(name, Link()) if self.links else self.link(name)
+        """Returns the settings of a link that the lake has, or of an interface of one; the defaults where the settings
+        do not name it any more."""
+        return self.links.get(name) or self.links.get(link_names.family_of(name), Link())
 
     def link(self, name: str) -> Link:
         """Returns the settings of a link; the defaults if no link is configured at all.

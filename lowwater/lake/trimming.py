@@ -20,7 +20,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lowwater.config import Config, Keep, Link, Retention, section_of
+from lowwater.config import Config, Keep, Retention, section_of
 from lowwater.errors import BusyError
 from lowwater.instants import HOUR, format_duration, format_instant
 from lowwater.lake import layout, open_tables, tables
@@ -67,7 +67,7 @@ def trim_packets(lake: layout.Lake, retention: Retention, config: Config, now: i
         horizon, why = tops.get(link, (0, ""))
         horizon = max(horizon, said.get(link, 0))
         why = why or "they came after the others of their time had gone"
-        folder = lake.table_of(link, _settings(config, link).kind != "pcap")
+        folder = lake.table_of(link, config.past_link(link).kind != "pcap")
         if dry_run:
             yield from _closed(lake, config, folder, link, horizon, why)[1]
             continue
@@ -94,10 +94,10 @@ def _groups(
     groups: dict[str, list[str]] = {}
     for link in ingested_links(lake):
         name = link if link in config.links else family_of(link)
-        own = getattr(_settings(config, link).retention, what)
+        own = getattr(config.past_link(link).retention, what)
         groups.setdefault(name if own else "", []).append(link)
     for name, links in groups.items():
-        limit = getattr(_settings(config, name).retention if name else retention, what)
+        limit = getattr(config.past_link(name).retention if name else retention, what)
         if limit is not None:
             section = section_of(name, "retention") if name else "[retention]"
             yield links, limit, f"{section} {what} = {_words(limit)}"
@@ -116,21 +116,21 @@ def gone_before(items: Iterable[tuple[int, int]], limit: Keep, now: int) -> int:
     return before
 
 
-def _settings(config: Config, link: str) -> Link:
-    return config.links.get(link) or config.past_link(family_of(link))
-
-
 def _words(limit: Keep) -> str:
     return size_text(limit.size) if limit.size is not None else format_duration(limit.age or 0)
 
 
+def _clocks_behind(captures: Captures) -> list[int]:
+    """The clock of a link behind each of its captures, in the order of T1, ns."""
+    return [*captures.clocks[1:], max(captures.numbers("largest").tolist(), default=0)]
+
+
 def _pieces(files: PacketFiles, link: str, captures: Captures) -> list[_Piece]:
     """Lists the captures of a link in the order of T1, up to one that is still being written."""
-    clocks = [*captures.clocks[1:], max(captures.numbers("largest").tolist(), default=0)]
     ends = captures.numbers("covers_to").tolist()
     found: list[_Piece] = []
     for attempt, growing, clock, end in zip(
-        captures.values("attempt"), captures.values("growing"), clocks, ends, strict=True
+        captures.values("attempt"), captures.values("growing"), _clocks_behind(captures), ends, strict=True
     ):
         if growing:
             break
@@ -158,8 +158,11 @@ def _closed(
     """Returns the files of a link that go before a horizon, as `live_files`, and what that is, if there are any: of
     captures in the order of T1 up to there, and of those that are not read and lie before it as a whole."""
     captures = read_captures(lake, [link], config)[link]
-    clocks = [*captures.clocks[1:], max(captures.numbers("largest").tolist(), default=0)]
-    stay = {name for name, clock in zip(captures.values("attempt"), clocks, strict=True) if clock >= horizon}
+    stay = {
+        name
+        for name, clock in zip(captures.values("attempt"), _clocks_behind(captures), strict=True)
+        if clock >= horizon
+    }
     files = PacketFiles.of_table(folder)
     gone = []
     for attempt in files.attempts.keys() - stay:
@@ -246,8 +249,9 @@ def trim_malformed(
     lake: layout.Lake, retention: Retention, config: Config, now: int, dry_run: bool
 ) -> Iterator[Trimmed]:
     """Removes malformed rows of captures whose packets are gone, or go as well: before, runs count them (A1)."""
-    tops = _tops(lake, retention, config, now)
-    for links, limit, why in _groups(lake, retention, config, "malformed"):
+    groups = [*_groups(lake, retention, config, "malformed")]
+    tops = _tops(lake, retention, config, now) if groups else {}
+    for links, limit, why in groups:
         captures, files = read_captures(lake, links, config), PacketFiles.of(lake)
         files = replace(files, horizons={**files.horizons, **{link: top for link, (top, _) in tops.items()}})
         ends = {row.attempt: row.covers_to for link in links for row in captures[link] if files.is_closed(row)}
