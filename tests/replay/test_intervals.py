@@ -103,7 +103,7 @@ def test_rows_are_noted_whose_interval_the_range_cuts_or_is_of_another_length(pu
         for begin, end in (("01:30", "03:00"), ("00:00", "01:30"), ("01:10", "01:20"), ("00:00", "03:00")):
             span = "--from", f"2026-01-01T{begin}Z", "--to", f"2026-01-01T{end}Z"
             said = lowwater("rows", "flows", "--lake", lake, "--queries", QUERIES, *span)
-            assert [line.startswith(cut) for line in said.err.splitlines() if "note" in line] == [True], said.err
+            assert [line.startswith(cut) for line in said.err.splitlines() if "incomplete" in line] == [True], said.err
     said = lowwater("rows", "flows", "--lake", lake, "--queries", QUERIES, "--to", "2026-01-01T01:00Z")
     assert "note" not in said.err
 
