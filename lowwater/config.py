@@ -8,6 +8,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Mapping
+from itertools import pairwise
 from os.path import normpath
 from pathlib import Path, PurePath
 from typing import Annotated, Any, Literal, NamedTuple, NoReturn, get_args
@@ -101,8 +102,8 @@ class Warnings(Limits):
         return 1.0
 
 
-NEVER = 1 << 62
-"""A limit of a duration that nothing exceeds, ns."""
+NEVER = END_OF_TIME = 1 << 62
+"""A limit of a duration that nothing exceeds, and an instant behind all others, ns."""
 
 
 class Spans(Section):
@@ -387,6 +388,60 @@ class GroupSkew(Section):
     values: dict[str, Duration] = Setting(default={})
 
 
+OF_WHOLE_LINK = {
+    **dict.fromkeys(
+        ("payload", "applications", "sampling", "duplicates", "duplicate_bytes", "anonymise", "interfaces", "kind",
+         "protocol", "schemas", "properties", "shed", "unmarked_estimates", "group_skew", "skews"),
+        "queries read all packets of a link as alike",
+    ),
+    "covers": "it has the names of files, which are of one period anyway",
+    "symbolic_links": "it says whom you trust, whenever a file was recorded",
+    "max_jump": "it judges the files on both sides of a change",
+    "until": "a period ends where the next one begins, and the life of the link is in its section",
+}  # fmt: skip
+"""Settings of links that have no periods, and why; of all others, that they are of the present and change no row."""
+
+
+class Period(Section):
+    """`[[links.NAME.periods]]`: what of the settings of a link is otherwise from an instant on, since its recorder is.
+
+    What is not given is as in the period before, and before the first one as in the section of the link.
+
+    Attributes:
+        since: begin of the period, ns since the epoch; it ends with the next one.
+        captures: over the one of the link; what the names of these files declare is cut to the period (T5).
+        rotation: over the one of the link.
+        timezone: over the one of the link.
+    """
+
+    since: Instant
+    captures: CapturePatterns | None = None
+    rotation: Positive | None = None
+    timezone: Annotated[str, BeforeValidator(_zone)] | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_a_recorder(cls, data: Any) -> Any:
+        for key in data if isinstance(data, Mapping) else ():
+            if key in Link.model_fields and key not in cls.model_fields:
+                why = OF_WHOLE_LINK.get(key, "it changes no row, so the present one is all that counts")
+                raise ValueError(f"{key}: has no periods, since {why}: write it in the section of the link")
+        return data
+
+    @property
+    def changes(self) -> dict[str, Any]:
+        """The settings that it gives."""
+        return {key: getattr(self, key) for key in self.model_fields_set - {"since"}}
+
+
+class Piece(NamedTuple):
+    """A link in one period of its recorder, [since, until), ns."""
+
+    since: int
+    until: int
+    settings: Link
+
+
 class Link(Section):
     """`[links.NAME]`: a link, which is a capture point.
 
@@ -437,6 +492,7 @@ class Link(Section):
         thresholds: limits of an audit for this link.
         retention: what of it stays.
         properties: values that queries read as `@name`.
+        periods: what is otherwise from an instant on, in order.
     """
 
     captures: CapturePatterns | None = None
@@ -477,6 +533,22 @@ class Link(Section):
     thresholds: LinkThresholds = LinkThresholds()
     retention: LinkRetention = LinkRetention()
     properties: dict[str, str] = Setting(default={})
+    periods: tuple[Period, ...] = ()
+
+    def pieces(self) -> list[Piece]:
+        """Returns the link in each of its periods, in order; these have no periods of their own."""
+        since = [-END_OF_TIME, *(period.since for period in self.periods), END_OF_TIME]
+        found, settings = [], self.model_copy(update={"periods": ()}) if self.periods else self
+        for at, period in enumerate((None, *self.periods)):
+            settings = settings if period is None else settings.model_copy(update=period.changes)
+            found.append(Piece(since[at], since[at + 1], settings))
+        return found
+
+    @property
+    def patterns(self) -> tuple[str, ...]:
+        """The patterns of its files in all periods, each once."""
+        given = (self.captures, *(period.captures for period in self.periods))
+        return tuple(dict.fromkeys(pattern for patterns in given for pattern in patterns or ()))
 
     @property
     def _skews(self) -> list[int]:
@@ -555,10 +627,18 @@ class Link(Section):
             raise ValueError(f"skew: must be below {format_duration(LONGEST_SKEW)}")
         if self.since is not None and self.until is not None and self.until <= self.since:
             raise ValueError("until: must be after since")
-        if self.rotation is not None and not all(re.search(DATED, pattern) for pattern in self.captures or ("",)):
-            raise ValueError(
-                "rotation: needs a pattern with the start of the file in it, as captures = 'a-%Y%m%d%H.pcap'"
-            )
+        for before, after in pairwise(self.periods):
+            if after.since <= before.since:
+                again = format_instant(after.since)
+                raise ValueError(f"periods: stand in the order of since, and that of {again} is not behind the others")
+        for since, _, settings in self.pieces():
+            patterns = settings.captures or ("",)
+            if settings.rotation is not None and not all(re.search(DATED, pattern) for pattern in patterns):
+                within = "" if since < 0 else f" (from {format_instant(since)} on)"
+                raise ValueError(
+                    "rotation: needs a pattern with the start of the file in it, as captures = 'a-%Y%m%d%H.pcap'"
+                    f"{within}"
+                )
         return self
 
 
@@ -932,8 +1012,12 @@ def kept_sections(lake: PurePath) -> dict[str, dict[str, Any]]:
 def _is_section(kept: object) -> bool:
     if not (isinstance(kept, dict) and isinstance(kept.get("section"), dict)):
         return False
-    captures, end = kept["section"].get("captures", ()), kept.get("end", 0)
-    named = isinstance(captures, str | list | tuple) and all(isinstance(each, str) for each in captures)
+    section, end = kept["section"], kept.get("end", 0)
+    periods = section.get("periods", [])
+    if not (isinstance(periods, list) and all(isinstance(each, dict) for each in periods)):
+        return False
+    given = [part.get("captures", ()) for part in (section, *periods)]
+    named = all(isinstance(each, str | list | tuple) and all(isinstance(name, str) for name in each) for each in given)
     return named and isinstance(end, int) and 0 <= end < 1 << 63
 
 
@@ -948,9 +1032,14 @@ def _ended_links(
     for name, kept in (kept_sections(lake) if sections is None else sections).items():
         section, end = kept.get("section"), kept.get("end")
         if name not in links and isinstance(section, dict):
-            patterns = section.get("captures", ())
-            patterns = (patterns,) if isinstance(patterns, str) else tuple(patterns)
+            periods = section.get("periods", ())
+            given = [part.get("captures", ()) for part in (section, *periods)]
+            patterns = tuple(name for each in given for name in ((each,) if isinstance(each, str) else each))
             section = {key: value for key, value in section.items() if key not in _OF_FOLDERS}
+            if periods:
+                section["periods"] = [
+                    {key: value for key, value in period.items() if key not in _OF_FOLDERS} for period in periods
+                ]
             ended[name] = Ended(end if isinstance(end, int) else None, patterns)
             if isinstance(end, int):
                 section.setdefault("until", format_instant(end))
@@ -982,6 +1071,12 @@ def _absolute(config: Config, folder: Path, lake: PurePath | None) -> Config:
                     if (values := getattr(link, key))
                 },
                 **({"anonymise": normpath(folder / link.anonymise)} if link.anonymise else {}),
+                "periods": tuple(
+                    period.model_copy(update={"captures": tuple(_located(folder, each) for each in period.captures)})
+                    if period.captures
+                    else period
+                    for period in link.periods
+                ),
             }
         )
         for name, link in config.links.items()

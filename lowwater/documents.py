@@ -145,7 +145,10 @@ def override(data: dict[str, Any], environment: Mapping[str, str]) -> dict[str, 
             keys.append(_key(at, part))
             at = at.setdefault(keys[-1], {})
             if not isinstance(at, dict):
-                raise errors.ConfigError(f"{name}: {'.'.join(keys)} is a value and has no keys below it")
+                what, whole = ".".join(keys), SEPARATOR.join(name.split(SEPARATOR)[: len(keys)])
+                if isinstance(at, list):
+                    raise errors.ConfigError(f"{name}: {what} is a list: give it as a whole", f"write {whole}='[...]'")
+                raise errors.ConfigError(f"{name}: {what} is a value and has no keys below it")
         keys.append(_key(at, last))
         at[keys[-1]] = _value(text)
         sources[".".join(keys)] = name

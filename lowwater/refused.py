@@ -49,6 +49,7 @@ EXAMPLES = {
     "links.*.thresholds": "thresholds = { violating = 0.01 }",
     "links.*.retention": 'retention = { packets = "90d" }',
     "links.*.properties": 'properties = { place = "north" }',
+    "links.*.periods": 'periods = [{ since = "2026-03-01T00:00:00Z", timezone = "Europe/Berlin" }]',
     "links": "[links.main1]",
     "sets": 'core = ["main1", "main2"]',
     "query_sets": "[query_sets.flows]",

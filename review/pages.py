@@ -241,7 +241,8 @@ def _days(intervals: Iterable[Interval], zone: str) -> list[DayState]:
 
 def _zones(snapshot: Snapshot) -> list[str]:
     """The time zones that the settings name, which have pages of their own."""
-    return sorted({"UTC", *(link.timezone for link in snapshot.config.links.values())})
+    pieces = (piece for link in snapshot.config.links.values() for piece in link.pieces())
+    return sorted({"UTC", *(piece.settings.timezone for piece in pieces)})
 
 
 @page("days", "days.html", "Days")

@@ -82,7 +82,7 @@ def nothing_due(root: PurePath, jobs: Sequence[Job]) -> str:
     if unread_lines(jobs[0].lake, jobs[0].config, links):  # which say what to do
         return f"nothing is due: the lake has no captures of link{'s' * (len(links) > 1)} {', '.join(links)}"
     command = f"lowwater ingest --lake {shlex.quote(str(root))}"
-    if any(jobs[0].config.link(link).captures for link in links):
+    if any(jobs[0].config.link(link).patterns for link in links):
         more = "` takes in those that its settings name"
     else:
         more = f" --link {shlex.quote(links[0])} FILE` takes in a file"

@@ -101,8 +101,8 @@ def _links(
             raise click.BadParameter(f"--capture {link}={path}: {why}")
     named = {link for link, _ in files_of_links}
     for name, settings in base.links.items():
-        if name not in named and settings.captures:
-            files_of_links += [(name, path) for path in _matching(settings.captures, name)]
+        if name not in named and settings.patterns:
+            files_of_links += [(name, path) for path in _matching(settings.patterns, name)]
     _refuse_same_file(files_of_links)
     names = dict.fromkeys([*base.links, *(link for link, _ in files_of_links)])
     if not files_of_links:
@@ -115,6 +115,7 @@ def _links(
             raise errors.ConfigError(f"--kind {name}={word}: there is no such kind", f"kinds are: {', '.join(KINDS)}")
     # A run reads only its own files, so life and declared coverage of a link do not apply (T5).
     alone: dict[str, Any] = {"captures": None, "rotation": None, "covers": {}, "since": None, "until": None}
+    alone["periods"] = ()
     chosen = {}
     for name in names:
         skew = {"skew": skews[name]} if name in skews else {}

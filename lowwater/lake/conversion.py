@@ -19,13 +19,13 @@ import pyarrow.compute as pc
 from lowwater import documents
 from lowwater.config import Config
 from lowwater.lake import layout, open_tables, tables
+from lowwater.lake.files.patterns import declared_coverage
 from lowwater.lake.ledgers import states
-from lowwater.lake.ledgers.claims import named_coverage
 from lowwater.lake.ledgers.files import SETTLED, SeenFile
 from lowwater.lake.ledgers.places import Whereabouts, is_there, key_of, location
 from lowwater.lake.ledgers.statements import ASIDE, COVERS, Statement
 from lowwater.link_names import family_of, source_of
-from lowwater.storage.captures import is_address
+from lowwater.storage.captures import capture_path, is_address
 
 _OVERLAPS = "overlaps"
 """State of a file that format 1 refused since another one was of its time; its records were not stored."""
@@ -135,7 +135,7 @@ def _files(lake: layout.Lake, config: Config, captures: pa.Table) -> list[_File]
         place = _place(lake, wheres.setdefault(source, Whereabouts(lake, settings)), row)
         by_hand = row["by_hand"]
         if by_hand is None:  # 0.1 did not tell; what it was told holds unless the name of the file says something
-            by_hand = named_coverage(settings, location(lake, place))[0] is None
+            by_hand = declared_coverage(settings, capture_path(location(lake, place))) is None
         copies = {path: tuple(facts) for path, facts in documents.stored_object(row["copies"] or "{}").items()}
         found[row["attempt"]] = _File(
             row["attempt"],

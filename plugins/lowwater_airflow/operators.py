@@ -112,7 +112,7 @@ class IngestCaptures(Lineage, Patient):
             if name not in files:
                 self.log.info("link %s has no pattern of files: ingest its captures by hand", name)
             elif not files[name]:
-                patterns = ", ".join(link.captures or ())
+                patterns = ", ".join(link.patterns)
                 self.log.warning("link %s: no file of %s for %s", name, patterns, format_instant(start))
         present = [name for name in sorted(config.links) if files.get(name)]
         hindrance: LowwaterError | None = None

@@ -13,10 +13,11 @@ from fnmatch import fnmatchcase
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
+from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
 from lowwater import errors, instants
-from lowwater.config import Link, section_of
+from lowwater.config import Link, Piece, section_of
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.storage.captures import StoredCapture, captures_like, is_address
 
@@ -318,35 +319,96 @@ def date_shape(part: str) -> str:
 # What a file covers by its name, and the files of an interval.
 
 
-def declared_coverage(link: Link, path: Path) -> tuple[int, int] | None:
-    """Returns the coverage [from, to), ns, of a file according to the settings of its link; None if they do not say.
+class Reading(NamedTuple):
+    """What the name of a file tells by the settings of one period of the recorder of its link.
+
+    Attributes:
+        piece: the period.
+        span: what the file covers, [from, to), ns, as much as lies in the period; None where the name does not say.
+        made_up: whether the end is that of the rotation (T5).
+    """
+
+    piece: Piece
+    span: tuple[int, int] | None
+    made_up: bool
+
+
+def readings(link: Link, path: Path) -> list[Reading]:
+    """Returns what the name of a file tells by each period of its link that has such names, and of which the file has
+    time; of the whole link where it has no periods."""
+    found = []
+    for piece in link.pieces():
+        match = _matched(piece.settings, path)
+        time = named_time(match, piece.settings.timezone) if match else None
+        end = time.until(piece.settings.rotation) if time is not None else None
+        if time is None or end is None:
+            if match or not link.periods:
+                found.append(Reading(piece, None, False))
+            continue
+        span = max(time.start, piece.since), min(end, piece.until)
+        if span[0] < span[1] or not link.periods:
+            found.append(Reading(piece, span, time.end is None))
+    return found
+
+
+def is_of_other_period(link: Link, path: Path) -> bool:
+    """Whether a file is named as those of a period of its link, and its name tells a time outside of it."""
+    named = bool(link.periods) and covers_key(link, path) is None
+    return named and not readings(link, path) and any(_matched(piece.settings, path) for piece in link.pieces())
+
+
+def named_coverage(link: Link, path: Path, first: int | None = None) -> tuple[tuple[int, int] | None, bool]:
+    """Returns the coverage [from, to), ns, of a file according to the settings of its link, None if they do not say;
+    and whether its end is made up from the rotation (T5).
 
     The first pattern of `covers` that fits the file name counts, else a pattern of the files, and there the end in the
     name before the rotation. Files whose names go on with a count (`%c`) share the coverage of their moment. If the
-    folder in a pattern has no field, only the file name is compared: files may be ingested from elsewhere.
+    folder in a pattern has no field, only the file name is compared: files may be ingested from elsewhere. Where the
+    name tells times of several periods, that one counts which has the `first` record of the file (ns), else the first.
     """
     if (key := covers_key(link, path)) is not None:
-        return link.covers[key]
-    time = _time(link, path)
-    end = time.until(link.rotation) if time is not None else None
-    return (time.start, end) if time is not None and end is not None else None
+        return link.covers[key], False
+    told = [reading for reading in readings(link, path) if reading.span is not None]
+    having = (each for each in told if first is not None and each.span and each.span[0] <= first < each.span[1])
+    reading = next(having, told[0] if told else None)
+    return (None, False) if reading is None else (reading.span, reading.made_up)
+
+
+def declared_coverage(link: Link, path: Path, first: int | None = None) -> tuple[int, int] | None:
+    """Returns the coverage of `named_coverage` alone."""
+    return named_coverage(link, path, first)[0]
 
 
 def naming(link: Link) -> str:
     """Identifies what of the settings of a link tells the coverage of files by their names."""
-    told = link.captures, link.rotation, link.timezone, [*link.covers.items()]
+    told: tuple[object, ...] = link.captures, link.rotation, link.timezone, [*link.covers.items()]
+    if link.periods:
+        told = *told, [(each.since, each.captures, each.rotation, each.timezone) for each in link.periods]
     return sha256(repr(told).encode()).hexdigest()[:16]
+
+
+def naming_of(link: Link, path: Path) -> str:
+    """Identifies the same for a file; empty where its name tells times of several periods, so that its records say
+    which counts."""
+    several = link.periods and covers_key(link, path) is None and len(readings(link, path)) > 1
+    return "" if several else naming(link)
 
 
 def second_coverage(link: Link, path: Path) -> tuple[int, int] | None:
     """Returns the coverage [from, to), ns, of a file by its name and the rotation, if the hour in its name occurs twice
     in the time zone of the link and is the second one; None where it occurs once, or the file is declared otherwise."""
-    time = _time(link, path)
-    if time is None or not by_rotation(link, path):
+    if covers_key(link, path) is not None:
         return None
-    second = replace(time, begin=time.begin.replace(fold=1))
-    end = second.until(link.rotation)
-    return (second.start, end) if end is not None and second.start != time.start else None
+    for piece, span, made_up in readings(link, path):
+        match = _matched(piece.settings, path)
+        time = named_time(match, piece.settings.timezone) if match and span and made_up else None
+        if time is None:
+            continue
+        second = replace(time, begin=time.begin.replace(fold=1))
+        end = second.until(piece.settings.rotation)
+        if end is not None and second.start != time.start:
+            return second.start, end
+    return None
 
 
 def covers_line(name: str, span: tuple[int, int]) -> str:
@@ -354,22 +416,15 @@ def covers_line(name: str, span: tuple[int, int]) -> str:
     return f'covers = {{ "{name}" = "{"/".join(map(instants.format_instant, span))}" }}'
 
 
-def _time(link: Link, path: Path) -> NamedTime | None:
-    """Returns what the name of a file says of its time, by the first pattern that fits."""
-    match = next(filter(None, (_match(pattern, path) for pattern in link.captures or ())), None)
-    return named_time(match, link.timezone) if match else None
+def _matched(link: Link, path: Path) -> re.Match[str] | None:
+    """The match of a file by the first pattern that fits."""
+    return next(filter(None, (_match(pattern, path) for pattern in link.captures or ())), None)
 
 
 def _match(pattern: str, path: Path) -> re.Match[str] | None:
     folder, _, name = pattern.rpartition("/")
     match = regex_of(pattern).fullmatch(str(path.absolute()))
     return regex_of(name).fullmatch(path.name) if match is None and "%" not in folder else match
-
-
-def by_rotation(link: Link, path: Path) -> bool:
-    """Whether the end of the coverage that the settings declare for a file is made up from the rotation (T5)."""
-    time = _time(link, path)
-    return covers_key(link, path) is None and link.rotation is not None and time is not None and time.end is None
 
 
 def covers_key(link: Link, path: Path) -> str | None:
@@ -379,7 +434,7 @@ def covers_key(link: Link, path: Path) -> str | None:
 
 def idle_keys(name: str, link: Link, ingested: Iterable[Path]) -> list[str]:
     """Lists, with advice, the keys of a link's `covers` that fit no file of its pattern and no ingested file."""
-    paths = [*files_of(link, 0, END_OF_TIME)] if link.captures is not None else []
+    paths = [*files_of(link, 0, END_OF_TIME)] if link.patterns else []
     names = {path.name for path in (*paths, *ingested)}
     where = section_of(name, "covers")
     return [
@@ -407,7 +462,7 @@ def leads_out(link: Link) -> Callable[[Path], str]:
     reading never ends. Links are followed where the settings of the link say so, and in the folders' own names."""
     if link.symbolic_links == "read":
         return lambda path: ""
-    local = [pattern for pattern in link.captures or () if not is_address(pattern)]
+    local = [pattern for pattern in link.patterns if not is_address(pattern)]
     folders = {os.path.realpath(divided(pattern)[0]) for pattern in local}
     real_folder = cache(os.path.realpath)
 
@@ -432,15 +487,16 @@ def files_of(link: Link, start: int, end: int, outside: bool = False) -> list[Pa
     or an end in the names, nothing is declared, and all files of the pattern are listed. `outside`: those too to which
     symbolic links lead that nobody follows.
     Raises ConfigError if the link has no pattern, or its pattern has an unknown field."""
-    if link.captures is None:
+    if not link.patterns:
         raise errors.ConfigError("the link has no pattern of its files", "set captures in its section of lowwater.toml")
     dated, lies_outside = [], leads_out(link)
-    found = (path for pattern in link.captures for path in captures_like(wildcard(pattern)) if _match(pattern, path))
+    found = (path for pattern in link.patterns for path in captures_like(wildcard(pattern)) if _match(pattern, path))
     for path in dict.fromkeys(found):
         if not outside and lies_outside(path):
             continue
+        told = readings(link, path) if covers_key(link, path) is None else []
         span = declared_coverage(link, path)
-        if span is None and link.rotation is None:
+        if span is None and any(reading.piece.settings.rotation is None for reading in told):
             dated.append((0, str(path), path))
         elif span is not None and span[0] < end and span[1] > start:
             dated.append((span[0], str(path), path))

@@ -90,7 +90,7 @@ def pattern_files(
     return {
         name: [path for path in files_of(settings, *span) if path.is_file()]
         for name in names
-        if (settings := config.link(name)).captures is not None
+        if (settings := config.link(name)).patterns
     }
 
 
@@ -138,9 +138,8 @@ def _of_link(lake: Lake, config: Config, name: str, found: Sequence[Path]) -> Ar
     aside = {location(lake, row.path) for row in ledger.told_files(lake).values() if row.state == ASIDE}
     known = _Known(lake, name, config)
     unchanged = {path for path in files if known.unchanged(path)}
-    assert settings.captures is not None
     return Arrivals(
-        ", ".join(settings.captures),
+        ", ".join(settings.patterns),
         tuple(path for path in files if path not in unchanged),
         tuple(path for path in files if path in unchanged),
         len(found) - len(files),
@@ -314,7 +313,7 @@ def portions(files: Iterable[tuple[Path, FileState]]) -> Iterator[list[tuple[Pat
 def lying(lake: Lake, config: Config, links: Iterable[str], now: int) -> list[tuple[str, Path]]:
     """Complete files (link, path) in the folders of some links that the next ingest takes in, as they are now."""
     families = {link_names.family_of(link) for link in links}
-    names = [name for name, link in config.links.items() if link_names.family_of(name) in families and link.captures]
+    names = [name for name, link in config.links.items() if link_names.family_of(name) in families and link.patterns]
     watches = [Watch(lake, 0, link=name, clock=lambda: now) for name in names]
     found = not_refused(lake, config, [each for watch in watches for each in watch.look(config)])
     return [(each.link, path) for each in found for path, _ in each.complete]

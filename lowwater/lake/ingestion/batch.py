@@ -39,7 +39,7 @@ from lowwater.lake.ingestion.tasks import (
 from lowwater.lake.layout import CONTENTS
 from lowwater.lake.ledgers import files as sightings, statements
 from lowwater.lake.ledgers.captures import Capture, Captures, malformed_rows, undecoded_share
-from lowwater.lake.ledgers.claims import AGAIN, BEGINNING, CHANGED, Claims, named_coverage
+from lowwater.lake.ledgers.claims import AGAIN, BEGINNING, CHANGED, Claims
 from lowwater.lake.ledgers.coverage import damage_note
 from lowwater.lake.ledgers.edges import edges_of
 from lowwater.lake.ledgers.files import SeenFile
@@ -442,7 +442,7 @@ class Batch:
                     yield replace(row, attempts=(file.row.attempt,))
 
     def _sighting(self, path: Path, file_survey: Survey, attempt: str, growing: bool, written: int) -> SeenFile:
-        declared, rotated = named_coverage(self._settings, str(path.absolute()))
+        declared, rotated = patterns.named_coverage(self._settings, path)
         begin, end = declared or (None, None)
         return SeenFile(
             self._key(path),
@@ -455,7 +455,7 @@ class Batch:
             declared_from=begin,
             declared_to=end,
             rotated=rotated,
-            named=patterns.naming(self._settings),
+            named=patterns.naming_of(self._settings, path),
             folder_name=self._ledger.folder_name(path),
             attempts=(attempt,),
             sha256=file_survey.sha256,

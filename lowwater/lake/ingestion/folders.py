@@ -32,15 +32,17 @@ from lowwater.lake.files.patterns import (
     dated_parts,
     declared_coverage,
     files_of,
+    is_of_other_period,
     leads_out,
+    named_coverage,
     naming,
+    naming_of,
     wildcard,
 )
 from lowwater.lake.ingestion import record_options
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers import files as ledger, statements
 from lowwater.lake.ledgers.captures import family_claims, ingested_links
-from lowwater.lake.ledgers.claims import named_coverage
 from lowwater.lake.ledgers.places import FolderNames, key_of, location, spellings
 from lowwater.lake.ledgers.sections import keep_sections
 from lowwater.lake.ledgers.states import ASIDE, EMPTY, FOLDER, GONE, GROWING, NEW, OTHER, READ, REFUSED, UNCLAIMED
@@ -121,7 +123,7 @@ def listing(config: Config) -> Listing:
     found = Listing()
     reached: set[str] = set()
     for link, settings in sorted(config.links.items()):
-        for pattern in settings.captures or ():
+        for pattern in settings.patterns:
             begin = re.split(r"[%*?\[]", pattern.rpartition("/")[2], maxsplit=1)[0]
             folders = _objects(found, pattern) if is_address(pattern) else _folders(found, pattern)
             for number, folder in enumerate(dict.fromkeys(folders)):
@@ -245,12 +247,12 @@ class _Facts(NamedTuple):
 def look(lake: Lake, config: Config, clock: Callable[[], int] = time.time_ns) -> int:
     """Looks into the folders of all links once, and writes what has changed in one commit.
     Raises ConfigError if a pattern has an unknown field, and LakeError if the ledger cannot be read or written."""
-    if not any(settings.captures for settings in config.links.values()) and not ledger.read_seen(lake):
+    if not any(settings.patterns for settings in config.links.values()) and not ledger.read_seen(lake):
         return 0
     found = listing(config)
     claimed: dict[str, list[str]] = {}
     for link, settings in sorted(config.links.items()):
-        if settings.captures is not None:
+        if settings.patterns:
             for path in files_of(settings, 0, END_OF_TIME, outside=True):
                 claimed.setdefault(str(path), []).append(link)
     keep_sections(lake, config)
@@ -407,7 +409,7 @@ class _Look:
     ) -> tuple[dict[str, ledger.SeenFile], list[ledger.SeenFile]]:
         """Returns the rows of before by the paths that their files have now, and those that named other paths: lake or
         captures were moved, or are elsewhere on this machine."""
-        names = {link: FolderNames(settings) for link, settings in self._config.links.items() if settings.captures}
+        names = {link: FolderNames(settings) for link, settings in self._config.links.items() if settings.patterns}
         rows, left = dict(before), []
 
         def is_known(place: str) -> bool:
@@ -536,11 +538,12 @@ class _Look:
     def _named(self, row: ledger.SeenFile, old: ledger.SeenFile | None, link: str, file: FoundFile) -> ledger.SeenFile:
         """Adds what the name of a file tells."""
         settings = self._config.link(link)
-        digest = self._namings(link)
-        if old is not None and old.named == digest:
+        path = capture_path(file.path)
+        digest = naming_of(settings, path) if settings.periods else self._namings(link)
+        if old is not None and old.named == digest != "":
             told = old.declared_from, old.declared_to, old.rotated, old.folder_name
         else:
-            declared, rotated = named_coverage(settings, file.path)
+            declared, rotated = named_coverage(settings, path, row.first)
             begin, end = declared or (None, None)
             told = begin, end, rotated, FolderNames(settings).name(file.path, self._real)
         begin, end, made_up, name = told
@@ -662,7 +665,7 @@ class _Look:
 
     def _is_of(self, path: Path, file: FoundFile, link: str, options: TableOptions) -> bool:
         """Whether a file holds records of a link: named as its files are, and read by its protocol."""
-        families = {_family(pattern) for pattern in self._config.link(link).captures or ()}
+        families = {_family(pattern) for pattern in self._config.link(link).patterns}
         if "" not in families and _family(file.name) not in families:
             return False
         try:
@@ -683,7 +686,9 @@ class _Look:
         known = self._same_bytes(bare.links, facts.digests) or self._unpacked(bare.links, facts, file.size)
         if known is not None:
             return replace(bare, state=READ, reason=f"the same bytes as {Path(known[1]).name}", sha256=known[0])
-        return replace(bare, state=UNCLAIMED, unread=True, **facts.columns)
+        others = [link for link in links if is_of_other_period(self._config.link(link), capture_path(file.path))]
+        why = f"its name tells a time of another period of link {others[0]!r}" if others else ""
+        return replace(bare, state=UNCLAIMED, unread=True, reason=why, **facts.columns)
 
     def _unpacked(self, links: Sequence[str], facts: _Facts, size: int) -> tuple[str, str] | None:
         """Returns digest and path of the compressed capture of some links which, unpacked, is a file that was read."""

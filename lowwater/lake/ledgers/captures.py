@@ -721,7 +721,7 @@ def _rules(config: Config, family: str) -> overlaps.Rules:
     """Returns the rules of a link; by default settings where it has none any more."""
     settings = config.past_link(family)
     # One that has ended has no folders any more, and its files have the names that it gave them.
-    patterns = config.ended[family].captures if family in config.ended else settings.captures or ()
+    patterns = config.ended[family].captures if family in config.ended else settings.patterns
     skew = settings.longest_skew
     return overlaps.Rules(skew, max(skew, last_unit(patterns)), settings.jump)
 

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from lowwater import documents
 from lowwater.config import Link
-from lowwater.lake.files.patterns import by_rotation, declared_coverage, naming
+from lowwater.lake.files.patterns import named_coverage, naming
 from lowwater.lake.layout import CONTENTS, SIGHTINGS
 from lowwater.lake.ledgers.overlaps import first_and_largest
 from lowwater.lake.ledgers.statements import ASIDE, Asides, Statement
@@ -250,8 +250,11 @@ class _Names:
         self._placed, self._settings, self._where = placed, settings, where
         self._digest = None if ended else naming(settings)
 
-    def of_rows(self, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
-        """Returns begin and end (ns, -1 where nothing is declared) of rows of `places`, and which ends are made up."""
+    def of_rows(
+        self, rows: NDArray[np.int64], firsts: pa.ChunkedArray
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
+        """Returns begin and end (ns, -1 where nothing is declared) of rows of `places`, and which ends are made up.
+        `firsts`: the first record of each, ns."""
         taken = self._placed.select(["declared_from", "declared_to", "rotated", "named"]).take(pa.array(rows))
         begins = pc.fill_null(taken.column("declared_from"), -1).to_numpy().copy()
         ends = pc.fill_null(taken.column("declared_to"), -1).to_numpy().copy()
@@ -259,7 +262,8 @@ class _Names:
         if self._digest is not None:
             asked = pc.not_equal(pc.fill_null(taken.column("named"), ""), self._digest).to_numpy(zero_copy_only=False)
             for at in np.flatnonzero(asked).tolist():
-                span, made_up = named_coverage(self._settings, self._lies(int(rows[at])))
+                place = capture_path(self._lies(int(rows[at])))
+                span, made_up = named_coverage(self._settings, place, firsts[at].as_py())
                 begins[at], ends[at] = span or (-1, -1)
                 rotated[at] = made_up
         return begins, ends, rotated
@@ -268,16 +272,9 @@ class _Names:
         path, name = (self._placed.column(name)[row].as_py() for name in ("path", "name"))
         return self._where(path, name)
 
-    def of(self, row: int) -> Span | None:
-        begins, ends, _ = self.of_rows(np.array([row], np.int64))
+    def of(self, row: int, first: int | None) -> Span | None:
+        begins, ends, _ = self.of_rows(np.array([row], np.int64), pa.chunked_array([pa.array([first], pa.int64())]))
         return None if begins[0] < 0 else (int(begins[0]), int(ends[0]))
-
-
-def named_coverage(settings: Link, place: str) -> tuple[Span | None, bool]:
-    """Returns what the name of a file says that it covers, and whether its end is made up from a rotation."""
-    path = capture_path(place)
-    span = declared_coverage(settings, path)
-    return span, span is not None and by_rotation(settings, path)
 
 
 class _Doubts:
@@ -373,7 +370,7 @@ class _Doubts:
             for old, new in pairwise(names):
                 before, behind = self._contents[old], self._contents[new]
                 if before.hand is not None and behind.hand is None and not self._lies_anywhere(before):
-                    named = self._names.of(versions.get(new, behind.seen[-1]))
+                    named = self._names.of(versions.get(new, behind.seen[-1]), behind.row["file_first"])
                     if self._replaces(behind, before, named) is not None:
                         behind.hand, behind.said_of = before.hand, before.said_of
 
@@ -405,7 +402,7 @@ class _Doubts:
         first = content.row["file_first"]
 
         def order(item: tuple[str, int]) -> tuple[bool, bool, bool, str]:
-            span = self._names.of(item[1])
+            span = self._names.of(item[1], first)
             tells = first is None or (span is not None and span[0] <= first < span[1])
             contradicts = span is not None and not tells
             return not tells, contradicts, self._seen[item[1]]["sha256"] != content.row["sha256"], item[0]
@@ -425,7 +422,7 @@ class _Doubts:
         for path in dict.fromkeys(self._paths(content)):
             versions = self._at(content, path)
             names = list(dict.fromkeys(self._heir(name) for name in versions))
-            named = self._names.of(versions.get(content.attempt, content.seen[-1]))
+            named = self._names.of(versions.get(content.attempt, content.seen[-1]), content.row["file_first"])
             for name in names[names.index(content.attempt) + 1 :]:
                 if (why := self._replaces(self._contents[name], content, named)) is not None:
                     return Left(why, name, replaced=True)
@@ -525,7 +522,7 @@ def _rows(
 ) -> pa.Table:
     """Joins contents with the sighting of each, and adds what they cover by themselves (T5)."""
     seen = placed.select(["path", "size", "state", "reason", "sha256", "name"]).take(pa.array(at))
-    begins, ends, rotated = names.of_rows(at)
+    begins, ends, rotated = names.of_rows(at, contents.column("file_first"))
     by_hand = np.zeros(len(at), bool)
     if hands:
         for place, attempt in enumerate(contents.column("attempt").to_pylist()):

@@ -329,7 +329,7 @@ def outside_words(capture: Capture, count: OutsideCount, settings: Link) -> str:
         if second is not None and second[0] <= smallest + settings.skew and largest < second[1]:
             line = covers_line(Path(capture.path).name, second)
             texts[-1] += f" (the hour in its name comes twice; it is of the second, so write {line})"
-        if any(piece[:2] == "%E" for pattern in settings.captures or () for piece in pieces_of(pattern)):
+        if any(piece[:2] == "%E" for pattern in settings.patterns for piece in pieces_of(pattern)):
             texts[-1] += " (if its name ends with the last second that it holds, write %L for %E in captures)"
     return "; ".join(texts)
 

@@ -61,7 +61,7 @@ class FolderNames:
     wildcard."""
 
     def __init__(self, settings: Link) -> None:
-        self._patterns = [(pattern, *divided(pattern)) for pattern in settings.captures or ()]
+        self._patterns = [(pattern, *divided(pattern)) for pattern in settings.patterns]
 
     @property
     def folders(self) -> list[tuple[str, str]]:
@@ -139,7 +139,7 @@ class Whereabouts:
 
     def __init__(self, lake: layout.Lake, settings: Link) -> None:
         self._lake, self._names = lake, FolderNames(settings)
-        self._folders = [regex_of(pattern.rpartition("/")[0]) for pattern in settings.captures or ()]
+        self._folders = [regex_of(pattern.rpartition("/")[0]) for pattern in settings.patterns]
         self._of_folder = cache(self._look)
 
     def _look(self, folder: str) -> tuple[str, bool]:

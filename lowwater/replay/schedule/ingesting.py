@@ -86,7 +86,7 @@ def try_again(
     """Ingests a file that was refused before, if it is still one for the ingest; returns results, and why it is not
     taken. Without either it is gone, set aside, in the lake by now, or no file of the link any more.
     Raises LowwaterError where the disk, a store, Spark or another process hinders."""
-    if family_of(link) not in config.links or config.link(link).captures is None:
+    if family_of(link) not in config.links or not config.link(link).patterns:
         return [], ""
     (found,) = Watch(lake, folders.SETTLED, growing=True, link=link).look(config)
     if path in (file for file, _ in found.growing):

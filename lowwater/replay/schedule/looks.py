@@ -427,7 +427,7 @@ class Looker:
 
     def ingest(self, config: Config) -> ingesting.Ingesting:
         """Ingests every file that is new, or has changed, and is complete, whichever interval it is of."""
-        if any(link.captures is not None for link in config.links.values()):
+        if any(link.patterns for link in config.links.values()):
             arrivals = self._ingesting.watch.look(config)
             busy = self._ingesting.take(not_refused(self._lake, config, arrivals) if self._alone else arrivals, config)
             look_into_folders(self._lake, config, self._clock)
