@@ -89,10 +89,18 @@ class Mortal(Progress):
         """Times a stage, if the process lives to begin it."""
         number, self.begun = self.begun, self.begun + 1
         if number in self.kills:
-            shutil.copytree(self.work, self.work.with_suffix(".left"))
+            self._copy()
             raise Killed
         with super().stage(name, detail) as tell:
             yield tell
+
+    def _copy(self) -> None:
+        """Keeps what the process leaves; other threads still end their parts, so a file may go while it is copied."""
+        try:
+            shutil.copytree(self.work, self.work.with_suffix(".left"))
+        except shutil.Error as error:
+            if any(Path(source).exists() for source, *_ in error.args[0]):
+                raise
 
 
 def compare_published(case: Case, runner: Runner) -> int:
