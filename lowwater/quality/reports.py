@@ -163,8 +163,8 @@ def _in_order(rows: Iterable[Mapping[str, Any]]) -> list[Finding]:
 
 
 # The data-quality report: `reports/<query set>/<interval>/<suite>.html`. The ledgers have all that a page shows, so it
-# is drawn when somebody asks for it. Pages of an audit that did not pass are files as well, since messages name them;
-# so are all those of an older version (docs/adr/0187).
+# is drawn when somebody asks for it. Pages of suites that did not pass are files as well, since messages name them; so
+# are all those of an older version (docs/adr/0187).
 
 
 def page_of(query_set: str, start: int, end: int, suite: str) -> str:
@@ -253,7 +253,7 @@ def _validation(
 
 
 def write_pages(lake: layout.Lake, pages: Mapping[str, Validation], scratch: Path) -> None:
-    """Writes the pages of audits that did not pass, and the assets and descriptions that all share; LakeError where it
+    """Writes the pages of suites that did not pass, and the assets and descriptions that all share; LakeError where it
     cannot."""
     from lowwater_expectations.pages import render
 

@@ -387,16 +387,16 @@ def _keep(
     found: dict[runs.Range, tuple[pa.Table, pa.Table]] = {}
     asked: dict[runs.Range, dict[str, pa.Table]] = {}
     pages: dict[str, Validation] = {}
-    gone = list[PurePath]()  # pages of an earlier audit, which did not pass
+    gone = list[PurePath]()  # pages of an earlier audit
     for each, of_interval, frames_ in zip(measured, validations, tables, strict=True):
         evidence = _evidence(each.queries, each.rules)
         rows, evidence_rows = [], []
-        said = any(not finding.success for validation in of_interval for finding in validation.findings)
-        if again and not said:
+        if again:
             gone.append(scope.lake.reports / reports.folder_of(scope.query_set, *each.span))
         for validation in of_interval:
             page = reports.page_of(scope.query_set, *each.span, validation.suite)
-            pages |= {page: validation} if said else {}
+            if any(not finding.success for finding in validation.findings):
+                pages[page] = validation
             for finding in validation.findings:
                 rows.append(_row(finding, page, now))
                 evidence_rows += [
