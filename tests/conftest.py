@@ -42,6 +42,9 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # A JVM of a test lives for seconds: what it would compile twice it uses a few times. (What its user says stays.)
 os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
+# What tests kill is a process, never the machine: what it has written stays, so nothing waits for a disk.
+os.fsync = lambda _: None
+
 # The compiled kernels make the first example slow, so no test has a deadline.
 settings.register_profile("fast", deadline=None, derandomize=True, database=None, max_examples=IN_SUITE)
 settings.register_profile("quick", settings.get_profile("fast"), max_examples=5)
