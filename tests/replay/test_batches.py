@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from functools import cache, partial
 from pathlib import Path, PurePath
 from random import Random
@@ -119,18 +120,18 @@ class World:
         for link in LINKS:
             policy = self.policy if link == "b" else "fail"
             lines.append(f'[links.{link}]\nskew = "1s"\nsince = "{format_instant(START)}"\npolicy = "{policy}"')
+            lines.append(f'captures = "{folder}/{link}_%Y%m%dT%H%M%SZ.pcap"\nrotation = "{self.length}"')
         (lake / "lowwater.toml").write_text("\n".join(lines) + "\n")
         (lake / "expectations" / "q").mkdir(parents=True)
         (lake / "expectations" / "q" / "flows.json").write_text(json.dumps({"name": "flows", "expectations": ASKED}))
         for link in LINKS:
             for number in range(INTERVALS):
                 if (link, number) != ("b", lacks):
-                    at = START + number * self.seconds * SECOND
-                    file = folder / f"{link}{number}.pcap"
-                    file.write_bytes(pcap_bytes(self.records(link, number)))
-                    covers = f"{format_instant(at)}/{format_instant(at + self.seconds * SECOND)}"
-                    said = lowwater("ingest", "--lake", lake, "--link", link, "--covers", covers, file)
-                    assert said.code == 0, said
+                    at = datetime.fromtimestamp(START // SECOND + number * self.seconds, UTC)
+                    records = self.records(link, number)
+                    (folder / f"{link}_{at:%Y%m%dT%H%M%SZ}.pcap").write_bytes(pcap_bytes(records))
+        said = lowwater("ingest", "--lake", lake)
+        assert said.code == 0, said
         return lake
 
     @property
