@@ -19,6 +19,7 @@ from lowwater.lake.ledgers import runs
 from lowwater.plan.properties import hands_over
 from lowwater.replay.interval import replay
 from lowwater.replay.progress import Progress
+from tests.breadth import each_push
 from tests.law.cases import Case, case
 from tests.law.compare import LAKES
 from tests.law.killed import PlainJob, compare_rows, expected, intervals_of, job_of, published, with_kills
@@ -176,16 +177,17 @@ def checked(seeds: range, runner: Runner, edits: int = EDITS) -> Counter[str]:
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-def test_edits_on_the_runner_of_a_process(runner: Runner) -> None:
-    told = checked(range(6), runner)
-    assert told["cases"] >= 3 and min(told[name] for name in ("evaluated", "kept", "lows", "reused")) > 10, told
-    assert told["held"]
+@pytest.mark.parametrize("seeds", each_push([range(2), range(2, 4), range(4, 6)], 3))
+def test_edits_on_the_runner_of_a_process(seeds: range, runner: Runner) -> None:
+    told = checked(seeds, runner)
+    assert told["cases"] and min(told[name] for name in ("evaluated", "kept", "lows", "reused")) > 3, told
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-def test_edits_whose_runs_are_killed(runner: Runner) -> None:
-    assert sum(check_killed(seed, runner, 2) for seed in (1, 2)) > 4
+@pytest.mark.parametrize("seed", each_push([1, 2], 2))
+def test_edits_whose_runs_are_killed(seed: int, runner: Runner) -> None:
+    assert check_killed(seed, runner, 2) > 2
 
 
 @pytest.mark.spark
