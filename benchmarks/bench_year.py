@@ -50,7 +50,8 @@ def settle(folder: Path, hours: int) -> None:
     lines = [f'[sets]\nall = {json.dumps(LINKS)}\n[replay]\npatience = "0s"\n[schedule]\nlook_back = "36500d"']
     for link in LINKS:
         pattern = f"{folder}/captures/{link}/{link}_%Y%m%dT%H%M%SZ.pcap"
-        lines.append(f'[links.{link}]\ncaptures = "{pattern}"\nrotation = "1h"\nsince = "{BEGIN}"\nuntil = "{ends(hours)}"')
+        lines.append(f'[links.{link}]\ncaptures = "{pattern}"\nrotation = "1h"')
+        lines.append(f'since = "{BEGIN}"\nuntil = "{ends(hours)}"')
     (folder / "lake" / "lowwater.toml").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
