@@ -372,6 +372,7 @@ def _remove_range(
     lake: layout.Lake, name: str, bounds: tuple[int, int], folders: list[PurePath], dry_run: bool, apart: Apart
 ) -> Iterator[UpkeepStep]:
     """Removes what tables of a query set have under a range, unless a run is at work on it."""
+    why = "the interval was published before those that [retention] keeps"
     try:
         with hold_range(lake, name, *bounds) as fence:
             held = replace(lake, fence=fence)
@@ -380,7 +381,8 @@ def _remove_range(
                 tables.fence_off(folders, fence)
             for folder in folders:
                 with apart.of(folder):
-                    yield from _remove_interval(held, folder, tables.interval_label(*bounds), dry_run)
+                    for each in trimming.trim_interval(held, folder, tables.interval_label(*bounds), why, dry_run):
+                        yield UpkeepStep("removed streams", _relative(lake, each.folder), each.files, each.bytes, why)
     except BusyError:
         return
 
@@ -391,20 +393,6 @@ def _settling(row: ReplayRow, visible: ReplayRow | None) -> ReplayRow:
     if visible is not None and row.state != FAILED and row.digest == visible.digest != "":
         return visible
     return row
-
-
-def _remove_interval(lake: layout.Lake, path: PurePath, label: str, dry_run: bool) -> Iterator[UpkeepStep]:
-    rows = tables.interval_files(tables.open_table(path), label)
-    if not rows:
-        return
-    if not dry_run:
-        tables.swap_files(path, [], lambda newest: tables.interval_files(newest, label), fence=lake.fence)
-        with tables.lake_errors(f"{path}: rows of {label} cannot be removed"):
-            for row in rows:
-                paths.remove(path / row["path"])
-    size = sum(row["size_bytes"] for row in rows)
-    why = "the interval was published before those that [retention] keeps"
-    yield UpkeepStep("removed streams", _relative(lake, path / f"interval={label}"), len(rows), size, why)
 
 
 def _join_tables(

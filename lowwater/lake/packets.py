@@ -423,7 +423,9 @@ size (S11), as JSON."""
 
 def removed_words(link: str, horizon: int) -> str:
     """Says which packets of a link were removed."""
-    return f"packets of link {link!r} before {format_instant(horizon)} were removed, as [retention] says"
+    return (
+        f"packets of link {link!r} before {format_instant(horizon)} were removed, as [retention] or a retirement says"
+    )
 
 
 @dataclass(frozen=True)

@@ -103,6 +103,37 @@ def _groups(
             yield links, limit, f"{section} {what} = {_words(limit)}"
 
 
+def horizon_of_end(lake: layout.Lake, link: str, config: Config) -> int:
+    """Returns the horizon (ns) of a link that has ended, and of which nothing is kept: behind all of its captures."""
+    return max(_clocks_behind(read_captures(lake, [link], config)[link])) + 1
+
+
+def drop_link(lake: layout.Lake, config: Config, family: str, captures: bool, dry_run: bool) -> Iterator[Trimmed]:
+    """Removes all packets of a link that has ended and of its interfaces, and with them its rows for people: malformed
+    records, violations of its skew, its lateness and what audits found wrong in it; with `captures` the files that lie
+    on a disk as the lake has taken them in, too. The caller holds the ingest of the link.
+    Raises LakeError if the lake cannot be read or written."""
+    links = [link for link in ingested_links(lake) if family_of(link) == family]
+    folders = {link: lake.table_of(link, config.past_link(link).kind != "pcap") for link in links}
+    rows = dict.fromkeys((lake.malformed, lake.violations, lake.lateness), "link") | {lake.quarantine: "subject"}
+    why = f"link {family} was retired with --drop"
+    if not dry_run:
+        tables.fence_off({*folders.values(), *rows}, lake.fence)
+    for link, folder in folders.items():
+        horizon = max(horizon_of_end(lake, link, config), PacketFiles.of(lake).horizons.get(link, 0))
+        if dry_run:
+            yield from _closed(lake, config, folder, link, horizon, why)[1]
+        else:
+            yield from _trim(lake, config, folder, link, horizon, why)
+    every = dict.fromkeys(links, 0)
+    for path, column in rows.items():
+        of_link = pc.field(column).isin(links)
+        yield from _trim_rows(lake, path.name, path, of_link, column, every, Keep(age=0), why, 1, dry_run)
+    if captures:
+        files = {path: size for path, (_, size) in _capture_files(lake, config, links, 0, False).items()}
+        yield from _remove_captures(files, why, dry_run)
+
+
 def gone_before(items: Iterable[tuple[int, int]], limit: Keep, now: int) -> int:
     """Returns the instant (ns) before which things go, given when each is over, ns, and its bytes."""
     if limit.size is None:
@@ -211,38 +242,63 @@ def _left(lake: layout.Lake, folder: PurePath, link: str, horizon: int) -> list[
 # What else goes by age or size. No run of an hour that can still run needs it.
 
 
+def trim_interval(lake: layout.Lake, path: PurePath, label: str, why: str, dry_run: bool) -> Iterator[Trimmed]:
+    """Removes what a table of `lfta/` or `streams/` has of an interval."""
+    rows = tables.interval_files(tables.open_table(path), label)
+    if not rows:
+        return
+    if not dry_run:
+        tables.swap_files(path, [], lambda newest: tables.interval_files(newest, label), fence=lake.fence)
+        with tables.lake_errors(f"{path}: rows of {label} cannot be removed"):
+            for row in rows:
+                paths.remove(path / row["path"])
+    yield Trimmed("streams", path / f"interval={label}", len(rows), sum(row["size_bytes"] for row in rows), why)
+
+
 def trim_captures(
     lake: layout.Lake, retention: Retention, config: Config, now: int, dry_run: bool
 ) -> Iterator[Trimmed]:
     """Removes capture files that lie on a disk as the lake has taken them in, once all of their records are older than
     the limit of their link; the lake knows them on. In a store its own rules of age do that."""
     for links, limit, why in _groups(lake, retention, config, "captures"):
-        captures, seen = read_captures(lake, links, config), seen_by_attempt(lake)
-        ends: Counter[str] = Counter()
-        for link in links:
-            rows = captures[link]
-            for attempt, growing, largest, covers in zip(
-                *(rows.values(name) for name in ("attempt", "growing", "largest", "covers_to")), strict=True
-            ):
-                ends[attempt] = max(ends[attempt], largest or 0, covers, now if growing else 0)
-        files: dict[Path, tuple[int, int]] = {}
-        for attempt, end in ends.items():
-            for row in seen.get(attempt, ()):
-                place = location(lake, row.path)
-                if row.state == READ and row.settled and not is_address(place):
-                    with suppress(OSError):
-                        status = Path(place).stat()
-                        if row.looks_like(status.st_size, status.st_mtime_ns):
-                            files[Path(place)] = end, status.st_size
+        files = _capture_files(lake, config, links, now, True)
         before = gone_before(files.values(), limit, now)
-        by_folder: dict[Path, list[Path]] = {}
-        for path, (end, _) in sorted(files.items()):
-            if end < before:
-                by_folder.setdefault(path.parent, []).append(path)
-        for folder, gone in by_folder.items():
-            yield Trimmed("captures", folder, len(gone), sum(files[path][1] for path in gone), why)
-            if not dry_run:
-                paths.remove(*gone)
+        yield from _remove_captures({path: size for path, (end, size) in files.items() if end < before}, why, dry_run)
+
+
+def _capture_files(
+    lake: layout.Lake, config: Config, links: Sequence[str], now: int, settled: bool
+) -> dict[Path, tuple[int, int]]:
+    """Finds the capture files of links that lie on a disk as they were taken in: when their records are over, ns (one
+    that is still written: `now`), and their size. `settled`: only those that a later look has seen unchanged."""
+    captures, seen = read_captures(lake, links, config), seen_by_attempt(lake)
+    ends: Counter[str] = Counter()
+    for link in links:
+        rows = captures[link]
+        for attempt, growing, largest, covers in zip(
+            *(rows.values(name) for name in ("attempt", "growing", "largest", "covers_to")), strict=True
+        ):
+            ends[attempt] = max(ends[attempt], largest or 0, covers, now if growing else 0)
+    files: dict[Path, tuple[int, int]] = {}
+    for attempt, end in ends.items():
+        for row in seen.get(attempt, ()):
+            place = location(lake, row.path)
+            if row.state == READ and (row.settled or not settled) and not is_address(place):
+                with suppress(OSError):
+                    status = Path(place).stat()
+                    if row.looks_like(status.st_size, status.st_mtime_ns):
+                        files[Path(place)] = end, status.st_size
+    return files
+
+
+def _remove_captures(files: dict[Path, int], why: str, dry_run: bool) -> Iterator[Trimmed]:
+    by_folder: dict[Path, list[Path]] = {}
+    for path in sorted(files):
+        by_folder.setdefault(path.parent, []).append(path)
+    for folder, gone in by_folder.items():
+        yield Trimmed("captures", folder, len(gone), sum(files[path] for path in gone), why)
+        if not dry_run:
+            paths.remove(*gone)
 
 
 def trim_malformed(

@@ -7,7 +7,7 @@ A retirement is a statement (`lowwater log`), made before anything goes. Whoever
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
@@ -16,17 +16,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lowwater import documents
-from lowwater.config import load_config, section_of
+from lowwater.config import Config, load_config, section_of
 from lowwater.errors import LakeError, nearest
-from lowwater.lake import layout, locks, open_tables, tables
-from lowwater.lake.ledgers import runs, statements
-from lowwater.lake.ledgers.captures import ingested_links
+from lowwater.lake import layout, locks, open_tables, tables, words
+from lowwater.lake.ledgers import intervals, runs, statements
+from lowwater.lake.ledgers.captures import ingested_links, read_captures
 from lowwater.lake.ledgers.statements import Statement
+from lowwater.lake.packets import PacketFiles
 from lowwater.lake.results.pins import pins_file, tables_by_owner
 from lowwater.lake.results.subscription import consumers_folder, consumers_of
+from lowwater.lake.trimming import Trimmed, drop_link, horizon_of_end, trim_interval
 from lowwater.link_names import family_of
 from lowwater.replay.job import Job
-from lowwater.replay.schedule.links import known_sets
+from lowwater.replay.schedule.due import expected
+from lowwater.replay.schedule.links import jobs as open_sets, known_sets
 from lowwater.storage import paths
 from lowwater.storage.object_paths import ObjectPath
 
@@ -70,6 +73,12 @@ class Retirement:
         if self.whole:
             found += [lake.root / "lfta" / name, lake.states / name, lake.reports / name]
         return [folder for folder in found if any(True for _ in paths.files_below(folder))]
+
+    def lost(self) -> int:
+        """Counts the published intervals whose rows no run makes again, since packets of their time were removed."""
+        horizon = max(PacketFiles.of(self.lake).horizons.values(), default=0)
+        published = (row for row in runs.read_replays(self.lake) if row.is_published and row.query in self.queries)
+        return len({row.interval for row in published if row.interval_start < horizon})
 
     def bytes(self) -> int:
         return sum(each.size for folder in self.folders() for each in paths.listed(folder))
@@ -154,8 +163,74 @@ def undo(lake: layout.Lake, kind: str, name: str, person: str, why: str) -> None
     statements.state(layout.open_lake(lake.root, make=False), [_revival(said, person, why)])
 
 
-def retire_link(root: PurePath, link: str, person: str, why: str, dry_run: bool = False) -> None:
-    """Retires a link: it has ended, and what there is of it stays.
+@dataclass(frozen=True)
+class LinkRetirement:
+    """A link that is retired, and with `drop` what goes of it: packets and rows of `trimming.drop_link`, and what lies
+    between the stages of intervals that read it. What the ledgers know of its captures stays, and so do published
+    rows: no run reaches these intervals any more (S11)."""
+
+    lake: layout.Lake
+    config: Config
+    link: str
+    queries: Path
+    drop: bool
+    captures: bool  # whether the capture files go, too
+
+    def never_made(self) -> int:
+        """Counts the intervals that are due and read packets which go: no run will make them."""
+        span, jobs = self._span(), self._jobs()
+        captures = {job.query_set: job.captures() for job in jobs}
+        rows = intervals.status(self.lake, [expected(job, captures[job.query_set]) for job in jobs])
+        return len(
+            {(row.query_set, row.start) for row in rows if row.state in words.DUE and _meet((row.start, row.end), span)}
+        )
+
+    def drops(self, dry_run: bool) -> Iterator[Trimmed]:
+        """Removes what goes, step by step. It may be killed and run again."""
+        if not self.drop:
+            return
+        span = self._span()
+        for job in self._jobs():
+            with ExitStack() as stack:
+                lake = self.lake
+                if not dry_run:
+                    lake = replace(lake, fence=stack.enter_context(locks.hold_range(lake, job.query_set, *span)))
+                lfta = lake.root / "lfta" / tables.safe_name(job.query_set)
+                folders = [*paths.folders(lfta), *(lake.stream(query.name) for query in job.plan.queries)]
+                if not dry_run:
+                    tables.fence_off(folders, lake.fence)
+                for part in (part for folder in folders for part in paths.folders(folder)):
+                    label = part.name.removeprefix("interval=")
+                    if (bounds := tables.label_bounds(label)) is not None and _meet(bounds, span):
+                        yield from trim_interval(lake, part.parent, label, f"it is of link {self.link}", dry_run)
+                        if not dry_run:  # what the log does not name any more
+                            paths.remove_tree(part)
+        with ExitStack() as stack:
+            lake = self.lake
+            if not dry_run:
+                lake = replace(lake, fence=stack.enter_context(locks.hold(lake, f"ingest of {self.link}")))
+            yield from drop_link(lake, self.config, self.link, self.captures, dry_run)
+
+    def _links(self) -> list[str]:
+        return [link for link in ingested_links(self.lake) if family_of(link) == self.link]
+
+    def _span(self) -> tuple[int, int]:
+        """From the first capture of the link to the horizon that it has then, ns."""
+        begins = [rows.begin for rows in read_captures(self.lake, self._links(), self.config).values()]
+        ends = [horizon_of_end(self.lake, link, self.config) for link in self._links()]
+        return min((begin for begin in begins if begin is not None), default=0), max(ends)
+
+    def _jobs(self) -> list[Job]:
+        every = open_sets(self.lake.root, self.queries, lambda *_: None)
+        return [job for job in every if not {*self._links(), self.link}.isdisjoint(job.plan.links)]
+
+
+def _meet(one: tuple[int, int], other: tuple[int, int]) -> bool:
+    return one[0] < other[1] and other[0] < one[1]
+
+
+def link_retirement(root: PurePath, queries: Path, link: str, drop: bool, captures: bool) -> LinkRetirement:
+    """Finds what it is to retire a link that has ended.
     Raises LakeError if it never had captures, or its section says that it goes on."""
     lake, config = layout.lake_to_read(root), load_config(root)
     there = {family_of(each) for each in ingested_links(lake)}
@@ -166,9 +241,16 @@ def retire_link(root: PurePath, link: str, person: str, why: str, dry_run: bool 
             f"link {link} has a section, by which it goes on",
             f"take {section_of(link)} out of {documents.FILE_NAME} first, or write until in it",
         )
-    if not dry_run:
-        said = Statement(0, person, statements.RETIRE, why, link)
-        statements.state(layout.open_lake(root, make=False), [said])
+    return LinkRetirement(lake, config, link, queries, drop, captures)
+
+
+def retire_link(what: LinkRetirement, person: str, why: str) -> Iterator[Trimmed]:
+    """Says that a link is retired, then yields what goes of it, once it is gone.
+    Raises BusyError if a run that reads it or an ingest is at work, and LakeError if the lake cannot be written."""
+    lake = layout.open_lake(what.lake.root, make=False)
+    act = statements.DROP if what.drop else statements.RETIRE
+    statements.state(lake, [Statement(0, person, act, why, what.link)])
+    yield from replace(what, lake=lake).drops(dry_run=False)
 
 
 def _revival(said: Statement, person: str, why: str) -> Statement:

@@ -157,6 +157,7 @@ def test_a_lake(lake: tuple[Path, Path], tmp_path: Path) -> None:
     clean("rename", "query", "flows", HOSTILE, *for_why, code=1)
     clean("move", "query", HOSTILE, "--to", HOSTILE, *for_why, code=1)
     clean("retire", "link", HOSTILE, *at, "--keep", "--why", HOSTILE, code=1)
+    clean("retire", "link", HOSTILE, *at, "--drop", "--captures", code=1)
     clean("retire", "query", HOSTILE, *at, "--drop", "--why", HOSTILE, code=1)
     clean("erase", *at, "--where", HOSTILE, code=1)
     clean("erase", *at, "--where", "srcPort = 1", "--captures", code=None)

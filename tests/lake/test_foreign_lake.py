@@ -196,6 +196,7 @@ def commands(lake: Path) -> list[list[object]]:
         ["rename", "link", "main1", "core", "--lake", lake, "--dry-run", *queries],
         ["move", "query", "flows", "--to", "q", "--lake", lake, "--dry-run", *queries],
         ["retire", "query", "flows", "--lake", lake, "--drop", "--dry-run", *queries],
+        ["retire", "link", "main1", "--lake", lake, "--drop", "--captures", *queries],
         ["erase", "--lake", lake, "--where", "srcIP = '192.0.2.7'", "--captures", *queries],
         ["upgrade", "--lake", lake, *queries],
         ["backup", "--lake", lake, "--to", lake.parent / "backups"],

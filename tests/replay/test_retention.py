@@ -106,7 +106,7 @@ def test_what_is_published_of_the_time_before_stays_and_is_never_owed(lake: Path
     refused = clean(
         "replay", "flows", "--lake", lake, "--from", "2026-01-01T00:00Z", "--to", "2026-01-01T01:00Z", code=1
     )
-    assert "were removed, as [retention] says" in refused.err
+    assert "were removed, as [retention] or a retirement says" in refused.err
     assert "no run can" in clean("why", "flows", "2026-01-01T00:00Z", "--lake", lake).out
 
 

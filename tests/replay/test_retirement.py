@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import re
 from pathlib import Path, PurePath
+from typing import Any
 
 import pytest
 
 from lowwater.errors import LakeError
-from lowwater.lake import locks
+from lowwater.lake import locks, tables
 from lowwater.lake.layout import lake_to_read
 from lowwater.lake.results.subscription import subscribe
-from lowwater.replay import retirement
 from lowwater.storage import paths
 from tests.cli.hostile import clean
-from tests.lake.damage import TO, copied, publish, rows_of
+from tests.lake.damage import TO, change_skew, copied, data_files, publish, rows_of
 
 SECOND = """DEFINE { query_name 'bytes'; }
 SELECT tb, sum(len) AS bytes FROM DataProtocol GROUP BY time/600 AS tb"""
@@ -137,7 +137,7 @@ def test_who_is_killed_while_a_set_is_dropped_runs_it_again(
         if next(count) == at:
             raise Killed
 
-    taken, replaced = paths.take, retirement.tables.replace_rows
+    taken, replaced = paths.take, tables.replace_rows
 
     def take(source: PurePath, target: PurePath) -> None:
         step()
@@ -150,7 +150,7 @@ def test_who_is_killed_while_a_set_is_dropped_runs_it_again(
     of_act = ("retire", "set", "second", "--lake", lake, "--drop", "--why", "nobody reads it")
     with monkeypatch.context() as patched:
         patched.setattr(paths, "take", take)
-        patched.setattr(retirement.tables, "replace_rows", replace_rows)
+        patched.setattr(tables, "replace_rows", replace_rows)
         with pytest.raises(Killed):
             clean(*of_act)
     clean("status", "--lake", lake)
@@ -169,3 +169,62 @@ def test_a_run_that_is_at_work_is_not_cut_off(folder: Path) -> None:
     assert (
         "no query 'flow' was ever run" in clean("retire", "query", "flow", "--lake", lake, "--drop", code=2).err or True
     )
+
+
+def ended(folder: Path) -> Path:
+    """The section of main2 goes."""
+    settings = folder / "lake" / "lowwater.toml"
+    settings.write_text(re.sub(r"\[links\.main2\].*?(?=\[)", "", settings.read_text(), flags=re.S))
+    return folder / "lake"
+
+
+@pytest.mark.parametrize("at", (None, 0, 2, 5))
+def test_a_link_is_dropped_and_what_is_published_of_it_stays(
+    at: int | None, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its packets may not be kept; who is killed meanwhile runs it again."""
+    lake, captures = folder / "lake", folder / "captures" / "main2"
+    of_act = ("retire", "link", "main2", "--lake", lake, "--drop", "--captures", "--why", "the contract ended")
+    assert "by which it goes on" in clean(*of_act, "--yes", code=1).err
+    ended(folder)
+    rows, packets = rows_of(lake), {path for path in data_files(lake, "packets") if "link=main2" in path.parts}
+    if at is None:
+        asked = clean(*of_act).out
+        assert "would go" in asked and "nothing was changed: --yes drops it" in asked
+        assert len(list(captures.glob("*.pcap"))) == 4 and packets and all(path.exists() for path in packets)
+    else:
+        count, swapped, removed = iter(range(1 << 30)), tables.swap_files, paths.remove
+
+        def each(step: Any) -> Any:
+            def run(*given: Any, **named: Any) -> Any:
+                if next(count) == at:
+                    raise KeyboardInterrupt
+                return step(*given, **named)
+
+            return run
+
+        with monkeypatch.context() as patched:
+            patched.setattr(tables, "swap_files", each(swapped))
+            patched.setattr(paths, "remove", each(removed))
+            clean(*of_act, "--yes", code=130)
+        clean("status", "--lake", lake)
+        clean("backfill", "--lake", lake, "--to", TO)
+    said = clean(*of_act, "--yes").out
+    assert "link main2 is retired" in said
+    assert not any(path.exists() for path in packets) and not list(captures.glob("*.pcap"))
+    assert data_files(lake, "lfta") == data_files(lake, "streams") == []
+    for command in (
+        ("ingest",),
+        ("verify", "--data"),
+        ("maintain",),
+        ("backfill", "--to", TO),
+        ("status",),
+        ("report",),
+    ):
+        clean(*command, "--lake", lake)
+    assert rows_of(lake) == rows and "no section" not in clean("status", "--lake", lake).out
+    assert "link 'main2'" in clean("log", "--lake", lake).out
+    change_skew(lake)
+    said = " ".join(clean("plan", "--lake", lake, "--to", TO).out.split())
+    assert "packets of link 'main2' before" in said and "as [retention] or a retirement says" in said
+    assert "nothing is due" in said and "3 intervals kept" in said

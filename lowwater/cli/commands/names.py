@@ -12,6 +12,7 @@ from lowwater.terminal import say, size_text
 
 if TYPE_CHECKING:
     from lowwater.replay.renaming import Change
+    from lowwater.replay.retirement import LinkRetirement, Retirement
 
 WHY = click.option("--why", default="", help="Why, in a sentence: `lowwater log` and subscribers are told.")
 DRY_RUN = click.option("--dry-run", is_flag=True, help="Only say what would be done, and who is told.")
@@ -115,9 +116,11 @@ def _change(lake: PurePath, change: Change, why: str, by: str | None, dry_run: b
 @click.argument("name")
 @options.OF_LAKE
 @options.QUERIES
-@click.option("--keep", "act", flag_value="keep", help="The tables stay, and are read as before.")
+@click.option("--keep", "act", flag_value="keep", help="What there is of it stays, and is read as before.")
 @click.option("--drop", "act", flag_value="drop", help="The tables go, with all that was made for them.")
 @click.option("--undo", "act", flag_value="undo", help="A query or a link that was retired goes on.")
+@click.option("--captures", is_flag=True, help="With --drop of a link: its capture files on this machine go, too.")
+@click.option("--yes", is_flag=True, help="Drop what no run can make again; without it, only say what would go.")
 @click.option("--now", "successor", metavar="QUERY", default="", help="The query that goes on in its place.")
 @click.option("--why", default="", help="Why, in a sentence: `lowwater log` and subscribers are told.")
 @options.BY
@@ -128,6 +131,8 @@ def retire(
     lake: PurePath,
     queries: Path,
     act: str | None,
+    captures: bool,
+    yes: bool,
     successor: str,
     why: str,
     by: str | None,
@@ -140,12 +145,15 @@ def retire(
     for SQL and subscribers, who are told once they have read all of it. With --drop go its tables, the rows between the
     stages, states and sums; of a set also its reports and what the ledgers say of it. A query that is in its file still
     may be dropped: the next `lowwater backfill` makes its table anew, as after a column has got another type. --now
-    names the query that subscribers are sent to; a query that only gets another name is for `lowwater rename`. A link
-    whose section is gone, or has until, is retired with --keep: its history stays, and nobody is told any more that its
-    section is gone. A command that was ended may be run again.
+    names the query that subscribers are sent to; a query that only gets another name is for `lowwater rename`.
+    A link whose section is gone, or has until, is retired with --keep: its history stays, and nobody is told any more
+    that its section is gone. With --drop go its packets, its rows for people and the rows between the stages of hours
+    that read it, with --captures its capture files, too; what is published stays, and no run reaches these hours.
+    What no run can make again goes with --yes only. A command that was ended may be run again.
     Example:
       lowwater retire query flows --lake var/lake --keep --now talkers --why "talkers has the ports, too"
       lowwater retire link main1 --lake var/lake --keep --why "the tap was taken out"
+      lowwater retire link main1 --lake var/lake --drop --yes --why "its packets may not be kept"
       lowwater retire set scans --lake var/lake --drop --why "nobody reads it"
     """
     from lowwater.lake.layout import lake_to_read
@@ -153,6 +161,8 @@ def retire(
 
     if act is None:
         raise click.UsageError("say what becomes of the tables: --keep or --drop; or --undo")
+    if captures and (kind, act) != ("link", "drop"):
+        raise click.UsageError("--captures goes with a link and --drop")
     if act == "undo":
         if kind == "set" or successor or dry_run:
             raise click.UsageError("--undo goes with a query or a link, --why and --by")
@@ -160,26 +170,60 @@ def retire(
         goes_on = "is made again, once `lowwater backfill` runs it" if kind == "query" else "goes on"
         say(f"{kind} {name} {goes_on}")
         return
-    if not why and not dry_run:
+    if kind == "link" and successor:
+        raise click.UsageError("--now goes with a query")
+    if not (why or dry_run or (kind == "link" and act == "drop" and not yes)):
         raise click.UsageError("say why: --why")
-    if kind == "link":
-        if act == "drop" or successor:
-            raise click.UsageError("a link is retired with --keep: its packets are those of rows that are published")
-        retirement.retire_link(lake, name, options.person(by), why, dry_run)
-        say(f"link {name} {'would be' if dry_run else 'is'} retired, and its history stays")
-        return
-    what = retirement.retirement(lake, queries, kind, name, act == "drop")
+    ended = retirement.link_retirement(lake, queries, name, act == "drop", captures) if kind == "link" else None
+    what = retirement.retirement(lake, queries, kind, name, act == "drop") if ended is None else None
+    lost = ended.drop if ended is not None else what is not None and what.drop and what.lost() > 0
+    asked = dry_run or (lost and not yes)
+    if ended is not None:
+        _retire_link(ended, options.person(by), why, asked)
+    elif what is not None:
+        _retire(what, successor, options.person(by), why, asked)
+    if asked and not dry_run:
+        say("nothing was changed: --yes drops it")
+
+
+def _many(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+def _retire(what: Retirement, successor: str, person: str, why: str, dry_run: bool) -> None:
+    from lowwater.replay import retirement
+
     folders, size = what.folders() if what.drop else [], what.bytes() if what.drop else 0
-    told = what.subscribers()
+    told, lost = what.subscribers(), what.lost() if what.drop else 0
     if not dry_run:
-        retirement.retire(what, successor, options.person(by), why)
+        retirement.retire(what, successor, person, why)
     verb = "would be" if dry_run else "is"
     for query in what.queries:
         also = ", and made anew by the next `lowwater backfill`" if query in what.made else ""
         say(f"query {query} of {what.query_set} {verb} {'dropped' if what.drop else 'retired'}{also}")
     for folder in folders:
         say(f"{folder.relative_to(what.lake.root)}: {'would go' if dry_run else 'gone'}")
+    if lost:
+        say(f"{_many(lost, 'interval')} of it can be made by no run again: packets of that time were removed")
     if what.drop:
         say(f"{size_text(size)} {verb} freed")
     for each in told:
         say(f"told: subscriber {each}")
+
+
+def _retire_link(what: LinkRetirement, person: str, why: str, dry_run: bool) -> None:
+    from lowwater.replay import retirement
+
+    never = what.never_made() if what.drop else 0
+    size = 0
+    for each in what.drops(dry_run=True) if dry_run else retirement.retire_link(what, person, why):
+        inside = each.folder.is_relative_to(what.lake.root)
+        where = each.folder.relative_to(what.lake.root) if inside else each.folder
+        of = _many(each.files, "file") if each.files else each.why.rpartition(": ")[2]
+        say(f"{where}: {of}, {size_text(each.bytes)}, {'would go' if dry_run else 'gone'}")
+        size += each.bytes
+    if never:
+        say(f"{_many(never, 'interval')} that read it and are due can be made by no run then")
+    if what.drop:
+        say(f"{size_text(size)} {'would be' if dry_run else 'is'} freed; what is published of it stays")
+    say(f"link {what.link} {'would be' if dry_run else 'is'} retired{'' if what.drop else ', and its history stays'}")

@@ -43,7 +43,7 @@ ACTS = {
     ROLL_BACK: "earlier rows of an interval stand for its present inputs",
     LIFT: "a roll back ends, and the interval is due again",
     RETIRE: "a query is made no more, or a link has ended, and what there is of it stays",
-    DROP: "a query is made no more, or is made anew, and its table goes",
+    DROP: "a query is made no more, or is made anew, and its table goes; or a link has ended, and its packets go",
     REVIVE: "a query or a link that was retired or dropped goes on",
     RENAME: "a link, query or query set is called otherwise from then on",
     MOVE: "a query is one of another query set from then on",
@@ -114,12 +114,12 @@ def _retired(lake: layout.Lake) -> dict[str, Statement]:
 
 
 def retired_links(lake: layout.Lake) -> Mapping[str, Statement]:
-    """Reads which links are retired, by the newest statement about each."""
+    """Reads which links are retired or dropped, by the newest statement about each."""
 
     def read(table: DeltaTable | None) -> Mapping[str, Statement]:
-        said = [] if table is None else read_statements(lake, (RETIRE, REVIVE))
+        said = [] if table is None else read_statements(lake, (RETIRE, DROP, REVIVE))
         newest = {each.link: each for each in said if each.link}
-        return {link: each for link, each in newest.items() if each.act == RETIRE}
+        return {link: each for link, each in newest.items() if each.act != REVIVE}
 
     with tables.lake_errors(f"{lake.statements}: the table cannot be read"):
         return cached_value(lake.statements, "retired links", read)
