@@ -206,6 +206,20 @@ FRAMES = {
 """Frame of OVER -> whether it ends with the row itself, and not with those that are equal in order."""
 
 
+def _of_frame(frame: str, partition: Sequence[syntax.Expression]) -> str:
+    """The window that a frame of OVER is."""
+    by = f", PARTITION BY {', '.join(map(print_expression, partition))}" if partition else ""
+    rows = re.match(r"ROWS (?:BETWEEN )?(\d+) PRECEDING(?: AND CURRENT ROW)?$", frame)
+    if rows:
+        return f"write a window behind the source: [RANGE {int(rows[1]) + 1} ROWS, SLIDE 1 ROWS{by}]"
+    time = re.match(r"RANGE (?:BETWEEN )?INTERVAL '([^']+)' PRECEDING(?: AND CURRENT ROW)?$", frame)
+    if time:
+        return f"write a window behind the source, which moves in steps: [RANGE {time[1].lower()}, SLIDE 1 s, WA time]"
+    if "FOLLOWING" in frame:
+        return "what comes after a row is unknown: write ROWS UNBOUNDED PRECEDING for the rows so far, or group them"
+    return "write ROWS UNBOUNDED PRECEDING for all rows so far, or a window: [RANGE 5 min, SLIDE 1 min, WA time]"
+
+
 def over_rows(call: syntax.Call, only: syntax.Expression | None, over: syntax.Over | None) -> syntax.Expression:
     """Returns a call with FILTER and OVER, where it has them."""
     called = filtered(call, only)
@@ -310,10 +324,7 @@ class ExpressionBuilder(Transformer[Token, syntax.QueryFile]):
             hint = "write one column of time: ORDER BY timestamp; LIMIT 10 PER tb keeps the first rows of each epoch"
             raise refusal("OVER in another order than that of time", hint, orders[-1].place)
         if frame is not None and frame.value not in FRAMES:
-            hint = (
-                "write ROWS UNBOUNDED PRECEDING, or for the last minutes a window: [RANGE 5 min, SLIDE 1 min, WA time]"
-            )
-            raise refusal(f"OVER with the frame {frame.value}", hint, place_of(frame))
+            raise refusal(f"OVER with the frame {frame.value}", _of_frame(str(frame.value), per or ()), place_of(frame))
         rows = frame is not None and FRAMES[frame.value]
         return syntax.Over(syntax.Call(""), per or (), orders[0].expression if orders else None, rows)
 
@@ -333,6 +344,8 @@ class ExpressionBuilder(Transformer[Token, syntax.QueryFile]):
         name = CASTS.get(str(kind.value).lower())
         if name is None:
             hint = "cast to BIGINT, DOUBLE or TIMESTAMP; to_llong(x) reads a text, and numbers become no texts"
+            if str(kind.value).lower() == "date":
+                hint = f"write date_trunc('day', {print_expression(operand)})"
             raise fault(f"CAST knows no type {kind.value}", hint, place_of(kind))
         return syntax.Call(name, (operand,), place=place_of(keyword))
 
@@ -454,8 +467,9 @@ class SourceBuilder(ExpressionBuilder):
             first, alias=checked_name(alias) if alias is not None else "", window=window, union=tuple(others)
         )
 
-    def union(self, *refs: Any) -> tuple[syntax.SourceRef, ...]:
-        return tuple(ref for ref in refs if isinstance(ref, syntax.SourceRef))
+    def union(self, first: syntax.SourceRef, *rest: Any) -> tuple[syntax.SourceRef, ...]:
+        pairs = zip(rest[::2], rest[1::2], strict=True)
+        return first, *(replace(ref, distinct=word.value == "UNION") for word, ref in pairs)
 
     def plain_source(self, *names: Token) -> syntax.SourceRef:
         if len(names) > 3:
@@ -864,5 +878,5 @@ def _check_names(items: Iterable[syntax.SelectItem]) -> None:
         if not item.alias and not isinstance(item.expression, syntax.Name):
             call = item.expression.name.upper() if isinstance(item.expression, syntax.Call) else ""
             near = get_close_matches(call, ("CUBE", "ROLLUP", "GROUPING_SETS"), n=1)
-            hint = f"did you mean {near[0]}?" if near else "write `expression AS name`"
+            hint = f"did you mean {near[0]}?" if near else f"write {print_expression(item.expression)} AS tb"
             raise fault("a computed GROUP BY item needs a name", hint, item.place)

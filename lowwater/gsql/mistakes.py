@@ -5,10 +5,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cached_property
+from itertools import pairwise
 
 from lark import Token
 from lark.parsers.lalr_interactive_parser import InteractiveParser
@@ -54,7 +55,7 @@ TERMINAL_NAMES = {
     "SQL_JOIN": "JOIN",
     "_ON": "ON",
     "_USING": "USING",
-    "_UNION": "UNION",
+    "UNION": "UNION",
     "_AS": "AS",
     "_BY": "BY",
     "_LIMIT": "LIMIT",
@@ -160,7 +161,8 @@ _BLOCK_HINTS = {
 }
 _STRINGS = "write strings between straight single quotes: 'text'"
 _CHARACTERS = {
-    **dict.fromkeys("`‘’“”", _STRINGS),  # noqa: RUF001
+    **dict.fromkeys("‘’“”", _STRINGS),  # noqa: RUF001
+    "`": f"a name needs no quotes, or double ones; {_STRINGS}",
     "$": "a value of PARAM is `$name`, a superaggregate `sum$(x)`",
     "@": "a property of the link is `@name`",
     "#": "a value of DEFINE is `#name`; a comment begins with `--` or `//`",
@@ -171,7 +173,8 @@ _CHARACTERS = {
 _LOOK_AHEAD = 12
 _NESTED = "name the inner query with DEFINE and read it by name"
 _NESTED_VALUE = "name the inner query with DEFINE and join with it: `FROM a A JOIN b B WHERE A.t = B.t`"
-_NESTED_IN = "join the two streams, or write FILTER_JOIN for packets of one link; IN takes a list of values"
+_NESTED_IN = "IN takes a list: ask with EXISTS, as in EXISTS (SELECT * FROM b B WHERE B.k = A.k AND B.time = A.time)"
+_LATERAL = "a join pairs the rows, FROM a A JOIN b B ON A.k = B.k AND A.time = B.time; ASOF JOIN takes the nearest"
 Construct = tuple[str, str, int] | None
 """A construct that Lowwater does not run: its name, a hint, and the index of its token."""
 
@@ -239,8 +242,18 @@ def _sql_word(tokens: Sequence[Token], at: int, clause: str) -> Construct:
         word = str(tokens[position].value).upper()
         if tokens[position].type == "NAME" and word in words.SQL:
             construct, hint = words.SQL[word]
+            after = str(tokens[position + 1].value).upper() if position + 1 < len(tokens) else ""
+            construct, hint = _OTHERS.get((word, after), (construct, hint))
             return construct, hint, position
     return None
+
+
+_SAMPLE = "write DEFINE { sample '0.1'; } before SELECT: it takes the same packets in each run"
+_OTHERS = {
+    ("LIMIT", "ALL"): ("LIMIT ALL", "leave ORDER BY and LIMIT out: a table has all rows; sort when you read"),
+    ("USING", "SAMPLE"): ("USING SAMPLE", _SAMPLE),
+}
+"""Two words of SQL -> what is refused, and what to write, in place of that of the first alone."""
 
 
 def _nested(tokens: Sequence[Token], at: int, clause: str) -> Construct:
@@ -250,8 +263,68 @@ def _nested(tokens: Sequence[Token], at: int, clause: str) -> Construct:
     before = tokens[inner - 2] if inner > 1 else None
     hint = _NESTED_VALUE if clause == "SELECT" or clause in CLAUSES else _NESTED
     if before is not None and before.type == "IN":
-        hint = _NESTED_IN
+        hint = _exists(tokens, inner) or _NESTED_IN
+    elif before is not None and str(before.value).upper() == "LATERAL":
+        hint = _LATERAL
     return f"a nested {tokens[inner].type}", hint, inner
+
+
+def _text(tokens: Sequence[Token]) -> str:
+    """Returns tokens as they were written, with one blank where there were some."""
+    parts = list[str]()
+    for before, token in pairwise([None, *tokens]):
+        apart = before is not None and before.end_pos != token.start_pos  # type: ignore[union-attr]
+        parts.append(f"{' ' * apart}{token.value}")  # type: ignore[union-attr]
+    return "".join(parts)
+
+
+def _is_name(tokens: Sequence[Token]) -> bool:
+    """Whether tokens are a column, with its source or without."""
+    return [token.type for token in tokens] in (["NAME"], ["NAME", "DOT", "NAME"])
+
+
+def _ended(tokens: Sequence[Token], begin: int, kinds: Collection[str]) -> int:
+    """The position of the first token of some types outside of parentheses, or of the one that closes those around."""
+    depth = 0
+    for at in range(begin, len(tokens)):
+        depth += (tokens[at].type == "LPAR") - (tokens[at].type == "RPAR")
+        if depth < 0 or (not depth and tokens[at].type in kinds):
+            return at
+    return len(tokens)
+
+
+def _exists(tokens: Sequence[Token], select: int) -> str:
+    """Writes `x [NOT] IN (SELECT ...)` as EXISTS. Empty where it is not plain.
+
+    Args:
+        select: the position of the inner SELECT.
+    """
+    outer = next((at for at in range(select, -1, -1) if tokens[at].type == "FROM"), 0)
+    condition = _ended(tokens, outer, ("_WHERE",))
+    before = tokens[condition + 1 : select - 2]
+    negated = bool(before) and before[-1].type == "NOT"
+    before = before[: len(before) - negated]
+    starts = [at for at, token in enumerate(before) if token.type in ("AND", "OR", "NOT", "LPAR")]
+    operand = before[starts[-1] + 1 if starts else 0 :]
+    source = _ended(tokens, select, ("FROM",))
+    where = _ended(tokens, source, ("_WHERE",))
+    end = _ended(tokens, select, ())
+    item, inner, own = tokens[select + 1 : source], tokens[source + 1 : where], tokens[outer + 1 : condition]
+    plain = {token.type for token in (*inner, *own)} <= {"NAME", "DOT", "LSQB", "RSQB", "COMMA", "_AS"}
+    if not (outer and inner and plain and _is_name(operand) and _is_name(item)):
+        return ""
+    named = len(inner) > 1 and inner[-2].type in ("NAME", "_AS")
+    name, whole = str(own[-1].value), _text(inner)
+    alias = str(inner[-1].value) if named else "B" if name != "B" else "C"
+    condition_of = tokens[where + 1 : end]
+    more = f" AND {_text(condition_of)}" if condition_of else ""
+    left = _text(operand) if len(operand) > 1 else f"{name}.{operand[0].value}"
+    banded = any(str(token.value).startswith("time") for token in condition_of)
+    band = "" if banded else f" AND {alias}.time BETWEEN {name}.time - 60 AND {name}.time"
+    return (
+        f"write {'NOT ' * negated}EXISTS (SELECT * FROM {whole}{'' if named else f' {alias}'} WHERE {alias}."
+        f"{item[-1].value} = {left}{band}{more}){'' if banded else ', of a minute before'}"
+    )
 
 
 # Gives hints for syntax errors: habits from other languages, typing slips, and the form of each clause. Each rule
@@ -278,18 +351,23 @@ _FOREIGN_OPERATORS = {
     "**": "write `pow(a, b)`",
     "/*": "comments run from `--` or `//` to the end of the line",
 }
-_SET_OF = "FROM a A {} JOIN b B ON A.k = B.k AND A.time = B.time"
+_SERIES = ("RANGE", "GENERATE_SERIES", "UNNEST")
+_OF_SQL = "`lowwater sql` has it, over a capture or a lake"
 _FOREIGN_WORDS = {
-    ("EXCEPT", "SELECT"): f"for rows that another query does not have: {_SET_OF.format('ANTI')}",
-    ("MINUS", "SELECT"): f"for rows that another query does not have: {_SET_OF.format('ANTI')}",
-    ("INTERSECT", "SELECT"): f"for rows that another query has, too: {_SET_OF.format('SEMI')}",
     ("VALUES", "("): "a list of values stands in IN (80, 443), or in a watch list: WATCHLIST FIELDS { ... }",
     ("PIVOT", ""): "write a column for each value: sum(len) FILTER (WHERE destPort = 80) AS http",
-    ("TABLESAMPLE", ""): "write DEFINE { sample '0.1'; } before SELECT: it takes the same packets in each run",
-    ("EXCLUDE", "("): "name the columns: `*` stands for all of them",
-    ("SIMILAR", "TO"): "write str_regex_match[a, 'pattern'], or LIKE",
-    ("REGEXP", ""): "write str_regex_match[a, 'pattern']",
-    ("RLIKE", ""): "write str_regex_match[a, 'pattern']",
+    ("UNPIVOT", ""): "write a query for each column, and read them together: FROM a UNION ALL b",
+    ("TABLESAMPLE", ""): _SAMPLE,
+    **{(word, "("): "name the columns: `*` stands for all of them" for word in ("EXCLUDE", "EXCEPT", "REPLACE")},
+    ("XOR", ""): "of conditions write (a) <> (b), of numbers (a | b) - (a & b)",
+    ("IGNORE", "NULLS"): "leave it out, and read a query with WHERE x IS NOT NULL",
+    ("RIGHT", "ANTI_JOIN"): "turn the two sources round: FROM b B ANTI JOIN a A ON A.k = B.k AND A.time = B.time",
+    ("RIGHT", "SEMI_JOIN"): "turn the two sources round: FROM b B SEMI JOIN a A ON A.k = B.k AND A.time = B.time",
+    ("MATCH_RECOGNIZE", ""): "a session ends after a silence, session(timestamp, 5 min) OVER; a group CLOSING_WHEN",
+    **{(word, "("): f"epochs without rows come by FILL: GROUP BY time/60 AS tb FILL; {_OF_SQL}" for word in _SERIES},
+    **dict.fromkeys((("SHOW", ""), ("DESCRIBE", ""), ("SUMMARIZE", "")), _OF_SQL),
+    ("SET", ""): "a value that is given at run time stands in PARAM { x int = 5; }, and is $x",
+    ("INTO", ""): "results go to the table of the query: DEFINE { query_name 'x'; }",
     ("AT", "TIME"): "an instant is of UTC; local_day(time, 'Europe/Berlin') is the day there",
     ("EXPLAIN", "SELECT"): "`lowwater explain FILE` shows the plan of a query file",
 }
@@ -365,6 +443,16 @@ class ErrorContext:
         """The text of a token; empty outside the text."""
         return str(self.tokens[index].value) if 0 <= index < len(self.tokens) else ""
 
+    def column(self, index: int) -> str:
+        """The column that ends at a token, with its source."""
+        first = index - 2 * (self.kind(index - 1) == "DOT")
+        return "".join(self.text(at) for at in range(first, index + 1))
+
+    def regex(self, column: int, pattern: int, negated: bool, before: str = "", behind: str = "") -> str:
+        """What stands here for a comparison with a regular expression."""
+        text = self.text(pattern)[1:-1]
+        return f"write {'NOT ' * negated}str_regex_match[{self.column(column)}, '{before}{text}{behind}']"
+
     def glued(self) -> bool:
         """Whether no blank stands before the token."""
         return self.at > 0 and self.tokens[self.at].start_pos == self.tokens[self.at - 1].end_pos
@@ -382,12 +470,66 @@ def _operator_of_others(error: ErrorContext) -> str:
         return cast.format(before if error.kind(error.at - 1) == "NAME" else "a")
     if here + after == "/*":
         return _FOREIGN_OPERATORS[here + after]
-    if here == "~" and error.kind(error.at - 1) == "NAME" and error.kind(error.at + 1) == "STRING":
-        return f"write str_regex_match[{before}, {after}]"
+    at = next((at for at in (error.at - 1, error.at, error.at + 1) if error.text(at) == "~"), -1)
+    if at >= 0 and (error.text(at - 1) == "!" or error.kind(at - 1) in _VALUE_ENDS):
+        negated = error.text(at - 1) == "!"
+        folded = error.text(at + 1) == "*"
+        operand, pattern = at - 1 - negated, at + 1 + folded
+        if error.kind(operand) == "NAME" and error.kind(pattern) == "STRING":
+            return error.regex(operand, pattern, negated, "(?i)" * folded)
     if error.glued() and before + here in _FOREIGN_OPERATORS:
         return _FOREIGN_OPERATORS[before + here]
     if here == "+" and "MINUS" in error.accepted:
         return "GSQL has no unary `+`: leave it out"
+    return ""
+
+
+_REGEXES = {"REGEXP": ("", ""), "RLIKE": ("", ""), "SIMILAR": ("^(", ")$")}
+"""Word that compares with a regular expression -> what stands around the expression."""
+
+
+def _operator_word(error: ErrorContext) -> str:
+    """Of operators that are words elsewhere, made of what stands beside them."""
+    for at in (error.at - 1, error.at):
+        word, negated = error.text(at).upper(), error.kind(at - 1) == "NOT"
+        operand = at - 1 - negated
+        pattern = at + 1 + (word == "SIMILAR")
+        if error.kind(at) != "NAME" or error.kind(operand) not in _VALUE_ENDS:
+            continue
+        if word in _REGEXES and error.kind(pattern) == "STRING":
+            return error.regex(operand, pattern, negated, *_REGEXES[word])
+        if word == "GLOB" and error.kind(pattern) == "STRING":
+            text = error.text(pattern).replace("*", "%").replace("?", "_")
+            return f"write {error.column(operand)} {'NOT ' * negated}LIKE {text}"
+        if word == "ESCAPE" and error.kind(operand) == error.kind(pattern) == "STRING":
+            text = error.text(operand).replace(error.text(pattern)[1:-1], "\\")
+            return f"a backslash makes the next character an ordinary one: write LIKE {text}"
+        if word in ("ISNULL", "NOTNULL"):
+            return f"write {error.column(operand)} IS {'NOT ' * (word == 'NOTNULL')}NULL"
+        if word == "DATE" and error.kind(at + 1) == "STRING":
+            return f"write TIMESTAMP {error.text(at + 1)}"
+    if error.text(error.at - 1).upper() == "DATE" and error.kind(error.at) == "STRING":
+        return f"write TIMESTAMP {error.text(error.at)}"
+    return ""
+
+
+def _of_calls(error: ErrorContext) -> str:
+    """Of calls that SQL writes with words between their arguments."""
+    name = error.text(error.open - 1).upper() if error.opened == "LPAR" else ""
+    if name == "SUBSTRING":
+        column = _text(error.tokens[error.open + 1 : error.at])
+        number, length = error.text(error.at + 1), error.text(error.at + 3)
+        return f"write substr({column}, {number or 1}, {length if length.isdecimal() else 10})"
+    if name in ("TRIM", "OVERLAY"):
+        return f"{_OF_SQL}; for a query declare it in Python: --functions FILE"
+    if name == "POSITION":
+        return "write str_exists_substr[a, 'text'] for whether a text has another one"
+    if name == "CAST" and error.kind(error.at) == "LPAR":
+        return _CASTS.get(error.text(error.at - 1).upper(), "").format(error.text(error.open + 1))
+    if name in ("STRING_AGG", "GROUP_CONCAT", "ARRAY_AGG", "FIRST", "LAST") and error.kind(error.at) == "_ORDER":
+        return "leave ORDER BY out: values come in the order of time; arg_max(x, y) and arg_min(x, y) know another one"
+    if error.text(error.at).upper() == "OVER" and error.kind(error.at - 1) == "RPAR":
+        return f"{_OF_SQL}; of groups there is count(DISTINCT x)"
     return ""
 
 
@@ -402,8 +544,6 @@ def _word_of_others(error: ErrorContext) -> str:
             "DISTINCT ON is QUALIFY row_number() OVER (PARTITION BY time/60, srcIP ORDER BY timestamp) = 1,"
             " of each epoch, behind the other clauses"
         )
-    if error.opened == "LPAR" and error.text(error.open - 1).upper() == "POSITION":
-        return "write str_exists_substr[a, 'text'] for whether a text has another one"
     return ""
 
 
@@ -436,18 +576,33 @@ def _case(error: ErrorContext) -> str:
 
 def _window(error: ErrorContext) -> str:
     bracket = error.kind(error.at) == "LSQB" and error.clause in ("FROM", "SELECT")
+    if bracket and error.clause == "SELECT" and error.kind(error.at - 1) in ("SELECT", "COMMA"):
+        return "a column has one value: select the columns one by one, without brackets"
     windowed = error.clause == "FROM" and error.text(error.at - 1).upper() in words.WINDOW_WORDS
     return words.WINDOW_FORM if error.opened == "_WINDOW" or bracket or windowed else ""
 
 
 def _comparison(error: ErrorContext) -> str:
     here, before = error.text(error.at).upper(), error.kind(error.at - 1)
+    if error.text(error.at - 1).upper() == "SYMMETRIC" and error.kind(error.at + 1) == "AND":
+        low, high = error.text(error.at), error.text(error.at + 2)
+        return f"write BETWEEN least({low}, {high}) AND greatest({low}, {high})"
     if "AND" in error.accepted and "OR" not in error.accepted:
         return "write `BETWEEN low AND high`"
     if before == "IN":
         return "write the values in brackets: `IN [1, 2]`"
     if error.kind(error.at - 2) == "IN" and before in ("LSQB", "LPAR"):
         return "list at least one value: `IN [1, 2]`"
+    at = next((at for at in (error.at, error.at - 1, error.at - 2) if error.text(at).upper() == "IS"), -1)
+    if at > 0 and error.kind(at - 1) in _VALUE_ENDS:
+        negated = error.text(at + 1).upper() == "NOT"
+        asked, column = error.text(at + 1 + negated).upper(), error.column(at - 1)
+        if asked in ("TRUE", "FALSE"):
+            bare = column if asked == "TRUE" else f"NOT {column}"
+            whole = f"NOT coalesce({column}, FALSE)" if asked == "TRUE" else f"coalesce({column}, TRUE)"
+            return f"write {whole if negated else bare}"
+        if asked == "UNKNOWN":
+            return f"write {column} IS {'NOT ' * negated}NULL"
     if here == "IS" or before == "IS" or (here == "NULL" and before == "NOT"):
         return "write `IS NULL` or `IS NOT NULL`; other values are compared with `=`"
     if before == "NOT" and {"IN", "BETWEEN"} <= error.accepted:
@@ -487,9 +642,16 @@ def _comma(error: ErrorContext) -> str:
         return "join conditions with AND"
     if here == "COMMA" and before in ("LPAR", "LSQB"):
         return "a `,` stands between two items: leave it out or write one more"
+    if here == "COMMA" and error.opened == "LPAR" and error.clause in _CONDITIONS and not _of_call(error):
+        return "a comparison has one value on each side: a = 1 AND b = 2, joined by OR for several"
     if here == "COMMA" and error.kind(error.open + 1) == "DISTINCT":
         return "DISTINCT takes one expression: `count(DISTINCT a)`"
     return ""
+
+
+def _of_call(error: ErrorContext) -> bool:
+    """Whether the innermost open bracket has the arguments of a call, or the values of IN."""
+    return error.kind(error.open - 1) in {"NAME", "IN", "SUPERAGGREGATE"}
 
 
 def _missing_comma(error: ErrorContext) -> str:
@@ -514,6 +676,9 @@ def _keyword(error: ErrorContext) -> str:
     before = error.kind(error.at - 1)
     if before == "STAR" and here == "_AS":
         return "`*` stands for all columns and takes no name"
+    if before == "_AS" and here == "STRING":
+        usable = "".join(letter if letter.isalnum() else "_" for letter in name[1:-1])
+        return f"write AS {usable}: a name stands without quotes"
     if before == "_AS":
         quoted = f'"{name}"' if words.is_keyword(name) else '"from"'
         return f"a name stands after AS; a keyword as a name stands between double quotes: {quoted}"
@@ -530,11 +695,34 @@ def _keyword(error: ErrorContext) -> str:
     return ""
 
 
-def _union(error: ErrorContext) -> str:
-    before = {error.text(index).upper() for index in (error.at - 2, error.at - 1, error.at)}
-    if {"UNION", "ALL"} <= before | {error.text(error.at - 3).upper()}:
-        return "UNION ALL joins sources, `FROM A UNION ALL B AS m`; two queries are joined with MERGE"
-    return "UNION joins sources, `FROM A UNION B AS m`; two queries are joined with MERGE" if "UNION" in before else ""
+_SETS = {"UNION": "UNION ALL b", "EXCEPT": "ANTI JOIN b", "MINUS": "ANTI JOIN b", "INTERSECT": "SEMI JOIN b"}
+"""Word between two queries -> what stands behind the first of them in FROM."""
+_LONGEST = 200
+
+
+def _sets(error: ErrorContext) -> str:
+    """Of two queries with UNION, EXCEPT or INTERSECT between them: the statement that reads both."""
+    at = next((at for at in range(error.at, error.at - 3, -1) if error.text(at).upper().split(" ")[0] in _SETS), -1)
+    if at < 0:
+        return ""
+    every = error.text(at).upper().endswith("ALL") or error.text(at + 1).upper() == "ALL"
+    second = at + 1 + (error.text(at + 1).upper() == "ALL")
+    word = error.text(at).upper().split(" ")[0]
+    if error.kind(second) != "SELECT":
+        return "UNION ALL joins sources: FROM A UNION ALL B AS m" if word == "UNION" else ""
+    begin = next((place for place in range(at, -1, -1) if error.kind(place) == "SELECT"), at)
+    end = _ended(error.tokens, second, ("SEMICOLON", END))
+    items = error.tokens[begin + 1 : _ended(error.tokens, begin, ("FROM",))]
+    plain = [token.type for token in items] == (["NAME", "COMMA"] * len(items))[: len(items)]
+    one, other = _text(error.tokens[begin:at]), _text(error.tokens[second:end])
+    if len(one) + len(other) > _LONGEST:
+        one, other, plain = "SELECT ...", "SELECT ...", False
+    columns = _text(items) if plain else "time, ..."
+    using = "" if word == "UNION" else f" USING ({columns})"
+    distinct = "" if every and word == "UNION" else "DISTINCT "
+    timed = word == "UNION" or not plain or any(str(token.value).startswith(("time", "tb")) for token in items)
+    more = "" if timed else ", and select time in both: which rows meet is known by their times"
+    return f"write WITH a AS ({one}), b AS ({other}) SELECT {distinct}* FROM a {_SETS[word]}{using}{more}"
 
 
 def _of_name(text: str) -> bool:
@@ -587,6 +775,8 @@ def _start(error: ErrorContext) -> str:
     word = error.text(error.at).upper()
     if word in ("INSERT", "UPDATE", "DELETE", "CREATE", "DROP", "ALTER"):
         return "GSQL only reads: write a SELECT or a MERGE, results go to the table of the query"
+    if word == "FROM":
+        return f"SELECT stands before FROM: SELECT * {_text(error.tokens[error.at : error.at + 2])}"
     if error.kind(error.at + 1) == "COLON":
         return "write `Query name:`, or make it a comment: `-- name`"
     return ""
@@ -600,6 +790,9 @@ def _form(error: ErrorContext) -> str:
 
 _RULES = (
     _operator_of_others,
+    _operator_word,
+    _of_calls,
+    _sets,
     _word_of_others,
     _address,
     _glued_word,
@@ -609,7 +802,6 @@ _RULES = (
     _comparison,
     _brackets,
     _comma,
-    _union,
     _keyword,
     _missing_comma,
     _source,
@@ -623,7 +815,7 @@ ParserAfter = Callable[[Sequence[Token]], InteractiveParser]
 
 _CONTEXT_KEYWORDS = {word: word for word in ("BETWEEN", "LIKE", "CASE", "WHEN", "THEN", "ELSE", "END", "DISTINCT")}
 _WORDS = (
-    words.KEYWORDS | words.UPPER_ONLY | words.WINDOW_WORDS | _CONTEXT_KEYWORDS | {"UNION": "_UNION", "JOIN": "SQL_JOIN"}
+    words.KEYWORDS | words.UPPER_ONLY | words.WINDOW_WORDS | _CONTEXT_KEYWORDS | {"UNION": "UNION", "JOIN": "SQL_JOIN"}
 )
 
 _MIN_SIMILARITY = 0.7
@@ -692,7 +884,7 @@ def _misspelt(tokens: Sequence[Token], at: int, state: Callable[[int], Interacti
 
 def _similar_keywords(tokens: Sequence[Token], position: int) -> list[str]:
     word_here = str(tokens[position].value).upper()
-    if word_here == "JOIN" or (position and tokens[position - 1].type == "DOT"):
+    if word_here in ("JOIN", "XOR") or (position and tokens[position - 1].type == "DOT"):
         return []
     following = str(tokens[position + 1].value).upper() if position + 1 < len(tokens) else ""
     joined = get_close_matches(f"{word_here}_{following}", words.KEYWORDS, n=1, cutoff=0.85)

@@ -332,6 +332,7 @@ class SourceRef:
     library: str = ""  # the library of the query; empty for none
     window: Window | None = None  # the window behind the source; None for none
     union: tuple[SourceRef, ...] = ()  # further sources of `A UNION B AS M`, without alias and window
+    distinct: bool = field(default=False, compare=False, repr=False)  # whether it stands behind UNION without ALL
     place: Place = _place()
 
 

@@ -350,9 +350,9 @@ class _Reading:
     def _in_from(self, token: Token, word: str) -> Token:
         named = self.word(2) in _BEHIND_SOURCE | {"AS"}  # whether ALL is the name of a source
         if word == "UNION" and self.word(1) == "ALL" and self.kind(2) in ("NAME", "STRING", "LSQB") and not named:
-            return self._merged(token, "_UNION", "UNION", 1)
+            return self._merged(token, "UNION", "UNION ALL", 1)
         if word == "UNION" and self.source_follows() and self.word(1) != "AS":
-            return token.update(type="_UNION", value=word)
+            return token.update(type="UNION", value=word)
         if word == "ON" and self.joined and self._condition_follows():
             return token.update(type="_ON", value=word)
         if word == "USING" and self.joined and self.kind(1) == "LPAR":

@@ -32,6 +32,7 @@ from lowwater.plan.queryset import QueryPlan
 from lowwater.plan.temporal import END_OF_TIME
 
 TOTAL, SAID = "total_length", "unsaid_length"
+_PORTS = {"srcPort", "destPort"}
 
 
 def of_packets(query: QueryPlan, captures: Mapping[str, Captures], start: int = 0, end: int = END_OF_TIME) -> list[str]:
@@ -43,7 +44,10 @@ def of_packets(query: QueryPlan, captures: Mapping[str, Captures], start: int = 
             rows[at] for link in links if (rows := captures.get(link)) is not None for at in rows.meeting(start, end)
         ]
         types = beside(rows)
-        lines += fragment_words(protocol, number_of(lftas[0].member), types)
+        number = number_of(lftas[0].member)
+        lines += fragment_words(protocol, number, types)
+        if number is None and any(_PORTS & {*ex.columns_of(lfta.predicate)} for lfta in lftas):
+            lines += portless_words(types)
         if any(TOTAL in names and SAID not in names for names in (needed_columns([lfta]) for lfta in lftas)):
             lines += unsaid_words(types)
     return list(dict.fromkeys(lines))
@@ -85,6 +89,15 @@ def fragment_words(protocol: str, number: int | None, types: Mapping[str, Count]
         )
 
 
+def portless_words(types: Mapping[str, Count]) -> Iterator[str]:
+    """Says how many later fragments a condition of ports leaves out, of all protocols."""
+    counts = [count for name, count in types.items() if name.startswith(FRAGMENT)]
+    if counts:
+        packets, lost = sum(count.packets for count in counts), sum(count.bytes for count in counts)
+        many = "later fragment has no port and meets" if packets == 1 else "later fragments have no port and meet"
+        yield f"{packets:,} {many} no condition of one: {lost:,} bytes are left out"
+
+
 def unsaid_words(types: Mapping[str, Count]) -> Iterator[str]:
     """Says in how many packets `total_length` is not the length."""
     if (count := types.get(UNSAID)) is not None:
@@ -92,22 +105,23 @@ def unsaid_words(types: Mapping[str, Count]) -> Iterator[str]:
         yield f"{many} no length in the header, as where the card segments: total_length is 0 there, ip_length is not"
 
 
-# The begin of the data: what an ANTI JOIN looks for before it is unknown.
+# The begin of the data: what an ANTI JOIN looks for before it is unknown. A LEFT JOIN whose right side IS NULL is one.
 
 
 def of_begin(
     query: QueryPlan, captures: Mapping[str, Captures], last: NDArray[np.int64] | None = None, start: int = 0
 ) -> list[str]:
-    """Says which rows of an ANTI JOIN that looks back reach behind the begin of the data.
+    """Says which rows of an anti-join that looks back reach behind the begin of the data.
 
     Args:
         last: the last instants of the rows, ns; None where they are not counted.
         start: first of these instants that is asked about.
     """
-    node = query.logical
+    node, asked = query.logical, list[ex.Expr]()
     while isinstance(node, ops.Map | ops.Top):
+        asked += ex.conjuncts(node.predicate) if isinstance(node, ops.Map) else ()
         node = node.input
-    if not isinstance(node, ops.Join) or node.kind is not ops.JoinKind.ANTI:
+    if not isinstance(node, ops.Join) or not (node.kind is ops.JoinKind.ANTI or _unmatched(node, asked)):
         return []
     window = node.window
     links = {link for each in ops.walk(node.right) if isinstance(each, ops.Source) for link in each.links}
@@ -126,6 +140,14 @@ def of_begin(
         f"{many} of the first {format_duration(back)} of the data, which begin at {format_instant(begin)}: what was "
         "before is unknown, so all may look new there"
     ]
+
+
+def _unmatched(join: ops.Join, asked: Iterable[ex.Expr]) -> bool:
+    """Whether conditions leave only the left rows of a join that meet nothing, or those whose match lacks a value."""
+    missing = f"{join.right_alias}."
+    of_right = {item.name for item in join.items if any(name.startswith(missing) for name in ex.columns_of(item.expr))}
+    lacking = (part.operand for part in asked if isinstance(part, ex.Unary) and part.op == "IS NULL")
+    return join.kind.keeps_left and any(isinstance(each, ex.Column) and each.name in of_right for each in lacking)
 
 
 # Packets that several links of one source have: two taps of one wire, or of one way.
@@ -163,8 +185,8 @@ class _Sample:
         return chosen
 
 
-Sampler = Callable[[str, int, int], _Sample]
-"""Reads the packets of a link of [from, to), ns."""
+Sampler = Callable[[str, int, int, int | None], _Sample]
+"""Reads the packets of a link of [from, to), ns, with a number above IP; None for any."""
 
 
 def of_links(
@@ -189,18 +211,19 @@ def of_links_lately(
     of the links have captures, since nobody waits for those of a year. Copies that links drop are none.
     Raises LakeError if packets cannot be read."""
     lines, sampled = list[str](), _sampler(lake, captures, settings)
-    for protocol, links in _merged(query):
+    for protocol, links, number in _merged(query):
         kept = tuple(link for link in links if link in settings and dropped_duplicates(settings[link]) is None)
         if (span := _newest_shared({link: captures.get(link, Captures()) for link in kept}, start, end)) is not None:
-            lines += _shared(protocol, kept, sampled, *span)
+            lines += _shared(protocol, kept, number, sampled, *span)
     return lines
 
 
-def _merged(query: QueryPlan) -> list[tuple[str, tuple[str, ...]]]:
-    """The protocols that the query reads from several links, with these, but where its rows have the link."""
+def _merged(query: QueryPlan) -> list[tuple[str, tuple[str, ...], int | None]]:
+    """The protocols that the query reads from several links, with these and the number above IP, but where its rows
+    have the link."""
     return list(
         dict.fromkeys(
-            (protocol, lfta.links)
+            (protocol, lfta.links, number_of(lfta.member))
             for protocol, lftas in _by_protocol(query).items()
             for lfta in lftas
             if len(lfta.links) > 1 and "interface" not in _names(lfta)
@@ -225,9 +248,11 @@ def _newest_shared(captures: Mapping[str, Captures], start: int, end: int) -> tu
     return None
 
 
-def _shared(protocol: str, links: Sequence[str], sampled: Sampler, start: int, end: int) -> Iterator[str]:
+def _shared(
+    protocol: str, links: Sequence[str], number: int | None, sampled: Sampler, start: int, end: int
+) -> Iterator[str]:
     """Says of a protocol that is read from several links which packets of [start, end) two of them have."""
-    samples = {link: sampled(link, start, end) for link in links}
+    samples = {link: sampled(link, start, end, number) for link in links}
     lately = f" of {format_instant(start)} to {format_instant(-(-end // SECOND) * SECOND)}" if end < END_OF_TIME else ""
     for one, other in combinations(links, 2):
         first, second = samples[one], samples[other]
@@ -235,8 +260,9 @@ def _shared(protocol: str, links: Sequence[str], sampled: Sampler, start: int, e
         found = int(np.isin(second.at(step), first.at(step)).sum()) * step
         if found > _LEAST * min(first.packets, second.packets):
             about = "about " if step > 1 else ""
+            packets, are = ("packet", "is") if found == 1 else ("packets", "are")
             yield (
-                f"FROM {protocol} reads {one} and {other}, and {about}{found:,} packets{lately} are on both: each "
+                f"FROM {protocol} reads {one} and {other}, and {about}{found:,} {packets}{lately} {are} on both: each "
                 f"counts twice. Name one link, as in FROM {one}.{protocol}, or add link to the groups"
             )
 
@@ -250,11 +276,13 @@ def _sampler(lake: layout.Lake, captures: Mapping[str, Captures], settings: Mapp
     columns = stored([*_FLOW, *_IDENTIFYING])
 
     @cache
-    def sampled(link: str, start: int, end: int) -> _Sample:
+    def sampled(link: str, start: int, end: int, number: int | None) -> _Sample:
         sample, own = _Sample(), captures.get(link, Captures())
         for batch in read_packets(lake, link, own, settings[link], start, start, end, columns):
             told = pc.or_(pc.is_valid(batch.column("sequence_number")), pc.greater(batch.column("id").fill_null(0), 0))
-            rows = batch.filter(pc.and_(told, pc.is_valid(batch.column("protocol"))))
+            above = batch.column("protocol")
+            meant = pc.is_valid(above) if number is None else pc.equal(above, number)
+            rows = batch.filter(pc.and_(told, meant))
             if rows.num_rows:
                 sample.add(_hashes(rows, columns))
         return sample

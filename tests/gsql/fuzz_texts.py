@@ -42,7 +42,7 @@ SAMPLES = {
     "GROUPING_SETS": ["GROUPING_SETS", "Grouping Sets"],
     "JOIN": [spelt for word in JOINS for spelt in spellings(word)],
     "_WINDOW": ["["],
-    "_UNION": ["UNION", "union"],
+    "UNION": ["UNION", "union", "UNION ALL"],
     "WA": ["WA", "wattr"],
     "_CLEANING_BY": ["CLEANING_BY", "Cleaning By"],
     "_CLOSING_WHEN": ["closing_when", "CLOSING WHEN"],

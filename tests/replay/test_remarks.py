@@ -66,6 +66,9 @@ def test_later_fragments_are_counted_beside_the_rows_of_a_protocol(version: int,
     notes, (row,) = run(tmp_path, text, main1=capture)
     assert notes == [] and row.endswith(f",16,{sum(len(frame) for _, frame in frames)}"), "what the note says holds"
     assert run(tmp_path, BYTES.format("TCP"), main1=capture)[0] == []
+    notes, (row,) = run(tmp_path, text.replace("protocol = 17", "destPort = 53"), main1=capture)
+    left = f"10 later fragments have no port and meet no condition of one: {sum(map(len, later)):,} bytes are left out"
+    assert notes == [left] and int(row.rpartition(",")[2]) == sum(len(f) for _, f in frames[:-1]) - sum(map(len, later))
     shown = lowwater("sql", "SELECT sum(len) FROM main1.UDP", "--capture", capture)
     assert f"note: {said}" in shown.err
     assert "fragment" not in lowwater("sql", "SELECT sum(len) FROM main1", "--capture", capture).err
@@ -104,7 +107,8 @@ def test_packets_that_two_taps_have_are_told(shared: int, tmp_path: Path) -> Non
     other = [(at + 0.003, frame) for at, frame in one[:shared]] + [segment(1, number) for number in range(shared, 100)]
     captures = {"a": write(tmp_path / "a.pcap", one), "b": write(tmp_path / "b.pcap", other)}
     notes, _ = run(tmp_path, BYTES.format("TCP"), **captures)
-    said = f"FROM TCP reads a and b, and {shared:,} packets are on both: each counts twice."
+    many = "packet is" if shared == 1 else "packets are"
+    said = f"FROM TCP reads a and b, and {shared:,} {many} on both: each counts twice."
     assert [note[: len(said)] for note in notes] == ([said] if shared else [])
     grouped = BYTES.replace("tb, count", "tb, link, count").format("TCP") + ", link"
     assert run(tmp_path, grouped, **captures)[0] == [], "rows tell the links apart"
@@ -147,15 +151,17 @@ SELECT N.tb, N.srcIP FROM hosts N ANTI JOIN hosts B ON N.tb = B.tb + {} min AND 
 """
 
 
-@pytest.mark.parametrize("minutes", [1, 2])
-def test_what_is_new_before_there_is_anything_to_compare_with(minutes: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("minutes", "outer"), [(1, False), (2, False), (2, True)])
+def test_what_is_new_before_there_is_anything_to_compare_with(minutes: int, outer: bool, tmp_path: Path) -> None:
+    """Also where a LEFT JOIN whose right side IS NULL says it."""
     frames = [
         (60 * minute + 1, maker.tcp(f"10.0.0.{host}", "10.0.0.9", 1, 2))
         for minute in range(4)
         for host in range(1, 4 + minute)
     ]
     query = tmp_path / "new.gsql"
-    query.write_text(NEW.format(minutes), encoding="utf-8")
+    text = f"{NEW.format(minutes).replace('ANTI', 'LEFT')} WHERE B.srcIP IS NULL" if outer else NEW.format(minutes)
+    query.write_text(text, encoding="utf-8")
     capture = write(tmp_path / "a.pcap", frames)
     said = lowwater("run", query, "--capture", f"main1={capture}", "--out", tmp_path / "out")
     rows = (tmp_path / "out" / "q.csv").read_text(encoding="utf-8").splitlines()[1:]
@@ -181,6 +187,21 @@ def test_a_ratio_of_whole_numbers_is_told_by_check_and_with_the_rows(tmp_path: P
     assert notes == [] and float(row.rpartition(",")[2]) == pytest.approx(1 / 3)
     for same in ("sum(len)/1000", "avg(len)/2"):
         assert run(tmp_path, text.format(same), main1=capture)[0] == []
+
+
+def test_union_without_all_is_told_where_rows_of_queries_may_be_equal(tmp_path: Path) -> None:
+    frames = [(at, maker.tcp("10.0.0.1", "10.0.0.2", 1, 2)) for at in range(2)]
+    one, other = write(tmp_path / "a.pcap", frames), write(tmp_path / "b.pcap", frames)
+    both = "WITH a AS (SELECT time, srcIP FROM one.TCP), b AS (SELECT time, srcIP FROM other.TCP) SELECT {} FROM a {} b"
+    note = "UNION keeps equal rows, as UNION ALL in SQL: write SELECT DISTINCT, or ALL if that is meant"
+    for items, word, number, told in (
+        ("*", "UNION ALL", 4, []),
+        ("DISTINCT *", "UNION", 2, []),
+        ("*", "UNION", 4, [note]),
+    ):
+        notes, rows = run(tmp_path, both.format(items, word), one=one, other=other)
+        assert len(rows) == number and [each.partition(": ")[2] for each in notes] == told
+    assert note in lowwater("check", tmp_path / "q.gsql").out
 
 
 def test_rows_of_a_lake_have_the_notes_of_their_time(tmp_path: Path) -> None:

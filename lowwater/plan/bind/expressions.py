@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -26,42 +27,73 @@ from lowwater.plan.text import Text, attempt_all, place_of, spot
 # Hints
 
 _NO_NOW = "a query has no now: its rows follow from its packets; `--from` and `--to` choose hours where rows are read"
+_BETWEEN = "subtract the times: ({2:B.timestamp} - {1:A.timestamp})/1 {0-:s}"
 FUNCTIONS = {
-    "var": "write var_samp or var_pop",
-    "ln": "write log(x)",
-    "median": "write quantile_cont(x, 0.5)",
-    "quantile_disc": "write quantile_of(x, 0.95)",
-    **dict.fromkeys(("quantile", "approx_quantile", "percentile"), "write quantile_of(x, 0.95), which is exact"),
-    **dict.fromkeys(("count_if", "countif"), "write count(*) FILTER (WHERE x > 1)"),
-    **dict.fromkeys(("listagg", "group_concat", "list", "array_agg"), "write string_agg(x, ',')"),
-    **dict.fromkeys(("max_by", "argmax"), "write arg_max(x, y)"),
-    **dict.fromkeys(("min_by", "argmin"), "write arg_min(x, y)"),
-    **dict.fromkeys(("date_bin", "tumble", "bin"), "write time_bucket(INTERVAL '10 minutes', timestamp)"),
-    **dict.fromkeys(("datetime", "from_unixtime", "epoch_ms"), "write CAST(timestamp AS TIMESTAMP)"),
-    **dict.fromkeys(("strftime", "date_format"), "an instant prints as ISO 8601: CAST(timestamp AS TIMESTAMP)"),
-    **dict.fromkeys(("epoch", "unix_timestamp"), "write time, which counts the seconds since 1970"),
+    "var": "write var_samp({0:x}) or var_pop({0:x})",
+    "ln": "write log({0:x})",
+    "exp": "write pow(2.718281828459045, {0:x})",
+    "median": "write quantile_cont({0:x}, 0.5)",
+    "quantile_disc": "write quantile_of({0:x}, {1:0.95})",
     **dict.fromkeys(
-        ("datediff", "date_diff", "timestampdiff", "age"), "subtract the times: (B.timestamp - A.timestamp)/1 s"
+        ("quantile", "approx_quantile", "percentile"), "write quantile_of({0:x}, {1:0.95}), which is exact"
     ),
+    **dict.fromkeys(("count_if", "countif"), "write count(*) FILTER (WHERE {0:x > 1})"),
+    **dict.fromkeys(
+        ("listagg", "group_concat", "list", "array_agg", "json_agg"),
+        "write string_agg({0:x}, {1:','}) of a text; `lowwater sql` lists numbers, too",
+    ),
+    "array": "a column has one value: select the columns one by one",
+    **dict.fromkeys(("max_by", "argmax"), "write arg_max({0:x}, {1:y})"),
+    **dict.fromkeys(("min_by", "argmin"), "write arg_min({0:x}, {1:y})"),
+    "date_bin": "write time_bucket(INTERVAL {0:'10 minutes'}, {1:timestamp})",
+    "tumble": "write time_bucket({1:INTERVAL '10 minutes'}, {0:timestamp})",
+    "bin": "write time_bucket(INTERVAL '10 minutes', {0:timestamp})",
+    **dict.fromkeys(("datetime", "from_unixtime", "epoch_ms", "make_timestamp"), "write CAST(timestamp AS TIMESTAMP)"),
+    **dict.fromkeys(
+        ("strftime", "date_format", "to_char"), "an instant prints as ISO 8601: CAST(timestamp AS TIMESTAMP)"
+    ),
+    **dict.fromkeys(("date", "to_date", "todate"), "write date_trunc('day', {0:timestamp})"),
+    **dict.fromkeys(("date_add", "dateadd", "timestampadd"), "add a length of time: timestamp + INTERVAL '1 day'"),
+    **dict.fromkeys(("date_sub", "datesub"), "subtract a length of time: timestamp - INTERVAL '1 day'"),
+    **dict.fromkeys(("epoch", "unix_timestamp"), "write time, which counts the seconds since 1970"),
+    **dict.fromkeys(("datediff", "date_diff", "timestampdiff"), _BETWEEN),
+    "age": "subtract the times: ({0:B.timestamp} - {1:A.timestamp})/1 s",
     **dict.fromkeys(("now", "today", "getdate", "current_date", "current_timestamp", "current_time"), _NO_NOW),
-    **dict.fromkeys(("substring", "mid"), "write substr(x, 1, 10)"),
-    "left": "write str_truncate(x, 10)",
-    "right": "write str_suffix(x, 10)",
-    **dict.fromkeys(("contains", "strpos", "instr", "charindex", "locate"), "write str_exists_substr[x, 'text']"),
-    "starts_with": "write str_match_start[x, 'text']",
-    **dict.fromkeys(("regexp_matches", "regexp_like", "regexp_full_match"), "write str_regex_match[x, 'pattern']"),
-    "regexp_extract": "write str_extract_regex(x, 'pattern')",
-    **dict.fromkeys(("power", "pow10", "exponent"), "write pow(x, 2)"),
-    "isnull": "write x IS NULL, or coalesce(x, 0) for a value in its place",
-    "iif": "write IF(x > 5, 1, 0)",
-    "decode": "write CASE x WHEN 5 THEN 1 ELSE 0 END",
-    "any": "write IN (80, 443)",
+    **dict.fromkeys(("substring", "mid"), "write substr({0:x}, {1:1}, {2:10})"),
+    "left": "write str_truncate({0:x}, {1:10})",
+    "right": "write str_suffix({0:x}, {1:10})",
+    **dict.fromkeys(("contains", "strpos", "instr", "charindex"), "write str_exists_substr[{0:x}, {1:'text'}]"),
+    "locate": "write str_exists_substr[{1:x}, {0:'text'}]",
+    **dict.fromkeys(("starts_with", "startswith"), "write str_match_start[{0:x}, {1:'text'}]"),
+    **dict.fromkeys(("ends_with", "endswith", "suffix"), "write {0:x} LIKE '%{1-:text}'"),
+    **dict.fromkeys(("regexp_matches", "regexp_like"), "write str_regex_match[{0:x}, {1:'pattern'}]"),
+    "regexp_full_match": "write str_regex_match[{0:x}, '^({1-:pattern})$']",
+    "regexp_extract": "write str_extract_regex({0:x}, {1:'pattern'})",
+    **dict.fromkeys(("power", "pow10", "exponent"), "write pow({0:x}, {1:2})"),
+    "isnull": "write {0:x} IS NULL, or coalesce({0:x}, {1:0}) for a value in its place",
+    "iif": "write IF({0:x > 5}, {1:1}, {2:0})",
+    "decode": "write CASE {0:x} WHEN {1:5} THEN {2:1} ELSE {3:0} END",
+    **dict.fromkeys(("convert", "try_convert"), "write CAST({1:x} AS BIGINT), or to DOUBLE or TIMESTAMP"),
+    **dict.fromkeys(("any", "all", "some"), "write IN (80, 443), or max(x) of the rows in a query of its own"),
     "grouping": "a column that a grouping set does not group by is NULL in its rows",
-    **dict.fromkeys(("inet_ntoa", "host", "text"), "an address prints as text: write the column itself"),
+    **dict.fromkeys(("inet_ntoa", "host", "text"), "an address prints as text: write {0:srcIP} itself"),
     "inet_aton": "write an address as a text: srcIP = '10.0.0.1'",
-    **{part: f"write extract({part} FROM timestamp)" for part in ("year", "month", "day", "hour", "minute", "second")},
+    "family": "write ipversion, which is 4 or 6",
+    **dict.fromkeys(
+        ("network", "set_masklen", "netmask"),
+        "write {0:srcIP} & IP_VAL'255.255.255.0' for the network; {0:srcIP} <<= '10.0.0.0/8' asks for one",
+    ),
+    **dict.fromkeys(("dayofweek", "weekday"), "write extract(dow FROM {0:timestamp})"),
+    "columns": "name the columns: `*` stands for all of them",
+    **{
+        part: f"write extract({part} FROM {{0:timestamp}})"
+        for part in ("year", "month", "day", "hour", "minute", "second")
+    },
 }
-"""Function of another system in lower case -> GSQL to write instead."""
+"""Function of another system in lower case -> GSQL to write instead, with arguments by their number, or what stands for
+one that is not there."""
+_ARGUMENT = re.compile(r"\{(\d)(-?):([^}]*)\}")
+"""An argument in a hint; `-` leaves the quotes out."""
 
 
 _OF_DUCKDB = {
@@ -75,10 +107,22 @@ _OF_DUCKDB = {
 """Functions of DuckDB, and so of `lowwater sql`, that a query has under no name."""
 
 
-def of_function(name: str, names: set[str]) -> str:
-    """Hint for an unknown function."""
+def told(hint: str, node: syntax.Call) -> str:
+    """Returns a hint with the arguments of a call."""
+    given = [print_expression(each) for each in node.arguments]
+
+    def put(found: re.Match[str]) -> str:
+        text = given[int(found[1])] if int(found[1]) < len(given) else found[3]
+        return text.strip("'") if found[2] else text
+
+    return _ARGUMENT.sub(put, hint)
+
+
+def of_function(node: syntax.Call, names: set[str]) -> str:
+    """Hint for a call of an unknown function, with its arguments."""
+    name = node.name
     if name.lower() in FUNCTIONS:
-        return FUNCTIONS[name.lower()]
+        return told(FUNCTIONS[name.lower()], node)
     if name.lower() in _OF_DUCKDB:
         return "`lowwater sql` has it, over a capture or a lake; for a query declare it in Python: --functions FILE"
     close = nearest(name, names)
@@ -89,6 +133,8 @@ def of_name(name: str) -> str:
     """Hint for a keyword of SQL that was parsed as a column; empty if there is none."""
     if name.lower() in ("current_date", "current_timestamp", "current_time"):
         return _NO_NOW
+    if name.lower() == "all":
+        return "name the items of the order, such as ORDER BY bytes DESC, srcIP"
     return f"write {name.upper()}" if name.lower() in ("true", "false") else ""
 
 
@@ -132,6 +178,11 @@ def of_types(op: str, node: syntax.Expression, operands: tuple[ex.Expr, ...], un
         if op in ex.COMPARISON and units[1 - at] is not None:
             return f"make both instants: CAST({written} AS TIMESTAMP)"
         return "write an instant as '2026-01-31T13:00:00Z', a duration with its unit, such as 5 s"
+    if op == "<<" and left.type is ex.Type.IP and isinstance(right, ex.Const) and _prefix(str(right.value)):
+        return f"write {_of_network(print_expression(node.left), _prefix(str(right.value)), False)}"
+    if op in ex.LOGICAL and left.type is ex.Type.BOOL and isinstance(node.left, syntax.BinaryOp):
+        asked = print_expression(replace(node.left, right=node.right))
+        return f"write the comparison in full: {asked}" if right.type is not ex.Type.BOOL else ""
     if op in ("=", "<>") and {left.type, right.type} == {ex.Type.BOOL, ex.Type.INT}:
         condition, number = (node.left, right) if left.type is ex.Type.BOOL else (node.right, left)
         return _of_condition(condition, op, number)
@@ -141,6 +192,8 @@ def of_types(op: str, node: syntax.Expression, operands: tuple[ex.Expr, ...], un
     for side, name, unit in ((left, node.right, units[1]), (right, node.left, units[0])):
         if isinstance(side, ex.Const) and isinstance(side.value, str) and unit is not None:
             return _of_instant(side.value, op if side is right else "", name, unit)
+        if isinstance(side, ex.Const) and isinstance(side.value, str) and re.fullmatch(r"-?\d+(\.\d+)?", side.value):
+            return f"write the number without quotes: {side.value}"
     return ""
 
 
@@ -161,18 +214,19 @@ def _of_instant(text: str, op: str, other: syntax.Expression, unit: Fraction) ->
 
 
 def of_like(operand: ex.Expr, node: syntax.Like) -> str:
-    """Hint for LIKE over an address, with the network that the pattern means; empty for any other operand."""
-    if operand.type is not ex.Type.IP:
-        return ""
+    """Hint for LIKE over an address, with the network that the pattern means, or over another value that is no text."""
     text = str(node.pattern.value) if isinstance(node.pattern, syntax.Literal) else ""
+    written = print_expression(node.operand)
+    if operand.type is ex.Type.MAC:
+        return f"an address is no string: compare it with whole ones, as in {written} = '02:00:00:00:00:01'"
+    if operand.type is not ex.Type.IP:
+        return f"compare numbers, such as {written} BETWEEN 1000 AND 1999; for their digits ask `lowwater sql`"
     network = _network(text.removesuffix("%").removesuffix(".")) if text.endswith(".%") else ""
     if not network and "%" not in text and "_" not in text and _is_address(text):
-        return (
-            f"an address is no string: write {print_expression(node.operand)} {'<>' if node.negated else '='} '{text}'"
-        )
+        return f"an address is no string: write {written} {'<>' if node.negated else '='} '{text}'"
     if not network:
         return "an address is no string: name the networks that you mean, each behind <<="
-    return f"an address is no string: write {_of_network(print_expression(node.operand), network, node.negated)}"
+    return f"an address is no string: write {_of_network(written, network, node.negated)}"
 
 
 def _of_network(operand: str, network: str, negated: bool) -> str:
@@ -529,7 +583,7 @@ class Scope:
                 return self.keys[node.name]
             if self.rows is not None:
                 raise self._unknown(node, set(self.keys))
-            hint = nearest(node.qualifier, self.sources)
+            hint = sugar.of_tshark(f"{node.qualifier}.{node.name}") or nearest(node.qualifier, self.sources)
             raise self.text.error(node.place, f"no source is called {node.qualifier}", hint)
         columns = self.sources[alias]
         if node.name not in columns:
@@ -567,6 +621,7 @@ class Scope:
             hint = f"name the file of {assumed[0]} too if it is a query, give --schema FILE if it is a PROTOCOL"
             return self.text.error(node.place, message, hint)
         hint = of_name(node.name) or nearest(node.name, candidates)
+        hint = hint or f"`SELECT *` has the columns; a text stands between single quotes: '{node.name}'"
         return self.text.error(node.place, f"unknown column {node.name}", hint)
 
     def _ungrouped(self, node: syntax.Name, rows: Scope) -> QueryError:
@@ -587,7 +642,9 @@ class Scope:
             hint = f"add {written} to GROUP BY, or select an aggregate of it, such as max({written})"
         else:
             clock = next((f"{alias}." for alias in rows.sources if len(rows.sources) > 1), "")
-            hint = f"add GROUP BY {clock}time/60 AS tb, {written}"
+            epoch = node.name in ("time", "timestamp") and not node.qualifier
+            hint = "add GROUP BY ALL: of each value of the items without an aggregate"
+            hint = hint if epoch else f"add GROUP BY {clock}time/60 AS tb, {written}"
         return self.text.error(node.place, message, hint)
 
     def _operation(
@@ -672,9 +729,12 @@ class Scope:
             above, below = self._operation(node, ">=", operand, low), self._operation(node, "<=", operand, high)
             return negate(ex.Binary(ex.Type.BOOL, "AND", above, below), node.negated)
         if isinstance(node, syntax.Like):
+            lower = isinstance(node.operand, syntax.Call) and node.operand.name == "lower"  # ILIKE is LIKE of it
+            bare = syntax.children(node.operand)[0] if lower else node.operand
+            operand = self.bind(bare)
+            if operand.type is not ex.Type.STRING and (hint := of_like(operand, replace(node, operand=bare))):
+                raise self.text.error(place_of(node), f"LIKE compares strings, not {operand.type}", hint)
             arguments = self.all(node.operand, node.pattern)
-            if hint := of_like(arguments[0], node):
-                raise self.text.error(place_of(node), f"LIKE compares strings, not {arguments[0].type}", hint)
             overloads = self.names.context.catalog.named("like")
             return negate(self._function("like", node, arguments, overloads), node.negated)
         if isinstance(node, syntax.Case):
@@ -773,7 +833,8 @@ class Scope:
         aggregates = [overload for overload in overloads if isinstance(overload, AggregateFunction)]
         if aggregates:
             if self.on_aggregate is None:
-                raise self.text.error(node.place, f"{node.name}: an aggregate cannot stand in {self.where}")
+                hint = "HAVING behind GROUP BY asks of groups" if self.where == "WHERE or GROUP BY" else ""
+                raise self.text.error(node.place, f"{node.name}: an aggregate cannot stand in {self.where}", hint)
             return self.on_aggregate(node, aggregates)
         if node.star or node.distinct or node.over:
             kind = "a superaggregate" if node.over else "an aggregate"
@@ -785,7 +846,7 @@ class Scope:
         if not overloads and (word := sugar.WORDS.get(node.name.lower())) is not None:
             return self._word(node, word)
         if not overloads:
-            hint = of_function(node.name, set(self.names.context.catalog.names()))
+            hint = of_function(node, set(self.names.context.catalog.names()))
             raise self.text.error(node.place, f"no function is called {node.name}", hint)
         return self._function(node.name, node, self.all(*node.arguments), overloads)
 
@@ -892,6 +953,8 @@ def _of_text(overloads: Sequence[Overload], arguments: Sequence[ex.Expr]) -> str
     """The hint for a function of numbers that gets a text, such as a 64-bit number of JSON by protobuf; else empty."""
     if overloads[0].name == "concat" and any(argument.type is ex.Type.BOOL for argument in arguments):
         return "conditions are joined by OR: write a OR b"
+    if overloads[0].name == "concat" and any(argument.type in NUMERIC for argument in arguments):
+        return "a number becomes no text: select the columns one by one, or ask `lowwater sql`"
     numbers = any(kind in ("int", "float") for function in overloads for kind in function.parameters)
     text = next((argument for argument in arguments if argument.type == "string"), None)
     if text is None or not numbers:

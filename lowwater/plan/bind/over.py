@@ -18,7 +18,7 @@ from lowwater.gsql import nodes as syntax
 from lowwater.gsql.printer import print_expression
 from lowwater.plan import operators as ops, properties
 from lowwater.plan.bind.durations import unit_in
-from lowwater.plan.bind.expressions import NUMERIC, Scope, number_of
+from lowwater.plan.bind.expressions import NUMERIC, Scope, number_of, told
 from lowwater.plan.temporal import CLOCK, Step, Temporal
 from lowwater.plan.text import Text, place_of, spot
 
@@ -51,7 +51,10 @@ _INSTEAD = {
     "rank": "write ORDER BY count(*) DESC LIMIT 10 WITH TIES, of each epoch",
     "dense_rank": "write ORDER BY count(*) DESC LIMIT 10 WITH TIES, of each epoch",
     "last_value": "write the column itself: the last of the rows up to this one is this one",
-    "nth_value": "write row_number() OVER (...) AS n, and WHERE n = 3 in a query that reads it",
+    "nth_value": "write row_number() OVER (...) AS n, and WHERE n = {1:3} in a query that reads it",
+    **dict.fromkeys(
+        ("ntile", "percent_rank", "cume_dist"), "`lowwater sql` has it, over a capture or over the table of the query"
+    ),
 }
 """Function of SQL in lower case -> what to write instead."""
 
@@ -60,6 +63,18 @@ _OF_SEGMENTS = ("tcp_analysis", "tcp_began", "tcp_round_trip")
 
 FRAMED = ("avg", "count", "max", "min", "sum")
 """Functions that a frame concerns."""
+
+
+def _total(call: syntax.Call, node: syntax.Over) -> str:
+    """The superaggregate that an aggregate of aggregates over all groups of PARTITION BY is; empty for any other."""
+    below = call.arguments[0] if call.arguments else None
+    if not isinstance(below, syntax.Call):
+        return ""
+    same = call.name.lower(), below.name.lower()
+    if same not in (("sum", "count"), ("sum", "sum"), ("max", "max"), ("min", "min")):
+        return ""
+    keys = ", ".join(print_expression(each) for each in node.partition) or "tb"
+    return f"{print_expression(replace(below, over=True))}, with SUPERGROUP {keys} behind GROUP BY,"
 
 
 @dataclass
@@ -83,6 +98,10 @@ class RowWindows:
         ordered = node.order or (call.arguments[0] if name == "session" else None)
         if ordered is None:
             hint = f"write {print_expression(replace(node, order=syntax.Name('timestamp')))}"
+            if total := _total(call, node):
+                hint = f"write {total} for the total; OVER with ORDER BY has the rows so far"
+            elif name in FRAMED:
+                hint += " for the rows so far; the total of a group stands in a query of its own, to join"
             raise text.error(node.place, "OVER needs ORDER BY: which rows are before a row", hint)
         partition, order = tuple(inner.all(*node.partition)), inner.bind(ordered)
         if self._first is None:
@@ -103,7 +122,7 @@ class RowWindows:
     def _function(self, call: syntax.Call) -> str:
         name = call.name.lower()
         if name in _INSTEAD:
-            raise self.text.unsupported(call.place, f"Lowwater does not run {name} OVER", _INSTEAD[name])
+            raise self.text.unsupported(call.place, f"Lowwater does not run {name} OVER", told(_INSTEAD[name], call))
         if name not in _ARGUMENTS or call.distinct or call.brackets or call.over:
             hint = nearest(name, _ARGUMENTS) if name not in _ARGUMENTS else f"write {name}(x) OVER (...)"
             raise self.text.error(call.place, f"no function of OVER is called {print_expression(call)}", hint)

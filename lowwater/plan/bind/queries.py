@@ -407,6 +407,10 @@ class Binder:
         united = ops.Union(query, fields, tuple(branches))
         columns: dict[str, ex.Expr] = {f.name: ex.Column(f.type, f.name) for f in fields}
         if not packets:
+            distinct = getattr(self.statements[query][0], "distinct", False)
+            if any(part.distinct for part in ref.union) and not distinct:
+                said = "UNION keeps equal rows, as UNION ALL in SQL: write SELECT DISTINCT, or ALL if that is meant"
+                self.notes.append(Note(query, said, (ref.place.line, ref.place.column)))
             return BoundSource(alias, united, columns, ref.window)
         # A query may use any alias of a packet column, also over the union.
         first = sides[0]

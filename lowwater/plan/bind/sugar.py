@@ -115,5 +115,34 @@ TSHARK = {
     "ip.version": "ipversion", "tcp.srcport": "srcPort", "tcp.dstport": "destPort", "udp.srcport": "srcPort",
     "udp.dstport": "destPort", "tcp.flags.syn": "SYN", "tcp.flags.ack": "ACK", "tcp.flags.fin": "FIN",
     "tcp.flags.reset": "RST", "tcp.flags.push": "PSH", "tcp.seq_raw": "sequence_number", "tcp.ack_raw": "ack_number",
+    "tcp.flags.urg": "URG", "tcp.len": "payload_length", "tcp.window_size_value": "window", "ip.len": "total_length",
+    "ip.id": "id", "ip.dsfield": "tos", "ipv6.hlim": "ttl", "ipv6.tclass": "tos", "sctp.srcport": "srcPort",
+    "sctp.dstport": "destPort", "icmp.type": "icmp_type", "icmp.code": "icmp_code", "icmpv6.type": "icmp_type",
+    "icmpv6.code": "icmp_code", "vlan.id": "vlan_id", "eth.type": "ether_type", "arp.opcode": "arp_op",
+    "dns.id": "dns_id", "dns.qry.name": "dns_query", "dns.qry.type": "dns_type", "dns.flags.response": "dns_response",
+    "dns.flags.rcode": "dns_rcode", "http.host": "http_host", "http.request.method": "http_method",
+    "http.request.uri": "http_uri", "http.user_agent": "http_user_agent", "http.response.code": "http_status",
+    "tls.handshake.extensions_server_name": "tls_server_name", "tls.handshake.ja3": "tls_ja3",
 }  # fmt: skip
 """Name of a field in tshark -> the column that has it."""
+
+_EITHER = "a packet has two: {0} is the one of its sender, {1} the other; write {0} = x OR {1} = x"
+_ANALYSIS = "tcp_analysis(...) OVER has its bits (docs/conversations.md); `lowwater ask repeated` counts segments"
+TSHARK_HINTS = {
+    **dict.fromkeys(("ip.addr", "ipv6.addr", "ip.host"), _EITHER.format("srcIP", "destIP")),
+    **dict.fromkeys(("tcp.port", "udp.port", "sctp.port"), _EITHER.format("srcPort", "destPort")),
+    "eth.addr": _EITHER.format("srcMAC", "destMAC"),
+    **dict.fromkeys(("frame.time", "frame.time_epoch"), "write timestamp, or CAST(timestamp AS TIMESTAMP)"),
+    "frame.number": "`lowwater sql` has position, the number of the record in its file, from 0",
+    "tcp.stream": "tcp_began(...) OVER tells connections apart; `lowwater ask conversations` has a row for each",
+    "tcp.analysis": _ANALYSIS,
+    **dict.fromkeys(("tcp.window_size", "tcp.seq", "tcp.ack"), "write window, sequence_number or ack_number: as sent"),
+    **dict.fromkeys(("udp.length", "ipv6.plen"), "write payload_length, without the header, or ip_length, with all"),
+}
+"""Name of a field in tshark, or how it begins, that no column has -> what to write."""
+
+
+def of_tshark(name: str) -> str:
+    """Hint for a field of tshark that no column has; empty for any other name."""
+    known = (field for field in TSHARK_HINTS if name.lower() == field or name.lower().startswith(f"{field}."))
+    return next((TSHARK_HINTS[field] for field in known), "")
