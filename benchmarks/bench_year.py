@@ -1,6 +1,6 @@
 """How a lake grows in a year: a month of hours after the other, and what asking it takes then.
 
-`python benchmarks/bench_year.py [--months 12] [--days 30] [--rate 0.02] [--json FILE]` keeps two links and one query of
+`python benchmarks/bench_year.py [--months 12] [--days 30] [--rate 0.02] [--folder F] [--json FILE]` keeps two links and one query of
 one set, with an hour of a few packets from each link. Each month is ingested, backfilled and maintained; then
 `status`, `plan`, `report`, `metrics`, `ingest` and `watch --once` are asked, with nothing that is new, as processes of
 their own: their start counts. Processor seconds are of all processes, and fair on a busy machine.
@@ -93,15 +93,17 @@ def main() -> None:
     parser.add_argument("--months", type=int, default=12)
     parser.add_argument("--days", type=int, default=30, help="days of a month")
     parser.add_argument("--rate", type=float, default=0.02, help="packets a second of each link")
+    parser.add_argument("--folder", type=Path, help="where the lake stays, to ask it more; else it is removed")
     parser.add_argument("--json", type=Path)
     chosen = parser.parse_args()
     machine = f"{platform.machine()}, {os.cpu_count()} cores"
     found: dict[str, Any] = {"machine": machine, "load": round(os.getloadavg()[0], 1), "months": []}
     with tempfile.TemporaryDirectory(prefix="lowwater-bench-") as scratch:
-        lake = make(Path(scratch))
+        folder = chosen.folder or Path(scratch)
+        lake = make(folder)
         for number in range(chosen.months):
             hours = chosen.days * 24
-            found["months"].append(month(Path(scratch), lake, number * hours, hours, chosen.rate))
+            found["months"].append(month(folder, lake, number * hours, hours, chosen.rate))
             print(json.dumps(found["months"][-1]), flush=True)
     if chosen.json:
         chosen.json.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
