@@ -1,9 +1,9 @@
 """How a lake grows in a year: a month of hours after the other, and what asking it takes then.
 
-`python benchmarks/bench_year.py [--months 12] [--days 30] [--rate 0.02] [--folder F] [--json FILE]` keeps two links and one query of
-one set, with an hour of a few packets from each link. Each month is ingested, backfilled and maintained; then
-`status`, `plan`, `report`, `metrics`, `ingest` and `watch --once` are asked, with nothing that is new, as processes of
-their own: their start counts. Processor seconds are of all processes, and fair on a busy machine.
+`python benchmarks/bench_year.py [--months 12] [--days 30] [--rate 0.02] [--folder F] [--json FILE]` keeps two links and
+one query of one set, with an hour of a few packets from each link. Each month is ingested, backfilled and maintained;
+then `status`, `plan`, `report`, `metrics`, `ingest` and `watch --once` are asked, with nothing that is new, as
+processes of their own: their start counts. Processor seconds are of all processes, and fair on a busy machine.
 """
 
 from __future__ import annotations
