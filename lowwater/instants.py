@@ -89,6 +89,11 @@ def parse_span(value: object) -> tuple[int, int]:
     return span
 
 
+def meets(start: int, end: int, since: int | None, until: int | None) -> bool:
+    """Whether [start, end) has an instant of [since, until), ns; a bound that is None is none."""
+    return (since is None or end > since) and (until is None or start < until)
+
+
 def format_instant(instant: int) -> str:
     """Formats an instant (ns since the epoch) in ISO 8601, UTC, with as few digits as possible.
 

@@ -252,6 +252,16 @@ INTERVALS = _together(
 )
 """Which intervals of query sets, for `plan` and `backfill`."""
 
+MEETING = _together(
+    click.option("--from", "start", type=INSTANT, help="Only what ends behind this instant, ISO 8601."),
+    click.option("--to", "end", type=INSTANT, help="Only what begins before this instant, ISO 8601."),
+)
+"""A range of time, of whose intervals `status` and `report` tell."""
+BY_DAY = _together(
+    click.option("--by-day", is_flag=True, help="A line for each day and query set."),
+    click.option("--zone", type=ZONE, default="UTC", show_default=True, help="Of the days, with --by-day."),
+)
+
 
 def require_range(start: int | None, end: int | None) -> None:
     """Refuses a range of time that is empty."""

@@ -13,6 +13,7 @@ from pathlib import Path, PurePath
 from rich.table import Table
 
 from lowwater import errors, terminal
+from lowwater.cli.by_day import work_of_days
 from lowwater.cli.options import require_range
 from lowwater.cli.why import asks_why
 from lowwater.instants import HOUR, format_instant
@@ -45,8 +46,8 @@ class IntervalSelection:
     changes: TrialChanges | None = None  # query files and skews to try; None for none
 
 
-def show_plan(selection: IntervalSelection, form: str) -> None:
-    """Prints the intervals that are due, as `text` or `json`."""
+def show_plan(selection: IntervalSelection, form: str, zone: str | None = None) -> None:
+    """Prints the intervals that are due, as `text` or `json`; as text with a `zone` a line for each of its days."""
     kept: list[intervals.StatusRow] = []
     jobs, work, _ = find_due(selection, kept=kept)
     unread = [*_lying(jobs), *unread_lines(jobs[0].lake, jobs[0].config, _links(jobs))]
@@ -56,7 +57,7 @@ def show_plan(selection: IntervalSelection, form: str) -> None:
     if not work:
         terminal.say(nothing_due(selection.lake, jobs))
     else:
-        _show_table(work, counted_word(jobs))
+        _show_table(work, counted_word(jobs), zone)
         if selection.changes is None:
             terminal.say(asks_why(selection.lake))
     for line in kept_lines(kept):
@@ -119,7 +120,15 @@ def counted_word(jobs: Sequence[Job]) -> str:
     return "packets" if kinds <= {"pcap"} else "records"
 
 
-def _show_table(work: Sequence[Due], counted: str) -> None:
+def _show_table(work: Sequence[Due], counted: str, zone: str | None) -> None:
+    terminal.open_console().print(_of_intervals(work, counted) if zone is None else work_of_days(work, zone))
+    for line in stale_lines(work):
+        terminal.say(line)
+    terminal.say(total(work, counted))
+
+
+def _of_intervals(work: Sequence[Due], counted: str) -> Table:
+    """The intervals that are due, those that are alike together."""
     table = Table("interval", "query set", "state", counted, "seconds", "why", box=None)
     table.columns[0].no_wrap = True
     for group in alike(work, _why):
@@ -133,10 +142,7 @@ def _show_table(work: Sequence[Due], counted: str) -> None:
             together(group, _why(first)),
         )
         table.add_row(*(terminal.styled(cell) for cell in cells))
-    terminal.open_console().print(table)
-    for line in stale_lines(work):
-        terminal.say(line)
-    terminal.say(total(work, counted))
+    return table
 
 
 def stale_lines(work: Sequence[Due]) -> list[str]:

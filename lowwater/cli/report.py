@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain, groupby
 from pathlib import Path, PurePath
 
 from rich.table import Table
 
+from lowwater.cli.by_day import answers
 from lowwater.config import load_config
 from lowwater.errors import LakeError, LowwaterError
-from lowwater.instants import format_instant
+from lowwater.instants import format_instant, meets
 from lowwater.lake import words
 from lowwater.lake.layout import Lake, lake_to_read
 from lowwater.lake.ledgers import captures, coverage, files, runs
@@ -20,14 +22,22 @@ from lowwater.lake.ledgers.missing import drop_lines, outside_lines
 from lowwater.lake.ledgers.statements import erased_lines
 from lowwater.lake.results.published import stray_lines
 from lowwater.quality.reports import IntervalAudit, Key, findings, interval_audits, left_out
+from lowwater.replay.schedule.day_states import Stretch, stretches
 from lowwater.replay.schedule.due import statuses
 from lowwater.terminal import open_console, say, styled
 
 
-def show_report(root: PurePath, interval: int | None, queries: Path) -> None:
+def show_report(
+    root: PurePath,
+    interval: int | None,
+    queries: Path,
+    span: tuple[int | None, int | None] = (None, None),
+    zone: str | None = None,
+) -> None:
     """Prints the verdicts of the audits of a lake, the reasons of unfinished intervals, and a summary. `interval`:
-    start of the only interval to show, in detail, ns since the epoch; None for all.
-    Raises LakeError if there is no interval, or none starts at this instant."""
+    start of the only interval to show, in detail, ns since the epoch; None for all that meet `span`. `zone`: by days of
+    this one, a line each.
+    Raises LakeError if there is no interval, or none starts at this instant, or meets the range."""
     lake = lake_to_read(root)
     audits = {audit.key: audit for audit in interval_audits(lake)}
     states = _states(lake, queries)
@@ -35,21 +45,15 @@ def show_report(root: PurePath, interval: int | None, queries: Path) -> None:
     keys = sorted({*states, *(key for key in audits if key[0] not in planned)})
     if not keys:
         raise LakeError(f"{lake.root}: no interval has been audited yet", "the audit is a stage of `lowwater replay`")
-    chosen = [key for key in keys if interval in (None, key[1])]
+    chosen = [key for key in keys if interval in (None, key[1]) and meets(*key[1:], *span)]
+    if not chosen and interval is None:
+        raise LakeError(f"{lake.root}: no interval meets the range", f"{_several(keys)}")
     if not chosen:
-        starts = sorted({start for _, start, _ in keys})
-        first, last = format_instant(starts[0]), format_instant(starts[-1])
-        several = f"{len(starts)} do, from {first} to {last}"
-        hint = several if len(starts) > 1 else f"the only one begins at {first}"
-        raise LakeError(f"no interval begins at {format_instant(interval or 0)}", hint)
-    missing = left_out(lake)
-    for group, together in groupby(
-        chosen, lambda key: key if key in audits else (key[0], (states[key].shown, states[key].why))
-    ):
-        if group in audits:
-            _show(lake, audits[group], states.get(group), missing.get(group, ()), detailed=interval is not None)
-        else:
-            _tell(list(together), states)
+        raise LakeError(f"no interval begins at {format_instant(interval or 0)}", _several(keys))
+    if zone is not None:
+        open_console().print(answers(_stretches(states, audits), zone, *span))
+    else:
+        _show_all(lake, chosen, audits, states, detailed=interval is not None)
     config = load_config(root)
     lines = (
         outside_lines(lake, config),
@@ -66,6 +70,42 @@ def show_report(root: PurePath, interval: int | None, queries: Path) -> None:
         say(line)
     if counted_rows := [states[key] for key in chosen if key in states]:
         say(summary(counted_rows))
+
+
+def _several(keys: Sequence[Key]) -> str:
+    """Which intervals there are."""
+    starts = sorted({start for _, start, _ in keys})
+    first, last = format_instant(starts[0]), format_instant(starts[-1])
+    return f"{len(starts)} do, from {first} to {last}" if len(starts) > 1 else f"the only one begins at {first}"
+
+
+def _stretches(states: Mapping[Key, StatusRow], audits: Mapping[Key, IntervalAudit]) -> Iterator[Stretch]:
+    """Yields what each interval comes to; one that is done is `warned` where its audit was."""
+    for each in stretches(states.values()):
+        audit = audits.get((each.query_set, each.start, each.end))
+        if each.word == words.DONE and audit is not None and audit.verdict == "warned":
+            yield replace(each, word=words.WARNED, why=next(iter(audit.messages), ""))
+        else:
+            yield each
+
+
+def _show_all(
+    lake: Lake,
+    chosen: Sequence[Key],
+    audits: Mapping[Key, IntervalAudit],
+    states: Mapping[Key, StatusRow],
+    detailed: bool,
+) -> None:
+    """Prints each interval that was audited, and one entry for others that follow one another and are alike."""
+    missing = left_out(lake)
+    for _, together in groupby(
+        chosen, lambda key: key if key in audits else (key[0], (states[key].shown, states[key].why))
+    ):
+        group = list(together)
+        if (audit := audits.get(group[0])) is not None:
+            _show(lake, audit, states.get(group[0]), missing.get(group[0], ()), detailed)
+        else:
+            _tell(group, states)
 
 
 def _states(lake: Lake, queries: Path) -> dict[Key, StatusRow]:

@@ -22,7 +22,9 @@ COVERED = "covered"
 What is not covered is not zero: an interval that is not covered and has no records has no other measure, and one that
 is covered in part is neither compared nor compared with."""
 FEWEST_RECORDS = 100
-"""With fewer records, senders and the 99.9th percentile of lateness are not compared."""
+"""With fewer records, senders are not compared."""
+FEWEST_OF_TAIL = 10_000
+"""With fewer records, the 99.9th percentile of lateness is not compared: less than ten would decide it."""
 
 REACH = 4
 """How many times as far back intervals are looked for, since those that are not covered do not count."""
@@ -154,7 +156,7 @@ def link_row(items: Items, before: Sequence[Items], settings: History, skew: int
     drifts = {
         "volume": _relative_change(now["volume"], usual["volume"]),
         "violating": max(0.0, now["violating"] - usual["violating"]),
-        "lateness": 0.0 if few else min(1.0, late),
+        "lateness": 0.0 if few or items["volume"][""] < FEWEST_OF_TAIL else min(1.0, late),
         "silence": max(0.0, 1 - usual["silence"] / now["silence"]) if now["silence"] > SECOND else 0.0,
         "link_types": sum((share for name, share in types.items() if name not in usual_types), 0.0),
         "talkers": 0.0 if few or not mix else _mix_distance(talkers, mix),

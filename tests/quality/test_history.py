@@ -105,7 +105,7 @@ def test_sources_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert made.talkers[0] == ("10.0.0.1", 1 / 3)
 
 
-def items(volume: int = 1000, **changed: Any) -> Any:
+def items(volume: int = 10_000, **changed: Any) -> Any:
     """The measures of a link."""
     values = {"violating": 0.001, "malformed": 0.0, "lateness": SECOND // 2, "silence": 2 * SECOND} | changed
     mixed = {"link_types": values.pop("link_types", {"EN10MB": 1.0}), "talkers": values.pop("talkers", TALK)}
@@ -122,17 +122,18 @@ def drifts(row: dict[str, Any]) -> dict[str, float]:
 
 @pytest.mark.parametrize(
     ("now", "drift"),
-    [(items(), {}), (items(250), {"volume": 0.75}), (items(4000), {"volume": 0.75}), (items(0), {"volume": 1.0}),
+    [(items(), {}), (items(2500), {"volume": 0.75}), (items(40_000), {"volume": 0.75}), (items(0), {"volume": 1.0}),
      (items(violating=0.201), {"violating": 0.2}), (items(violating=0.0), {}),
      (items(lateness=3 * SECOND // 4), {"lateness": 0.25}), (items(lateness=9 * SECOND), {"lateness": 1.0}),
      (items(lateness=0), {}), (items(silence=20 * SECOND), {"silence": 0.9}), (items(silence=SECOND), {}),
      (items(link_types={"RAW": 0.25, "EN10MB": 0.75}), {"link_types": 0.25}),
      (items(talkers={"10.0.0.9": 1.0}), {"talkers": 1.0}),
      (items(talkers={"10.0.0.1": 0.6, "10.0.0.9": 0.2}), {"talkers": 0.4}),
-     (items(50, talkers={"10.0.0.9": 1.0}, lateness=9 * SECOND), {"volume": 0.95})],
+     (items(50, talkers={"10.0.0.9": 1.0}, lateness=9 * SECOND), {"volume": 0.995}),
+     (items(9000, lateness=9 * SECOND), {"volume": 0.1})],
 )  # fmt: skip
 def test_how_far_a_link_is_from_usual(now: Any, drift: dict[str, float]) -> None:
-    row = judged(now, [items(1100), items(1000), items(900)])
+    row = judged(now, [items(11_000), items(10_000), items(9000)])
     assert drifts(row) == pytest.approx(drift)
     assert row["past"] == 3
     assert judged(now, []) == judged(now, []) | {"past": 0, "new_link_types": "", "changed_talkers": ""}

@@ -200,3 +200,27 @@ def test_a_changed_skew_makes_exactly_its_intervals_stale(published: Path, tmp_p
     assert states(lake, "lone")[1, "lone"] == "done"
     write_settings(lake, sets=sets)
     assert states(lake) == each_query(*BY_HOUR)
+
+
+def test_states_audits_and_plans_of_a_range_and_by_day(published: Path) -> None:
+    lake = "--lake", published, "--queries", QUERIES
+    for command in ("status", "report"):
+        told = lowwater(command, *lake, "--from", "2026-01-01T02:00Z").out
+        assert "2026-01-01T02:00:00Z" in told and "2026-01-01T01:00:00Z" not in told.partition("\nlink ")[0]
+        told = lowwater(command, *lake, "--to", "2026-01-01T01:00Z").out
+        assert "2026-01-01T00:00:00Z" in told and "2026-01-01T02:00:00Z" not in told
+        days = lowwater(command, *lake, "--by-day", "--zone", "Pacific/Kiritimati", "--to", "2026-01-01T01:00Z").out
+        assert [line.split()[0] for line in days.splitlines() if "demo" in line] == ["2026-01-01"], "from 10:00 UTC on"
+        assert "1 of 4 intervals cannot start: 2 links" in " ".join(days.split())
+        assert lowwater(command, *lake, "--from", "2026-01-02", "--to", "2026-01-02").code == 2
+    assert lowwater("report", *lake, "--from", "2027-01-01").code == 1
+    assert "no interval meets the range" in lowwater("status", *lake, "--from", "2027-01-01").out
+    planned = lowwater("plan", *lake, "--by-day", "--skew", "main1=9s").out
+    assert "3 stale" in planned and "2026-01-01T00:00:00Z  " not in planned
+    for refused in (
+        ("plan", "--by-day", "--format", "json"),
+        ("status", "--space", "--by-day"),
+        ("report", "--interval", "2026-01-01T01:00Z", "--by-day"),
+        ("report", "--html", published / "none", "--from", "2026-01-01"),
+    ):
+        assert lowwater(refused[0], *lake, *refused[1:]).code == 2

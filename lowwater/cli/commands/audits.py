@@ -28,28 +28,45 @@ if TYPE_CHECKING:
 @click.command()
 @options.OF_LAKE
 @click.option("--interval", type=options.INSTANT, help="Only the interval that begins here, ISO 8601, in detail.")
+@options.MEETING
+@options.BY_DAY
 @click.option("--html", type=options.FOLDER, metavar="DIR", help="Write the review pages of the whole lake here.")
 @options.QUERIES
-def report(lake: PurePath, interval: int | None, html: Path | None, queries: Path) -> None:
+def report(
+    lake: PurePath,
+    interval: int | None,
+    start: int | None,
+    end: int | None,
+    by_day: bool,
+    zone: str,
+    html: Path | None,
+    queries: Path,
+) -> None:
     """Shows what the audits found: verdicts, what failed, and where the pages of the data-quality report are.
 
     \b
     passed and warned intervals are published, failed ones are not; --interval shows every expectation of one interval
     and how many of its rows are in quarantine. Intervals that were never audited, cannot start or are not done are
-    listed with the reason; the summary counts each interval once.
+    listed with the reason; the summary counts each interval once. --by-day says of each day whether its report may go
+    out; a day begins at midnight of --zone.
     --html writes the calendar of all intervals, a page for each of them, plans, skew reviews and the Data Docs, as
     files that need no server and no network.
     Example:
       lowwater report --lake var/lake --interval 2026-01-01T01:00Z
+      lowwater report --lake var/lake --by-day --zone Europe/Berlin --from 2026-01-01
     """
+    options.require_range(start, end)
     from lowwater.cli.report import show_report, write_pages
 
-    if html is not None and interval is not None:
-        raise click.UsageError("--html writes the pages of all intervals; leave out --interval")
+    some = by_day or start is not None or end is not None
+    if html is not None and (some or interval is not None):
+        raise click.UsageError("--html writes all intervals; leave out --interval, --by-day, --from and --to")
+    if interval is not None and some:
+        raise click.UsageError("--interval is one of them; leave out --by-day, --from and --to")
     if html is not None:
         write_pages(lake, queries, html)
     else:
-        show_report(lake, interval, queries)
+        show_report(lake, interval, queries, (start, end), zone if by_day else None)
 
 
 RECOMMENDED = -1

@@ -20,8 +20,16 @@ from lowwater.lake.query_sets import CAUSES
 @click.command()
 @options.INTERVALS
 @options.CHANGES
+@options.BY_DAY
 @options.form("text", "json", help="Of the plan.")
-def plan(form: str, files: tuple[Path, ...], skews: tuple[tuple[str, str], ...], **selection: Any) -> None:
+def plan(
+    form: str,
+    files: tuple[Path, ...],
+    skews: tuple[tuple[str, str], ...],
+    by_day: bool,
+    zone: str,
+    **selection: Any,
+) -> None:
     """Shows what a backfill would run, and why: nothing runs.
 
     \b
@@ -30,7 +38,8 @@ def plan(form: str, files: tuple[Path, ...], skews: tuple[tuple[str, str], ...],
     packets it reads ("about" if it reads a part of a file), and how long it takes, estimated from earlier runs. Every
     interval that holds packets is listed. One in which captures begin or end cannot start, unless `until`, `since` or
     the policy of the link permits it, or --through-end. With --with and --skew the plan is that of other queries and
-    settings; `lowwater try` runs such a plan beside the lake.
+    settings; `lowwater try` runs such a plan beside the lake. --by-day counts the intervals of each day, which begins
+    at midnight of --zone.
     Example:
       lowwater plan --lake var/lake --from 2026-01-01 --to 2026-01-02
       lowwater plan --lake var/lake --with new/flows.gsql --skew main1=5s
@@ -38,8 +47,10 @@ def plan(form: str, files: tuple[Path, ...], skews: tuple[tuple[str, str], ...],
     from lowwater.cli.plans import IntervalSelection, show_plan
     from lowwater.replay.job import TrialChanges
 
+    if by_day and form == "json":
+        raise click.UsageError("--by-day goes with --format text: JSON has every interval")
     changes = TrialChanges(tuple(file.resolve() for file in files), options.durations(skews))
-    show_plan(IntervalSelection(**selection, changes=changes or None), form)
+    show_plan(IntervalSelection(**selection, changes=changes or None), form, zone if by_day else None)
 
 
 @click.command()
@@ -204,24 +215,30 @@ def _full(left: int | None, now: int) -> str:
 @click.command()
 @options.OF_LAKE
 @options.QUERIES
-@click.option("--by-day", is_flag=True, help="A line for each day: may its report go out?")
-@click.option("--zone", type=options.ZONE, default="UTC", show_default=True, help="Of the days, with --by-day.")
+@options.MEETING
+@options.BY_DAY
 @click.option("--space", is_flag=True, help="Instead: what takes how much room, and when the disk is full.")
-def status(lake: PurePath, queries: Path, by_day: bool, zone: str, space: bool) -> None:
+def status(
+    lake: PurePath, queries: Path, start: int | None, end: int | None, by_day: bool, zone: str, space: bool
+) -> None:
     """Shows every interval of every query set: missing, provisional, done, incomplete, stale, damaged, failed, cannot
     start.
 
     Intervals one after another in which nothing is recorded are one line, with their number.
 
-    --by-day says of each day whether it is whole, and what is missing if not; a day begins at midnight of --zone.
+    --by-day says of each day whether its report may go out, and what is missing if not; a day begins at midnight of
+    --zone.
 
     --space adds up the files of the lake by stage, link and day instead. The rate is that of the last 7 days: what was
     written then and is still there. It needs no room, and works on a disk that is full or read only.
     """
+    options.require_range(start, end)
+    if space and (by_day or start is not None or end is not None):
+        raise click.UsageError("--space is of the whole lake; leave out --by-day, --from and --to")
     if space:
         _show_space(lake)
         return
-    from lowwater.catalog.localdays import local_days
+    from lowwater.cli.by_day import answers
     from lowwater.cli.why import asks_why
     from lowwater.config import load_config
     from lowwater.lake.layout import lake_to_read
@@ -230,23 +247,24 @@ def status(lake: PurePath, queries: Path, by_day: bool, zone: str, space: bool) 
     from lowwater.lake.ledgers.intervals import range_words
     from lowwater.lake.ledgers.statements import erased_lines
     from lowwater.lake.results.published import stray_lines
-    from lowwater.replay.schedule.day_states import day_states, stretches
+    from lowwater.replay.schedule.day_states import stretches
     from lowwater.replay.schedule.due import statuses
     from lowwater.replay.schedule.links import retired_sets
 
     unplanned: list[str] = []
     rows = statuses(lake, queries, lambda name, error: unplanned.append(f"query set {name}: {error}"))
-    asks = any(row.shown != words.DONE for row in rows)
+    chosen = [row for row in rows if instants.meets(row.start, row.end, start, end)]
+    asks = any(row.shown != words.DONE for row in chosen)
     if by_day:
-        table = Table("day", "query set", "report", box=None)
-        for day in day_states(stretches(rows), local_days(zone)):
-            table.add_row(day.day.isoformat(), day.query_set, terminal.styled(day.answer, "" if day.whole else "bold"))
+        table = answers(stretches(rows), zone, start, end)
     else:
         table = Table("interval", "query set", "query", "state", "reason", box=None)
-        for row in rows:
+        for row in chosen:
             state = terminal.styled(row.shown, "bold red" if row.shown in words.URGENT else "")
             table.add_row(range_words(row.start, row.end, row.intervals), row.query_set, row.query, state, row.why)
     none = f"no interval: {lake} has no captures, or no query set in {queries} (--queries) reads them"
+    if rows:
+        none = "no interval meets the range"
     if table.row_count or not unplanned:
         terminal.open_console().print(table if table.row_count else none)
     if asks:

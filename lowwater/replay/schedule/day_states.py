@@ -79,7 +79,8 @@ class DayState:
         for word, count in self.counts.items():
             if word != words.DONE:
                 why = f": {self.why}" if word == self.word and self.why else ""
-                told.append(f"{count:,} of {total:,} intervals {'is' if count == 1 else 'are'} {word}{why}")
+                verb = "" if word == words.BLOCKED else "is " if count == 1 else "are "
+                told.append(f"{count:,} of {total:,} intervals {verb}{word}{why}")
         told += [f"nothing was recorded {spoken_span(*span)}" for span in self.unrecorded]
         return "; ".join([f"{'yes' if self.whole else 'no'}: {told[0]}", *told[1:]]) if told else "yes"
 
