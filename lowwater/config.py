@@ -412,12 +412,14 @@ class Period(Section):
         captures: over the one of the link; what the names of these files declare is cut to the period (T5).
         rotation: over the one of the link.
         timezone: over the one of the link.
+        skew: over the one of the link, for records whose own time lies in the period (T2).
     """
 
     since: Instant
     captures: CapturePatterns | None = None
     rotation: Positive | None = None
     timezone: Annotated[str, BeforeValidator(_zone)] | None = None
+    skew: Duration | None = None
 
     @model_validator(mode="before")
     @classmethod
@@ -551,9 +553,65 @@ class Link(Section):
         return tuple(dict.fromkeys(pattern for patterns in given for pattern in patterns or ()))
 
     @property
+    def turns(self) -> tuple[tuple[int, int], ...]:
+        """When its skew is another one: (instant, skew from it on), ns, in order."""
+        skews = [(piece.since, piece.settings.skew) for piece in self.pieces()] if self.periods else []
+        return tuple(after for before, after in pairwise(skews) if before[1] != after[1])
+
+    def at(self, instant: int) -> Link:
+        """Returns the link in the period that has an instant, ns."""
+        return next(piece.settings for piece in self.pieces() if instant < piece.until or piece.until == END_OF_TIME)
+
+    def with_skew(self, skew: int) -> Link:
+        """Returns the link with one skew, ns, in all of its periods."""
+        periods = []
+        for period in self.periods:
+            given = {"since": period.since, **period.changes}
+            given.pop("skew", None)
+            periods.append(Period.model_construct({*given}, **given))
+        return self.model_copy(update={"skew": skew, "periods": tuple(periods)})
+
+    def during(self, start: int, end: int) -> Link:
+        """Returns the link as records of [start, end), ns, are judged: with the skews of this time alone."""
+        turns = self.turns
+        if not turns:
+            return self
+        first = next((skew for since, skew in reversed(turns) if since <= start), self.skew)
+        periods = tuple(
+            Period.model_construct({"since", "skew"}, since=at, skew=skew) for at, skew in turns if start < at < end
+        )
+        return self.model_copy(update={"skew": first, "max_jump": self.jump, "periods": periods})
+
+    @property
+    def judged(self) -> Link:
+        """The link with those of its periods alone in which it has another skew."""
+        return self.during(-END_OF_TIME, END_OF_TIME) if self.turns else self.model_copy(update={"periods": ()})
+
+    def judging(self, read_from: int, start: int, end: int) -> Link:
+        """Returns the link as a run of [start, end) judges records that reads from `read_from` on, ns: what arrives
+        after the start may be older by the skew of its own time."""
+        if not self.turns:
+            return self
+        return self.during(min(read_from, start - self.during(-END_OF_TIME, end).longest_skew), end)
+
+    def settled(self, end: int) -> int:
+        """Returns the clock at which no earlier record than `end` is admitted any more, ns (T6)."""
+        if not self.turns:
+            return end + self.longest_skew
+        pieces = (piece for piece in self.pieces() if piece.since < end)
+        return max(min(piece.until, end) + piece.settings.skew for piece in pieces)
+
+    def oldest(self, clock: int) -> int:
+        """Returns the earliest time of a record that is admitted at a clock, ns (T2)."""
+        if not self.turns:
+            return clock - self.longest_skew
+        admitted = ((max(piece.since, clock - piece.settings.skew), piece.until) for piece in self.pieces())
+        return min((begin for begin, until in admitted if begin <= clock and begin < until), default=clock)
+
+    @property
     def _skews(self) -> list[int]:
         group_skews: dict[str, int] = self.group_skew.values if self.group_skew else {}
-        return [self.skew, *group_skews.values()]
+        return [self.skew, *group_skews.values(), *(skew for _, skew in self.turns)]
 
     @property
     def longest_skew(self) -> int:
@@ -572,8 +630,9 @@ class Link(Section):
 
     @property
     def jump(self) -> int:
-        """max_jump in force, ns."""
-        return self.longest_skew + 60 * SECOND if self.max_jump is None else self.max_jump
+        """max_jump in force, ns; that of the section of the link, in all of its periods."""
+        groups: dict[str, int] = self.group_skew.values if self.group_skew else {}
+        return max([self.skew, *groups.values()]) + 60 * SECOND if self.max_jump is None else self.max_jump
 
     def lives(self, start: int, end: int) -> bool:
         """Whether its life meets [start, end), ns (T5)."""
@@ -631,6 +690,16 @@ class Link(Section):
             if after.since <= before.since:
                 again = format_instant(after.since)
                 raise ValueError(f"periods: stand in the order of since, and that of {again} is not behind the others")
+        if self.turns and (self.group_skew is not None or self.shed is not None):
+            key = "group_skew" if self.group_skew is not None else "shed"
+            raise ValueError(f"{key}: not with another skew in periods: give all periods one skew, or leave {key} out")
+        if beyond := [skew for _, skew in self.turns if skew > self.jump]:
+            # It judges files, whose records may be of two periods.
+            longest, better = (format_duration(max(beyond) + more) for more in (0, 60 * SECOND))
+            raise ValueError(
+                f"max_jump: is {format_duration(self.jump)} in all periods, and a skew of one is longer, {longest}: "
+                f'write max_jump = "{better}" in the section of the link'
+            )
         for since, _, settings in self.pieces():
             patterns = settings.captures or ("",)
             if settings.rotation is not None and not all(re.search(DATED, pattern) for pattern in patterns):

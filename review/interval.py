@@ -241,7 +241,7 @@ def _link(snapshot: Snapshot, link: str, start: int, end: int, account: Mapping[
     rows = [row for row in read_lateness(snapshot.lake, link, start, start + 1) if row.interval_end == end]
     lags = LatenessCounts.of(rows[0].bounds, rows[0].counts, rows[0].largest) if rows else LatenessCounts()
     shares = {share: lags.quantile(share) or 0 for share in (0.5, 0.99, 0.999)}
-    late = read_violations(snapshot.lake, link, settings.skew, start, end)
+    late = read_violations(snapshot.lake, link, settings, start, end)
     broken = malformed_between(snapshot.lake, link, captures, start, end)
     if rows and not account:  # an older version stored no record counts after a failed audit
         account = {"malformed": broken.num_rows, "violating": late.num_rows}
@@ -253,7 +253,7 @@ def _link(snapshot: Snapshot, link: str, start: int, end: int, account: Mapping[
     malformed = [row | {"file": names.get(row["capture"], "")} for row in broken.slice(0, SHOWN).to_pylist()]
     return LinkFacts(
         link,
-        settings.skew,
+        settings.at(start).skew,
         tuple(meeting),
         account,
         rows[0] if rows else None,

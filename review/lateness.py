@@ -59,7 +59,7 @@ def _reviewed(snapshot: Snapshot, link: str, rated: bool) -> SkewReview:
     captures = Captures.of(snapshot.captures.get(link, ()))
     end = captures.end or 0
     rows = read_lateness(snapshot.lake, link, max(0, end - RECENT), end + 1)
-    skew = snapshot.config.link(link).skew
+    skew = snapshot.config.link(link).at(end).skew
     lengths = Counter(row.interval_end - row.interval_start for row in rows)
     usual = lengths.most_common(1)[0][0] if lengths else 0
     chosen = [row for row in rows if row.interval_end - row.interval_start == usual and len(row.counts)]
@@ -137,7 +137,7 @@ class Offenders:
 
 def offenders(lake: Lake, link: str, captures: Sequence[Capture], settings: Link, start: int, end: int) -> Offenders:
     """Finds who was late of a link by its present skew, among the records that arrive in [start, end), ns."""
-    rows = read_violations(lake, link, settings.skew, start, end)
+    rows = read_violations(lake, link, settings, start, end)
     if not rows.num_rows:
         return Offenders(0, 0, (), (), 0, ())
     by_capture = rows.group_by("capture").aggregate([("lateness", "count"), ("lateness", "max")]).to_pylist()

@@ -469,7 +469,7 @@ def _late(snapshot: Snapshot, safe: str, label: str) -> dict[str, Any] | None:
         "link": link,
         "start": start,
         "end": end,
-        "skew": settings.skew,
+        "skew": settings.at(end - 1).skew,
         "limits": snapshot.config.limits(link).violating,
         "limits_in": section_of(link, "thresholds"),
         "share": shares.get((start, end), 0.0),

@@ -249,7 +249,7 @@ def show_violations(console: Terminal, home: Home) -> None:
         table.add_column(name)
     for link in job.plan.links:
         skew = job.config.link(link).skew
-        rows = read_violations(job.lake, link, skew, START, END + HOUR)
+        rows = read_violations(job.lake, link, job.config.link(link), START, END + HOUR)
         latest = max(rows.column("lateness").to_pylist(), default=0)
         table.add_row(link, format_duration(skew), str(rows.num_rows), f"{latest / 1e9:.3f} s" if latest else "")
     console.print(table)

@@ -183,6 +183,8 @@ class Skews:
     # the column that `values` compares, by its name in expressions; empty if all records have one skew
     column: str = ""
     values: tuple[tuple[Value, int], ...] = ()  # (value, skew in ns) pairs
+    # (instant, skew from it on) pairs, ns, by the own time of records; `rest` holds before. None beside `values`
+    turns: tuple[tuple[int, int], ...] = ()
 
     @staticmethod
     def parse(link: str, rest: int, column: str, texts: Mapping[str, int], layout: RecordLayout | None = None) -> Skews:
@@ -213,15 +215,28 @@ class Skews:
     @property
     def longest(self) -> int:
         """The largest skew, ns. The promises of the link wait for it."""
-        return max([self.rest, *(skew for _, skew in self.values)])
+        return max(self._all)
+
+    @property
+    def shortest(self) -> int:
+        """The smallest skew, ns."""
+        return min(self._all)
+
+    @property
+    def _all(self) -> list[int]:
+        return [self.rest, *(skew for _, skew in (*self.values, *self.turns))]
 
     @property
     def columns(self) -> list[str]:
+        if self.turns:
+            return ["timestamp"]
         return schemas.stored([self.column]) if self.column else []
 
     def of(self, batch: pa.RecordBatch) -> npt.NDArray[np.int64]:
         """Returns the skew of every record of a batch, ns; shape (records)."""
         skews = np.full(batch.num_rows, self.rest, np.int64)
+        for since, skew in self.turns:
+            skews[batch.column("timestamp").to_numpy() >= since] = skew
         for value, skew in self.values:
             skews[self._has(batch, value)] = skew
         return skews
@@ -240,7 +255,7 @@ def link_skews(config: Config, link: str, layout: RecordLayout | None = None) ->
     or a wrong value, or the link also sheds load. `layout`: fields of its records; None for packets."""
     settings = config.link(link)
     if settings.group_skew is None:
-        return Skews(settings.skew)
+        return Skews(settings.skew, turns=settings.turns)
     if settings.shed is not None:
         raise ConfigError(f"link {link}: shed and group_skew cannot be set together", "leave one of them out")
     return Skews.parse(link, settings.skew, settings.group_skew.column, settings.group_skew.values, layout)

@@ -115,12 +115,13 @@ def _links(
             raise errors.ConfigError(f"--kind {name}={word}: there is no such kind", f"kinds are: {', '.join(KINDS)}")
     # A run reads only its own files, so life and declared coverage of a link do not apply (T5).
     alone: dict[str, Any] = {"captures": None, "rotation": None, "covers": {}, "since": None, "until": None}
-    alone["periods"] = ()
     chosen = {}
     for name in names:
+        settings = base.links.get(name, Link())
         skew = {"skew": skews[name]} if name in skews else {}
         kind = {"kind": kinds[name]} if name in kinds else {}
-        chosen[name] = base.links.get(name, Link()).model_copy(update={**alone, **skew, **kind})
+        alone["periods"] = () if skew else settings.judged.periods
+        chosen[name] = settings.model_copy(update={**alone, **skew, **kind})
     try:
         return Config(links=chosen, sets=base.sets, files=base.files, replay=base.replay), files_of_links
     except ValidationError as error:

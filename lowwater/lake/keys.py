@@ -87,6 +87,7 @@ def link_key(
     its gaps: over covered time, it does not matter how captures declare it, nor what the policy says of gaps. max_jump
     counts by the records that it flags. The life of the link counts by its bounds within what is read.
     """
+    settings = settings.judging(read_from, read_from if start is None else start, end)
     ordered, dropped = Captures.of(captures), dropped_duplicates(settings)
     missing = gaps(link, captures, settings, read_from, end)
     reads, life = (read_from - _reach(settings) if dropped else read_from, end), (settings.since, settings.until)
@@ -107,8 +108,12 @@ def link_key(
         **({} if settings.shed is None else {"shed": settings.shed}),
         **({} if settings.group_skew is None else {"group_skew": settings.group_skew.model_dump()}),
         **({"skews": settings.skews} if settings.skews else {}),
+        **({TURNS: [list(turn) for turn in settings.turns]} if settings.turns else {}),
     }
 
+
+TURNS = "turns"
+"""Key of the instants within what a run reads at which the skew is another one: (instant, skew from it on), ns."""
 
 READS = "reads"
 """Key of the range that a run reads of a link, ns: it explains other inputs, and is none itself."""
@@ -288,7 +293,8 @@ def _link(inputs: Key) -> Summary:
         records = _hash(json.dumps([capture["records"], capture["flagged"]]))
         stored = [records, *(capture[key] for key in ("decoder", "clock", "kept", "key"))]
         captures[short(capture["capture"])] = stored
-    values = {key: inputs.get(key) for key in ("skew", "skews", "shed", "duplicates", READS, "life", "policy", "gaps")}
+    names = ("skew", TURNS, "skews", "shed", "duplicates", READS, "life", "policy", "gaps")
+    values = {key: inputs.get(key) for key in names}
     return values | {"captures": captures}
 
 
@@ -321,7 +327,7 @@ def _link_changes(name: str, old: Summary, new: Summary, captures: Sequence[Capt
     reads = new.get(READS)  # not stored by older versions
     (born, over), (born_now, over_now) = _within(old["life"], reads) if reads else old["life"], new["life"]
     values: tuple[tuple[str, Any, Any, Callable[[Any], str]], ...] = (
-        ("skew", old["skew"], new["skew"], format_duration),
+        ("skew", (old["skew"], old.get(TURNS)), (new["skew"], new.get(TURNS)), _skew),
         ("skews", old.get("skews"), new["skews"], _attribute_skews),
         ("shed", old.get("shed"), new["shed"], lambda value: "not set" if value is None else str(value)),
         ("duplicates", old.get("duplicates"), new["duplicates"], lambda value: value or "kept"),
@@ -355,6 +361,12 @@ def _capture_changes(
 
 def _span(gap: Sequence[int]) -> str:
     return f"from {format_instant(gap[0])} to {format_instant(gap[1])}"
+
+
+def _skew(value: tuple[int, Sequence[Sequence[int]] | None]) -> str:
+    first, turns = value
+    later = "".join(f", from {format_instant(at)} on {format_duration(skew)}" for at, skew in turns or ())
+    return f"{format_duration(first)}{later}"
 
 
 def _attribute_skews(skews: Mapping[str, int] | None) -> str:

@@ -67,7 +67,7 @@ class IntervalHistory:
             if start >= first:
                 before = self._compared([*season])
                 if kind == LINK:
-                    yield start, items, link_row(items, before, settings, config.link(subject).skew)
+                    yield start, items, link_row(items, before, settings, config.link(subject).at(start).skew)
                 else:
                     yield start, items, query_row(items, before, settings)
             if is_whole(items):

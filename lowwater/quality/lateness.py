@@ -132,7 +132,7 @@ class IntervalLateness:
     latest: Sequence[LateRecord] = ()  # the latest records, the latest first; empty where only the ledger was read
     _second: tuple[int, int] = (-1, 0)  # the newest second, and its records
 
-    def add(self, batch: pa.RecordBatch, skew: int) -> None:
+    def add(self, batch: pa.RecordBatch, skew: int | NDArray[np.int64]) -> None:
         """Adds records, at least one, in order of arrival; columns capture, position, arrival, timestamp."""
         arrivals, stamps = (batch.column(name).to_numpy() for name in ("arrival", "timestamp"))
         lateness = arrivals - stamps

@@ -71,7 +71,7 @@ class LinkProfile:
     """The profile of the records of a link that arrive in [start, end), ns, filled by the audit's scan of `packets/` in
     bounded memory; `history` stores it and compares it with earlier intervals."""
 
-    def __init__(self, start: int, end: int, skew: int) -> None:
+    def __init__(self, start: int, end: int, skew: int | Skews) -> None:
         self.watch, self._skew = IntervalLateness(start, end), skew
         self.addressed = 0  # records with an IP source
         self.bytes: int | None = None  # on the wire; None while no record has a length, as other records have none
@@ -85,7 +85,7 @@ class LinkProfile:
         mine = batch.slice(first, end - first)
         if not mine.num_rows:
             return
-        self.watch.add(mine, self._skew)
+        self.watch.add(mine, self._skew if isinstance(self._skew, int) else self._skew.of(mine))
         arrivals = np.concatenate([[self._clock], mine.column("arrival").to_numpy()])
         self._silence = max(self._silence, int(np.diff(arrivals).max()))
         self._clock = int(arrivals[-1])
@@ -151,7 +151,7 @@ def scan_link(read: LinkRead, skews: Skews) -> LinkScan:
     """Scans the packets of a link over the interval of a read; LakeError if they cannot be read."""
     sane, late = 0, []
     minutes: dict[tuple[int, str], RecordRange] = {}
-    profile = LinkProfile(read.start, read.end, skews.rest)
+    profile = LinkProfile(read.start, read.end, skews if skews.turns else skews.rest)
     copies = None if read.copies is None else DuplicateCounts(read.copies.drop)
     for batch in read.batches([*COLUMNS, *skews.columns], marked=copies is not None):
         arrival, stamp = (batch.column(name).to_numpy() for name in ("arrival", "timestamp"))

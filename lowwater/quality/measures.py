@@ -130,7 +130,7 @@ def frames(
 def _link(scope: AuditScope, scan: LinkScan, counts: Counts) -> Row:
     link, settings = scan.link, scope.config.link(scan.link)
     captures = scope.captures.get(link, ())
-    late = read_violations(scope.lake, link, settings.skew, scope.start, scope.end, scope.together)
+    late = read_violations(scope.lake, link, settings, scope.start, scope.end, scope.together)
     malformed = malformed_between(scope.lake, link, captures, scope.start, scope.end)
     sane = max(count["sane"] for (_, on), count in counts.items() if on == link)
     files = packets.PacketFiles.of(scope.lake)
@@ -182,7 +182,7 @@ def _link(scope: AuditScope, scan: LinkScan, counts: Counts) -> Row:
         "drops": drop_words(lost) if dropped else "",
         **_undecoded(scope, link, limits),
         "latest_ns": pc.max(late.column("lateness")).as_py() or 0,
-        "skew_ns": settings.skew,
+        "skew_ns": settings.at(scope.start).skew,
         "violations": _violations(captures, late),
         "offsets": _offsets(captures, malformed, read),
     }
@@ -246,7 +246,7 @@ def _skew(scope: AuditScope, scan: LinkScan) -> Iterator[Row]:
             "growth_share": max(0.0, by_arrival - before) if before is not None else 0.0,
             "growth_warning": limits.growth.warning,
             "growth_critical": limits.growth.critical,
-            "skew_ns": settings.skew,
+            "skew_ns": settings.at(scope.start).skew,
             "first": _violations(scope.captures.get(link, ()), mine),
             "own_captures": _abbreviated([*own], len(own)),
             "worst_capture": names.get(worst[0][0], worst[0][0]) if worst else "",

@@ -5,7 +5,7 @@ Takes the records of `stream.records`; the operators of a plan receive them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,6 +28,7 @@ class Disorder:
     groups: Mapping[Value, int] = field(default_factory=dict)  # value of `column` -> skew, ns; other values have `skew`
     column: str = ""  # column of packets that `groups` refers to; empty without groups
     delay: int = 0  # by how much promises come later than they could, ns (T2)
+    turns: Sequence[tuple[int, int]] = ()  # (instant, skew from it on) pairs, ns, by the own time of records
 
     @property
     def lag(self) -> int:
@@ -37,12 +38,12 @@ class Disorder:
     @property
     def longest(self) -> int:
         """The largest skew of any value; the promise of the link allows for it (SEMANTICS T8)."""
-        return max([self.skew, *self.groups.values()])
+        return max([self.skew, *self.groups.values(), *(skew for _, skew in self.turns)])
 
     @property
     def least_lag(self) -> int:
         """How far the promise of the value with the smallest skew is behind its tick, ns."""
-        return min([self.skew, *self.groups.values()]) + self.delay
+        return min([self.skew, *self.groups.values(), *(skew for _, skew in self.turns)]) + self.delay
 
 
 @dataclass(frozen=True)
@@ -198,6 +199,8 @@ class Clock:
         skew = link.disorder.skew
         if link.group is not None:
             skew = link.disorder.groups.get(link.group(values), skew)
+        for since, from_then in link.disorder.turns:
+            skew = from_then if record.timestamp >= since else skew
         late = feed.judged and record.arrival - record.timestamp > skew
         for origin, pick in feed.attributes.items():
             value = pick(values)

@@ -787,10 +787,10 @@ def _low(attempt: _Attempt, batch: _Batch, begun: float) -> None:
     result = low_stage(level, attempt.runner, beside, attempt.tell)
     accounts = Accounts()
     for link, late in taken.violations.items():
-        runs.record_violations(job.lake, link, job.config.link(link).skew, start, end, late)
+        runs.record_violations(job.lake, link, job.config.link(link), start, end, late)
     for each in result.links:
         accounts.add(each)
-        runs.record_violations(job.lake, each.link, job.config.link(each.link).skew, start, end, each.violations)
+        runs.record_violations(job.lake, each.link, job.config.link(each.link), start, end, each.violations)
     accounts.check()
     rows, stored = {}, 0
     for lfta in (lfta for lfta in job.plan.lftas if lfta.name in batch.anew):

@@ -72,7 +72,7 @@ class TrialChanges:
             if skew >= LONGEST_SKEW:
                 hint = f"a skew is below {format_duration(LONGEST_SKEW)}"
                 raise ConfigError(f"--skew {name}: {format_duration(skew)} is too long", hint)
-            changed[name] = config.link(name).model_copy(update={"skew": skew})
+            changed[name] = config.link(name).with_skew(skew)
         known = config.links or {name: config.link(name) for name in links}  # no link is configured: all have defaults
         return config.model_copy(update={"links": {**known, **changed}})
 
@@ -684,7 +684,8 @@ class IntervalInputs(LowInputs):
         if not (horizons := self.known.horizons):
             return []
         begins = self.link_starts(self.plan.queries)
-        rules = [(self.config.link(link).duplicates, self.config.link(link).longest_skew) for link in begins]
+        links = [self.config.link(link).judging(begin, self.start, self.end) for link, begin in begins.items()]
+        rules = [(link.duplicates, link.longest_skew) for link in links]
         # Copies are looked for among the packets of all links (D6).
         back = max((rule.window for rule, _ in rules if rule != "keep"), default=0)
         back += max((skew for rule, skew in rules if rule != "keep"), default=0)

@@ -127,9 +127,7 @@ def taken(job: Job, wanted: Mapping[str, str], start: int, end: int, folder: Pat
     beats = runs.read_heartbeats(theirs.lake, job.query_set, start, end).drop_columns(["query_set"])
     links = {link for lfta in lftas for link in lfta.links}
     late = {
-        link: runs.read_violations(theirs.lake, link, job.config.link(link).skew, start, end).drop_columns(
-            ["link", "skew"]
-        )
+        link: runs.read_violations(theirs.lake, link, job.config.link(link), start, end).drop_columns(["link", "skew"])
         for link in sorted(links)
     }
     if there() != names:  # a run there has replaced some of it meanwhile: all are made here

@@ -339,7 +339,7 @@ def _intervals(request: RunRequest, lake: Lake, captures: dict[str, Captures]) -
     ranges = [
         each
         for name in request.plan.links
-        for each in record_ranges(files, name, captures.get(name, Captures()), request.config.link(name).longest_skew)
+        for each in record_ranges(files, name, captures.get(name, Captures()), request.config.link(name))
     ]
     if not ranges:
         return []

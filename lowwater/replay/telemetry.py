@@ -576,14 +576,14 @@ def interval_lags(job: Job, start: int, end: int) -> list[Lag]:
     moments = start + (shares * (end - start)).astype(np.int64)
     lags: list[Lag] = []
     for link in job.plan.links:
-        skew = job.config.link(link).longest_skew
+        skew = job.config.link(link).at(start).longest_skew
         lags.append(Lag("link", link, "", skew, skew, (skew,) * SAMPLES, 0))
     ran = [row for row in runs.interval_replays(job.lake, job.query_set, start, end) if row.stage == runs.LOW]
     stored = low_range(ran[-1]) if ran and ran[-1].interval == (start, end) else (start, end)
     for lfta in job.plan.lftas:
         parts = streams.stream_parts(job.lake.lfta(job.query_set, lfta_folder(lfta)), *stored)
         for link, files in zip(sorted(lfta.links), parts, strict=False):
-            before = job.config.link(link).longest_skew
+            before = job.config.link(link).at(start).longest_skew
             lags += _lag("LFTA", lfta.name, link, files, moments, before, start)
     for query in job.plan.queries:
         below = [lag.typical for lag in lags if lag.level == "LFTA" and lag.name in {lfta.name for lfta in query.lftas}]

@@ -134,9 +134,9 @@ class Trial:
         beats = runs.read_heartbeats(mine, name, start, end).drop_columns(["query_set"])
         runs.record_heartbeats(lake, name, start, end, beats)
         for link in self.tried.plan.links:
-            skew = self.tried.config.link(link).skew
-            rows = runs.read_violations(mine, link, skew, start, end)
-            runs.record_violations(lake, link, skew, start, end, rows.drop_columns(["link", "skew"]))
+            settings = self.tried.config.link(link)
+            rows = runs.read_violations(mine, link, settings, start, end)
+            runs.record_violations(lake, link, settings, start, end, rows.drop_columns(["link", "skew"]))
         inputs = self.tried.inputs(start, end, self.tried.captures())
         for query in self.tried.plan.queries:
             copies = []

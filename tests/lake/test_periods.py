@@ -8,7 +8,7 @@ import pytest
 
 from lowwater.config import Link, load_config
 from lowwater.errors import ConfigError
-from lowwater.instants import format_instant, parse_instant
+from lowwater.instants import SECOND, format_instant, parse_instant
 from lowwater.lake.files.patterns import files_of, is_of_other_period, named_coverage, naming, naming_of
 from lowwater.lake.ingestion.arrivals import arrivals
 from lowwater.lake.ingestion.folders import look
@@ -88,6 +88,14 @@ def test_names_of_a_link_without_periods_are_known_as_before() -> None:
         ('since = "2026-03-01"\ntimezone = "Berlin"', "'Berlin' is no time zone"),
         ('since = "2026-03-01"\ncaptures = "a-*.pcap"', "rotation: needs a pattern with the start of the file in it"),
         ('since = "2026-03-01"\n[[links.a.periods]]\nsince = "2026-02-01"', "periods: stand in the order of since"),
+        (
+            'since = "2026-03-01"\nskew = "2min"',
+            'one is longer, 2min: write max_jump = "3min" in the section',
+        ),
+        (
+            'since = "2026-03-01"\nskew = "2s"\n[links.a.group_skew]\ncolumn = "vlan_id"',
+            "group_skew: not with another skew in periods",
+        ),
     ],
 )
 def test_a_period_that_cannot_be_is_an_error(period: str, words: str, tmp_path: Path) -> None:
@@ -142,3 +150,23 @@ def test_a_lake_takes_in_the_files_of_both_recorders(tmp_path: Path) -> None:
         "old-2026022823.pcap",
         "old-2026030100.pcap",
     ]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("skew", "unread"), [("1s", ["a-2.pcap"]), ("10s", [])])
+def test_captures_overlap_by_the_skew_of_their_time(skew: str, unread: list[str], tmp_path: Path) -> None:
+    """Two pairs of files that overlap by 5 s each; the skew of the period is that of the second pair."""
+    root, change = tmp_path / "lake", parse_instant(CHANGE)
+    root.mkdir()
+    text = f'[links.a]\nskew = "{skew}"\n[[links.a.periods]]\nsince = "{CHANGE}"\nskew = "{{}}"\n'
+    for at, second in ((1, -600), (2, -545), (3, 600), (4, 655)):
+        instants = [format_instant(change + (second + more) * SECOND) for more in (0, 20, 40, 60)]
+        capture(tmp_path / f"a-{at}.pcap", *instants)
+    lake, expected = open_lake(root), {"10s": [], "1s": ["a-4.pcap"]}
+    for own, others in expected.items():
+        (root / "lowwater.toml").write_text(text.format(own))
+        config = load_config(root)
+        if own == "10s":
+            ingest(lake, "a", sorted(tmp_path.glob("a-*.pcap")), config, refusals={})
+        found = read_captures(lake, ["a"], config)["a"]
+        assert sorted(each.capture.path.rpartition("/")[2] for each in found.unread) == [*unread, *others]

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lowwater.catalog.values import Type
+from lowwater.config import Link
 from lowwater.errors import LakeError, LawError, OwnerError
 from lowwater.instants import HOUR
 from lowwater.lake import open_tables, tables
@@ -223,12 +224,14 @@ def test_violations_are_replaced_by_range_of_arrival(lake: Lake) -> None:
         return pa.table({name: [row[name] for row in rows] for name in columns} if rows else {n: [] for n in columns})
 
     def seen(skew: int = 9) -> list[int]:
-        found: list[int] = records.read_violations(lake, "a", skew, 0, 1 << 62)["position"].to_pylist()
+        found: list[int] = records.read_violations(lake, "a", Link().with_skew(skew), 0, 1 << 62)[
+            "position"
+        ].to_pylist()
         return found
 
     for start, end, seconds in ((0, 20, (1, 11, 12)), (0, 10, (1,)), (10, 20, (11, 12))):
-        records.record_violations(lake, "a", 9, at(start), at(end), late(*seconds))
+        records.record_violations(lake, "a", Link().with_skew(9), at(start), at(end), late(*seconds))
         assert seen() == [1, 11, 12]
-    records.record_violations(lake, "a", 8, at(0), at(20), late(2))
-    records.record_violations(lake, "a", 9, at(10), at(20), late())
+    records.record_violations(lake, "a", Link().with_skew(8), at(0), at(20), late(2))
+    records.record_violations(lake, "a", Link().with_skew(9), at(10), at(20), late())
     assert (seen(), seen(8)) == ([1], [2])

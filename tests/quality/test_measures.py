@@ -19,7 +19,7 @@ from hypothesis import given, strategies as st
 from lowwater.catalog.schemas import PUNCTUATION, ROW
 from lowwater.catalog.time import Skews
 from lowwater.catalog.values import Type
-from lowwater.config import load_config
+from lowwater.config import Link, load_config
 from lowwater.instants import HOUR, SECOND
 from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import Lake, open_lake
@@ -334,7 +334,7 @@ INSTANCES = [("q.x", "a"), ("q.x", "b"), ("q.y", "a")]
 
 @pytest.mark.slow
 def test_links_and_lftas_from_the_ledgers(lake: Lake) -> None:
-    record_violations(lake, "a", SECOND, BASE, BASE + HOUR, late_rows(lake))
+    record_violations(lake, "a", Link(), BASE, BASE + HOUR, late_rows(lake))
     account(lake, ("q.x", "a", (4, 1, 1, 1, 0, 0, 1)), ("q.y", "a", (4, 0, 0, 0, 2, 1, 1)))
     found = measured(lake, INSTANCES, [])
     a, b = found["links"]
@@ -363,7 +363,7 @@ def test_links_and_lftas_from_the_ledgers(lake: Lake) -> None:
 )
 def test_a_record_that_the_accounts_lack_or_invent(lake: Lake, sane: int, violating: int, stray: int) -> None:
     """Too few of one kind are not made up for by too many of another."""
-    record_violations(lake, "a", SECOND, BASE, BASE + HOUR, late_rows(lake).slice(0, violating))
+    record_violations(lake, "a", Link(), BASE, BASE + HOUR, late_rows(lake).slice(0, violating))
     account(lake, ("q.x", "a", (sane, 0, 0, 0, 0, 0, sane)))
     (a,) = measured(lake, [("q.x", "a")], [])["links"]
     assert (a["read"], a["sane"], a["violating"], a["unaccounted"]) == (6, sane, violating, stray)
@@ -373,14 +373,14 @@ def test_a_record_that_the_accounts_lack_or_invent(lake: Lake, sane: int, violat
 
 @pytest.mark.slow
 def test_unaccounted_records_are_named_by_capture_and_position(lake: Lake) -> None:
-    record_violations(lake, "a", SECOND, BASE, BASE + HOUR, late_rows(lake))
+    record_violations(lake, "a", Link(), BASE, BASE + HOUR, late_rows(lake))
     account(lake, ("q.x", "a", (1, 0, 0, 0, 0, 0, 1)))
     (a,) = measured(lake, [("q.x", "a")], [])["links"]
     assert a["strays"] == (
         "2027-01-15T08:00:00Z 2 more in packets/ (first.pcap records 0 to 4), "
         "2027-01-15T08:59:00Z 1 more in packets/ (first.pcap records 5 to 5)"
     )
-    record_violations(lake, "a", SECOND, BASE, BASE + HOUR, late_rows(lake).slice(0, 0))
+    record_violations(lake, "a", Link(), BASE, BASE + HOUR, late_rows(lake).slice(0, 0))
     account(lake, ("q.x", "a", (7, 0, 0, 0, 0, 0, 7)))
     (a,) = measured(lake, [("q.x", "a")], [])["links"]
     assert a["strays"].startswith(

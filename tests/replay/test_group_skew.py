@@ -163,7 +163,7 @@ def test_a_replay_has_the_same_rows(folder: Path, runner: Runner, records: bool)
     ports = ("tb", "port" if records else "destPort", "n")
     for query, columns in {"ports": ports, "epochs": ("tb", "n"), "pairs": ("t", "p", "q")}.items():
         assert column_rows(folder / "lake", query, columns, start, end) == reference[query]
-    assert read_violations(lake, "a", SKEW, start, end).num_rows == admitted(packets(5))[1]
+    assert read_violations(lake, "a", config.link("a"), start, end).num_rows == admitted(packets(5))[1]
 
 
 BATCH = pa.RecordBatch.from_pylist(

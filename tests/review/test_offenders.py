@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 from lowwater_review.lateness import offenders
 
-from lowwater.config import load_config
+from lowwater.config import Link, load_config
 from lowwater.instants import HOUR, SECOND
 from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import open_lake
@@ -36,7 +36,7 @@ def test_who_was_late_are_the_captures_and_senders_of_the_refused_records(tmp_pa
          "lateness": at(clock) - at(then)}
         for name, position, then, clock in late
     ]  # fmt: skip
-    record_violations(lake, "a", SECOND, BASE, BASE + HOUR, pa.Table.from_pylist(rows))
+    record_violations(lake, "a", Link(), BASE, BASE + HOUR, pa.Table.from_pylist(rows))
     found = offenders(lake, "a", captures, config.link("a"), BASE, BASE + HOUR)
     assert (found.late, found.largest, found.looked_up) == (3, 10 * SECOND, 3)
     seen = [(each.name, each.late, each.records, each.largest) for each in found.captures]

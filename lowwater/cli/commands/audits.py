@@ -202,7 +202,9 @@ def _review(
         raise errors.LakeError(f"{lake.root}: link {link!r} has no captures", "`lowwater ingest` takes them in")
     first = min((capture.smallest for capture in captures if capture.smallest is not None), default=0)
     last = max((capture.largest for capture in captures if capture.largest is not None), default=0)
-    begin, until = first if start is None else start, last + 1 if end is None else end
+    until = last + 1 if end is None else end
+    since, settings = next((each.since, each.settings) for each in settings.pieces() if until <= each.until)
+    begin = max(first, since) if start is None else start  # one skew holds for what is shown: that of the newest period
     read = packet_files(PacketFiles.of(lake), link, captures, settings, begin, begin, until)
     seen = link_lateness(read, settings.skew, config.interval.length)
     waiting = readers(sets, link, row_rates(read_replays(lake), begin, until))

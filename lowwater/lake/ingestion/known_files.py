@@ -257,9 +257,10 @@ def overlap_error(file: KnownFile, other: KnownFile, overlap: Overlap, settings:
     if key is not None:
         hint = "write a line for each file; where a name fits several, the first counts"
     first, second = (f"{capture.path} ({span(capture)})" for capture in (file.row, other.row))
+    skew = settings.at(max(file.row.covers_from, other.row.covers_from)).longest_skew
     return errors.OverlapError(
         f"link {file.source!r}: {first} and {second} are declared to overlap by {format_duration(overlap.length)}, "
-        f"more than the link's skew of {format_duration(settings.longest_skew)}{why}; {_which_is_read(file, other)}",
+        f"more than the link's skew of {format_duration(skew)}{why}; {_which_is_read(file, other)}",
         hint,
         file.source,
         first,
@@ -277,10 +278,21 @@ UNSORTED = (
 )
 
 
+def skew_place(link: str, settings: config.Link, instant: int) -> str:
+    """Names the part of the settings that has the skew of a link at an instant, ns."""
+    since = next((at for at, _ in reversed(settings.turns) if at <= instant), None)
+    if since is None:
+        return config.section_of(family_of(link))
+    return f"the period since {format_instant(since)} of [{config.section_of(family_of(link), 'periods')}]"
+
+
 def refuse_overlap_within(link: str, path: Path, facts: CaptureSummary, settings: config.Link) -> None:
     """Raises an error if captures that are joined in a file overlap by more than the skew, as files may not (T1), or
     stand behind one another as if they did."""
-    if (found := facts.overlap) is None or (overlap := found.clock - found.first) <= settings.longest_skew:
+    if (found := facts.overlap) is None:
+        return
+    skew, overlap = settings.at(found.first).longest_skew, found.clock - found.first
+    if overlap <= skew:
         return
     if facts.by_time:
         raise errors.CaptureError(f"{path}: {UNSORTED}", "unpack it, or make room in TMPDIR, and ingest it again")
@@ -289,10 +301,10 @@ def refuse_overlap_within(link: str, path: Path, facts: CaptureSummary, settings
     raise errors.OverlapError(
         f"link {link!r}: {path} is {facts.parts:,} captures, one behind the other, and the one at byte {at:,} begins "
         f"at {format_instant(found.first)}, {spoken_duration(overlap)} before another one ends; the skew of the link "
-        f"is {format_duration(settings.longest_skew)}: either these are two recorders, or the clock of the recorder "
+        f"is {format_duration(skew)}: either these are two recorders, or the clock of the recorder "
         "was put back",
         f'one recorder: set skew = "{format_duration(-(-overlap // unit) * unit)}" in '
-        f"{config.section_of(family_of(link))}, and it is read; two recorders: make a file and a link of each",
+        f"{skew_place(link, settings, found.first)}, and it is read; two recorders: make a file and a link of each",
         link,
         str(path),
         str(path),
@@ -309,7 +321,7 @@ def _same_time(new: KnownFile, other: KnownFile, found: Overlap, settings: confi
     why = "either these are two recorders, or the clock of the recorder was put back"
     hint = (
         f"two recorders: {several_links(new.source, new.row.path)}; one recorder: set skew = "
-        f'"{format_duration(-(-latest // unit) * unit)}" in {config.section_of(family_of(new.source))}, '
+        f'"{format_duration(-(-latest // unit) * unit)}" in {skew_place(new.source, settings, begin)}, '
         "and both are read"
     )
     row, earlier = new.row, other.row
@@ -323,7 +335,7 @@ def _same_time(new: KnownFile, other: KnownFile, found: Overlap, settings: confi
     return errors.OverlapError(
         f"link {new.source!r}: {after} begins at {format_instant(begin)}, {spoken_duration(end - begin)} "
         f"before {before} ends, and goes on to {format_instant(last)}; the skew of the link is "
-        f"{format_duration(settings.longest_skew)}: {why}; {_which_is_read(new, other)}",
+        f"{format_duration(settings.at(begin).longest_skew)}: {why}; {_which_is_read(new, other)}",
         hint,
         new.source,
         first,

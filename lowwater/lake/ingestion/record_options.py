@@ -13,6 +13,7 @@ from lowwater.catalog.time import Skews, link_skews
 from lowwater.config import Config, Link, section_of
 from lowwater.documents import FILE_NAME
 from lowwater.errors import ConfigError, nearest
+from lowwater.instants import format_instant
 
 if TYPE_CHECKING:
     from lowwater.plan.queryset import Plan
@@ -121,5 +122,11 @@ def planned_options(config: Config, plan: Plan, link: str) -> TableOptions | Non
 def planned_skews(config: Config, plan: Plan, link: str) -> Skews:
     """Returns the skews of the records of a link that queries read (SEMANTICS T8).
     Raises ConfigError if `group_skew` of the link names an unknown column or a wrong value."""
-    layouts = (lfta.layout for lfta in plan.lftas if link in lfta.links and lfta.layout is not None)
-    return link_skews(config, link, next(layouts, None))
+    layouts = [lfta.layout for lfta in plan.lftas if link in lfta.links and lfta.layout is not None]
+    if (turns := config.link(link).turns) and (beside := next((each for each in layouts if each.bands), None)):
+        raise ConfigError(
+            f"link {link} has another skew from {format_instant(turns[0][0])} on, and {beside.protocol} has times "
+            "beside its clock, by which records may be late as well",
+            "give all periods of the link one skew, or declare the protocol with its clock alone",
+        )
+    return link_skews(config, link, next(iter(layouts), None))

@@ -722,8 +722,10 @@ def _rules(config: Config, family: str) -> overlaps.Rules:
     settings = config.past_link(family)
     # One that has ended has no folders any more, and its files have the names that it gave them.
     patterns = config.ended[family].captures if family in config.ended else settings.patterns
-    skew = settings.longest_skew
-    return overlaps.Rules(skew, max(skew, last_unit(patterns)), settings.jump)
+    unit = last_unit(patterns)
+    (_, skew), *turns = ((each.since, each.settings.longest_skew) for each in settings.pieces())
+    later = tuple((since, own, max(own, unit)) for since, own in turns) if settings.turns else ()
+    return overlaps.Rules(skew, max(skew, unit), settings.jump, later)
 
 
 def captures_of(rows: pa.Table, rules: overlaps.Rules) -> dict[str, Captures]:

@@ -455,7 +455,8 @@ class _Doubts:
             return None
         if begins_with(new, old):
             return "it has grown"
-        changed = _are_of_one_time(new.extent(named), old.extent(named), self._settings.longest_skew)
+        before = old.extent(named)
+        changed = _are_of_one_time(new.extent(named), before, self._settings.at(before[0]).longest_skew)
         if named is not None:
             # Another part of its time, unless the old one has nothing of it, or the same records by another clock.
             first, largest = old.extent(None)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lowwater.capture.records.facts import Hole
-from lowwater.catalog.time import LONG_SILENCE, clock_of, uncovered
+from lowwater.catalog.time import LONG_SILENCE, uncovered
 from lowwater.config import Config, Link, section_of
 from lowwater.errors import GapError
 from lowwater.instants import SECOND, format_duration, format_instant, spoken_duration
@@ -246,7 +246,7 @@ def unsettled(
     captures: Mapping[str, Sequence[Capture]], config: Config, read_from: Mapping[str, int], end: int
 ) -> list[Gap]:
     """Finds the gaps between `end` and end + skew (T6): a run that ends at `end` is provisional while there are any."""
-    later = {link: clock_of(end, config.link(link).longest_skew) for link in read_from}
+    later = {link: config.link(link).settled(end) for link in read_from}
     return _gaps_of(captures, config, {link: (end, until) for link, until in later.items()})
 
 

@@ -159,9 +159,10 @@ def timetable(
         link = settings[name]
         stretches = rows.joined(link.gap_tolerance)
         edges = {edge for span in stretches for edge in span}
-        for edge in edges | {at for at in (link.since, link.until) if at is not None}:
+        skewed = {at for at, _ in link.turns}
+        for edge in edges | skewed | {at for at in (link.since, link.until) if at is not None}:
             bounds |= {edge // length, -(-edge // length)}
-            turns |= {(edge - link.longest_skew) // length, -(-(edge + reach) // length) + (reach > 0)}
+            turns |= {(edge - link.at(edge).longest_skew) // length, -(-(edge + reach) // length) + (reach > 0)}
         single += [_clipped((edge // length, edge // length + 1), life) for edge in edges if edge % length]
         gaps += without([life_of(link)], stretches)
     busy, absent = tuple(merged(single)), tuple(merged(gaps))

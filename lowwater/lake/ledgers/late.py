@@ -67,7 +67,7 @@ def late_records(
     found = []
     for at in np.flatnonzero(doubtful).tolist():
         capture, clock = ordered[at], int(clocks[at])
-        state = capture.packets, clock, life_of(settings), str(settings.group_skew), settings.skew
+        state = capture.packets, clock, life_of(settings), str(settings.group_skew), settings.skew, settings.turns
         read = partial(_of_capture, files, capture, clock, life_of(settings), _skews(config, link))
         known = _READ.get((capture.attempt, link), state, read)
         if len(known[0]):
@@ -78,7 +78,8 @@ def late_records(
 def _skews(config: Config, link: str) -> Skews:
     """The skews of a link; of other records than packets the longest, since their fields are of a protocol."""
     settings = config.link(link)
-    return link_skews(config, link) if settings.kind == "pcap" else Skews(settings.longest_skew)
+    fields = settings.kind != "pcap" and settings.group_skew is not None
+    return Skews(settings.longest_skew) if fields else link_skews(config, link)
 
 
 def _of_capture(
@@ -86,9 +87,10 @@ def _of_capture(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     stamps, arrivals = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
     for row in files.in_force(capture):
-        if max(row["max.arrival"], clock) - row["min.timestamp"] <= min([skews.rest, *dict(skews.values).values()]):
+        if max(row["max.arrival"], clock) - row["min.timestamp"] <= skews.shortest:
             continue
-        table = stored_records(capture.link, row, ("timestamp", "arrival", *skews.columns))
+        names = [*dict.fromkeys(("timestamp", "arrival", *skews.columns))]
+        table = stored_records(capture.link, row, names)
         if not table.num_rows:
             continue
         (batch,) = table.combine_chunks().to_batches()

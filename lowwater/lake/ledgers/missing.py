@@ -16,7 +16,7 @@ import numpy as np
 
 from lowwater.capture.records.facts import Hole
 from lowwater.catalog.expr import columns_of
-from lowwater.catalog.time import is_late, promise_at, uncovered
+from lowwater.catalog.time import is_late, uncovered
 from lowwater.config import Config, Link, section_of
 from lowwater.documents import FILE_NAME
 from lowwater.instants import format_duration, format_instant
@@ -143,10 +143,12 @@ def outside(
     Raises LakeError if a file cannot be read."""
     life = life_of(settings)
     counts = []
-    for capture, clock in _crossing(Captures.of(captures), settings.longest_skew, life, start):
+    least = settings.shortest_skew if settings.turns else settings.longest_skew
+    for capture, clock in _crossing(Captures.of(captures), least, life, start):
         declared = 0, temporal.END_OF_TIME
         if capture.declared is not None:
-            declared = capture.declared[0] - settings.longest_skew, capture.declared[1] + settings.longest_skew
+            skew = settings.at(capture.declared[0]).longest_skew
+            declared = capture.declared[0] - skew, capture.declared[1] + skew
         count = OutsideCount()
         for row in files.in_force(capture):
             count += _of_file(link, row, life, declared, (start, end, clock))
@@ -170,8 +172,9 @@ def left_out(
     counts = []
     for at in places[(firsts < end) & (lasts >= start)].tolist():
         arrivals, count = (start, end, ordered.clocks[at]), OutsideCount()
+        skew = settings.at(ordered[at].smallest or 0).longest_skew
         for row in files.in_force(ordered[at]):
-            count += _of_file(link, row, life, whole_time, arrivals, settings.longest_skew)
+            count += _of_file(link, row, life, whole_time, arrivals, skew)
         counts.append((ordered[at], count))
     if early := [(capture, count.early) for capture, count in counts if count.early]:
         begin, cut = min(capture.smallest or 0 for capture, _ in early), settings.since or 0
@@ -287,26 +290,25 @@ def occupied_intervals(
     """
     numbers: set[tuple[int, int]] = set()
     for link, link_captures in captures.items():
-        skew = config.link(link).longest_skew
-        ordered = Captures.of(link_captures)
+        ordered, settings = Captures.of(link_captures), config.link(link)
         for at in np.flatnonzero(ordered.numbers("malformed")).tolist():
             if begin := ordered.damage_from(at):
                 numbers.add((begin // length, begin // length + 1))
-        for least, last in record_ranges(files, link, ordered, skew):
+        for least, last in record_ranges(files, link, ordered, settings):
             numbers.add((least // length, last // length + 1))
         for late in late_records(files, link, ordered, config):  # what is missing there is told there (T6)
             numbers.update((at, at + 1) for at in np.unique(late.stamps // length).tolist())
     return merged(numbers)
 
 
-def record_ranges(files: PacketFiles, link: str, captures: Captures, skew: int) -> Iterator[tuple[int, int]]:
+def record_ranges(files: PacketFiles, link: str, captures: Captures, settings: Link) -> Iterator[tuple[int, int]]:
     """Yields the ranges of time, ns, ends included, in which sane records of a link count, by the statistics of its
     files: by hours, so that a silence within a capture is in none of them."""
     facts = (captures.values("attempt"), captures.values("packets"), captures.numbers("largest").tolist())
     for attempt, packets, largest, clock in zip(*facts, captures.clocks, strict=True):
         for row in files.rows(link, attempt, packets, largest):
             first, last = max(row["min.arrival"], clock), max(row["max.arrival"], clock)
-            yield min(max(row["min.timestamp"], promise_at(first, skew)), first), last
+            yield min(max(row["min.timestamp"], settings.oldest(first)), first), last
 
 
 def lake_records_outside(lake: layout.Lake, link: str, settings: Link) -> list[tuple[Capture, OutsideCount]]:
@@ -326,7 +328,7 @@ def outside_words(capture: Capture, count: OutsideCount, settings: Link) -> str:
         texts.append(f"{count.uncovered:,} outside of its declared coverage, {covers}")
         second = second_coverage(settings, Path(capture.path))
         smallest, largest = capture.smallest or 0, capture.largest or 0
-        if second is not None and second[0] <= smallest + settings.skew and largest < second[1]:
+        if second is not None and second[0] <= smallest + settings.at(second[0]).skew and largest < second[1]:
             line = covers_line(Path(capture.path).name, second)
             texts[-1] += f" (the hour in its name comes twice; it is of the second, so write {line})"
         if any(piece[:2] == "%E" for pattern in settings.patterns for piece in pieces_of(pattern)):
@@ -631,7 +633,8 @@ def _refused(link: str, refused: Refused, records: int, settings: Link) -> Missi
     when = f"from {format_instant(refused.start)} to {format_instant(refused.end)}"
     text = (
         f"link {link!r}: {refused.total:,} of {records:,} {kind} {when} were refused as late ({names}): the clock of "
-        f"the link was at {format_instant(refused.clock)}, and its skew is {format_duration(settings.skew)}"
+        f"the link was at {format_instant(refused.clock)}, and its skew is "
+        f"{format_duration(settings.at(refused.start).skew)}"
     )
     return Missing(link, LATE, text, late_defects(refused), len(refused.late))
 

@@ -55,11 +55,23 @@ class Rules:
         overlap: how far captures may overlap by their records; `declared`: by what people declared of both, since a
             recorder that is started again within the last second of a file names both files by it.
         jump: max_jump (T3).
+        turns: where the first two are others: (instant, overlap, declared), in order.
     """
 
     overlap: int
     declared: int
     jump: int
+    turns: tuple[tuple[int, int, int], ...] = ()
+
+    def at(self, instant: int) -> tuple[int, int]:
+        """Returns `overlap` and `declared` of files that overlap from an instant on, ns."""
+        later = ((overlap, declared) for since, overlap, declared in reversed(self.turns) if since <= instant)
+        return next(later, (self.overlap, self.declared))
+
+    @property
+    def least(self) -> int:
+        """What all files may overlap by, ns."""
+        return min(self.overlap, self.declared, *(min(overlap, declared) for _, overlap, declared in self.turns))
 
 
 ANY = Rules(0, 0, END_OF_TIME)
@@ -133,12 +145,14 @@ def overlapping(rows: pa.Table, rules: Rules) -> list[Overlap]:
 
 
 def _between(file: _File, other: _File, rules: Rules) -> Overlap | None:
-    length = min(file.records[1], other.records[1]) - max(file.records[0], other.records[0])
-    if length > rules.overlap:
+    begin = max(file.records[0], other.records[0])
+    length = min(file.records[1], other.records[1]) - begin
+    if length > rules.at(begin)[0]:
         return Overlap(file.attempt, other.attempt, length, file.records, other.records)
     if file.declared and other.declared:
-        length = min(file.declared[1], other.declared[1]) - max(file.declared[0], other.declared[0])
-        if length > rules.declared:
+        begin = max(file.declared[0], other.declared[0])
+        length = min(file.declared[1], other.declared[1]) - begin
+        if length > rules.at(begin)[1]:
             return Overlap(file.attempt, other.attempt, length, file.records, other.records, declared=True)
     return None
 
@@ -150,7 +164,7 @@ def may_overlap(rows: pa.Table, rules: Rules = ANY) -> bool:
         return False
     files = rows.column("attempt").combine_chunks().dictionary_encode().indices.to_numpy()
     first, largest = _ranges(rows, rules.jump)
-    declares, tolerated = _is_declared(rows), min(rules.overlap, rules.declared)
+    declares, tolerated = _is_declared(rows), rules.least
     covers = (np.where(declares, rows.column(name).to_numpy(), -1) for name in ("covers_from", "covers_to"))
     return any(
         _clash(files, begins, ends, has, tolerated)

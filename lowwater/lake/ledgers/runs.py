@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from lowwater import errors, instants
 from lowwater.caches import cache_folder
-from lowwater.config import Config
+from lowwater.config import Config, Link
 from lowwater.lake import layout, open_tables, tables
 from lowwater.lake.ledgers.captures import files_by_link
 from lowwater.lake.words import DONE, FAILED
@@ -37,33 +37,47 @@ Range = tuple[int, int]
 """An interval [start, end), ns."""
 
 
-def record_violations(lake: layout.Lake, link: str, skew: int, start: int, end: int, rows: pa.Table) -> None:
-    """Replaces the violations of a link and skew that arrive in [start, end), ns, by these rows: capture, position,
-    timestamp, arrival, lateness."""
-    if not rows.num_rows and not read_violations(lake, link, skew, start, end).num_rows:
+def record_violations(lake: layout.Lake, link: str, settings: Link, start: int, end: int, rows: pa.Table) -> None:
+    """Replaces the violations of a link and its skew that arrive in [start, end), ns, by these rows: capture, position,
+    timestamp, arrival, lateness. Each has the skew of the period that it arrives in."""
+    if not rows.num_rows and not read_violations(lake, link, settings, start, end).num_rows:
         return
-    table = with_constants(rows, layout.VIOLATIONS, {"link": link, "skew": skew})
-    of_link = (pc.field("link") == link) & (pc.field("skew") == skew)
-    tables.replace_rows(lake.violations, table, of_link & tables.within("arrival", start, end), lake.fence)
+    parts = [layout.VIOLATIONS.empty_table()]
+    for skew, begin, until in _skews(settings, start, end):
+        part = rows.filter(tables.within("arrival", begin, until))
+        parts.append(with_constants(part, layout.VIOLATIONS, {"link": link, "skew": skew}))
+    tables.replace_rows(lake.violations, pa.concat_tables(parts), _of_skews(link, settings, start, end), lake.fence)
+
+
+def _skews(settings: Link, start: int, end: int) -> list[tuple[int, int, int]]:
+    """Divides [start, end), ns, where the skew of a link is another one: (skew, from, to)."""
+    pieces = ((max(start, piece.since), min(end, piece.until), piece) for piece in settings.pieces())
+    return [(piece.settings.skew, begin, until) for begin, until, piece in pieces if begin < until]
+
+
+def _of_skews(link: str, settings: Link, start: int, end: int) -> pc.Expression:
+    """The condition that a row is of the violations of a link that arrive in [start, end), ns, by its skews there."""
+    pieces = _skews(settings, start, end) or [(settings.skew, start, end)]
+    parts = [(pc.field("skew") == skew) & tables.within("arrival", *span) for skew, *span in pieces]
+    return (pc.field("link") == link) & reduce(or_, parts)
 
 
 def read_violations(
-    lake: layout.Lake, link: str, skew: int, start: int, end: int, near: Range | None = None
+    lake: layout.Lake, link: str, settings: Link, start: int, end: int, near: Range | None = None
 ) -> pa.Table:
-    """Reads the violations of a link and skew that arrive in [start, end), ns, in order. `near`: a range that holds it,
-    for who asks about several of its parts: it is read once."""
+    """Reads the violations of a link by its skew that arrive in [start, end), ns, in order. `near`: a range that holds
+    it, for who asks about several of its parts: it is read once."""
     if near is not None:
-        key = "violations", link, skew, *near
-        whole = open_tables.cached_value(lake.violations, key, lambda _: read_violations(lake, link, skew, *near))
+        key = "violations", link, settings.skew, settings.turns, *near
+        whole = open_tables.cached_value(lake.violations, key, lambda _: read_violations(lake, link, settings, *near))
         return whole.filter(tables.within("arrival", start, end))
-    of_link = (pc.field("link") == link) & (pc.field("skew") == skew)
-    rows = tables.read_rows(lake.violations, layout.VIOLATIONS, of_link & tables.within("arrival", start, end))
+    rows = tables.read_rows(lake.violations, layout.VIOLATIONS, _of_skews(link, settings, start, end))
     return rows.sort_by([("arrival", "ascending"), ("capture", "ascending"), ("position", "ascending")])
 
 
 def charged_violations(lake: layout.Lake, config: Config, links: Iterable[str], start: int, end: int) -> pa.Table:
     """Reads the violations that arrive in [start, end), ns, by the skews in force, link by link."""
-    found = [read_violations(lake, link, config.link(link).skew, start, end) for link in sorted(links)]
+    found = [read_violations(lake, link, config.link(link), start, end) for link in sorted(links)]
     return pa.concat_tables([layout.VIOLATIONS.empty_table(), *found])
 
 

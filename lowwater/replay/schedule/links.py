@@ -71,7 +71,8 @@ def readers(chosen: Iterable[Job], link: str, rates: Mapping[tuple[str, str], fl
     for job in chosen:
         for query in job.plan.queries:
             if link in query.links:
-                others = [job.config.link(other).longest_skew for other in query.links if other != link]
+                beside = [job.config.link(other).pieces()[-1] for other in query.links if other != link]
+                others = [each.settings.longest_skew for each in beside]
                 rate = rates.get((job.query_set, query.name))
                 reading.append(ReadingQuery(job.query_set, query.name, max(others, default=None), rate))
     return reading

@@ -368,6 +368,11 @@ def skew_change(root: PurePath, queries: Path, jobs: Iterable[Job], link: str, b
     config = load_config(root, text=written)
     section = link if link in config.links else link.partition("/")[0]
     before = config.link(link).skew
+    if turns := config.link(link).turns:
+        raise errors.ConfigError(
+            f"link {link!r}: the skew in force is that of its period since {format_instant(turns[-1][0])}",
+            f'write skew = "{format_duration(bound)}" in that [{section_of(section, "periods")}] of {path}',
+        )
     text = with_skew(written, section, bound, str(path))
     changed = load_config(root, text=text)
     if changed.link(link).skew != bound:

@@ -194,7 +194,7 @@ def _links(inputs: IntervalInputs) -> Iterator[LinkWhy]:
             capture = captures[at]
             covers = capture.covers_from, capture.covers_to
             found.append(ReadFile(capture.path, capture.packets, covers, capture.capture))
-        yield LinkWhy(link, (begin, inputs.end), settings.skew, settings.policy, tuple(found))
+        yield LinkWhy(link, (begin, inputs.end), settings.at(inputs.start).skew, settings.policy, tuple(found))
 
 
 def _gaps(inputs: IntervalInputs) -> Iterator[DefectWhy]:

@@ -134,9 +134,9 @@ def _compared(
         covered[link] = coverage.covered_share(link, scope.captures.get(link, ()), about, *bounds)
         if covered[link] or watch.lags.records:
             ends = watch.refused, watch.lags.largest, watch.busiest
-            late.append(runs.LinkLateness(link, *bounds, about.skew, *ends, *watch.lags.counted(), now))
+            late.append(runs.LinkLateness(link, *bounds, about.at(start).skew, *ends, *watch.lags.counted(), now))
         items = history.link_items(row, scan.profile, _types(scope, link), covered[link])
-        row |= history.link_row(items, past.before(history.LINK, link, start, since), settings, about.skew)
+        row |= history.link_row(items, past.before(history.LINK, link, start, since), settings, about.at(start).skew)
         past.keep(history.LINK, link, start, items)
         yield history.LINK, link, items
     for row in measured.rows["queries"]:

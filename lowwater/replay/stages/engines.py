@@ -255,13 +255,14 @@ def low_level(
         lftas = tuple(lfta for lfta in ran if link in lfta.links)
         mine = {lfta.name: starts[lfta.name] for lfta in lftas}
         bounds = Bounds(mine, inputs.start, inputs.end, {lfta.name: grains[lfta.name][0] for lfta in lftas})
-        link_settings, arriving = inputs.config.link(link), any(lfta.arrival for lfta in lftas)
+        link_settings = inputs.judging.link(link)
+        several, arriving = bool(link_settings.group_skew or link_settings.turns), any(lfta.arrival for lfta in lftas)
         read = inputs.read(link, _whole_seconds(inputs, link, min(mine.values()), arriving))
         chosen = replace(
             settings,
             skew=link_settings.longest_skew,
             shed=link_settings.shed,
-            skews=planned_skews(inputs.config, inputs.plan, link) if link_settings.group_skew else None,
+            skews=planned_skews(inputs.judging, inputs.plan, link) if several else None,
             delay=link_settings.delay,
             policy=settings.policy.per_link,
         )
@@ -372,12 +373,12 @@ def reference_stage(
 def _evaluated(inputs: LowInputs, query: QueryPlan, period: int, policy: Policy, state: str | None) -> ReferenceResult:
     starts = properties.read_from(query.logical, inputs.start)
     links = inputs.link_starts([query])
-    link_settings = {link: inputs.config.link(link) for link in links}
+    link_settings = {link: inputs.judging.link(link) for link in links}
     packets = {
         link: _packets(inputs, query.logical, link, start if state is None else inputs.start)
         for link, start in links.items()
     }
-    disorder = {link: disorder_of(inputs.config, link, query.lftas) for link in links}
+    disorder = {link: disorder_of(inputs.judging, link, query.lftas) for link in links}
     skews = {link: settings.skew for link, settings in link_settings.items()}
     budgets = {link: settings.shed for link, settings in link_settings.items() if settings.shed is not None}
     return evaluate(
@@ -410,7 +411,7 @@ def _packets(inputs: LowInputs, node: Node, link: str, start: int) -> Iterable[p
     thinned = inputs.config.link(link).shed is not None
     read = [
         *source_columns(node),
-        *planned_skews(inputs.config, inputs.plan, link).columns,
+        *planned_skews(inputs.judging, inputs.plan, link).columns,
         *(schemas.THINNED_BY if thinned else ()),
     ]
     start = _whole_seconds(inputs, link, start, properties.by_arrival(node))

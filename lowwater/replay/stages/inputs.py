@@ -35,6 +35,18 @@ class LowInputs:
     handed: bool = False  # whether queries with a state pass it from interval to interval
 
     @cached_property
+    def judging(self) -> Config:
+        """The settings with the skews that links have within what the interval reads."""
+        turning = [name for name in self.plan.links if self.config.link(name).turns]
+        if not turning:
+            return self.config
+        starts = self.link_starts(self.plan.queries)
+        links = {
+            name: self.config.link(name).judging(starts.get(name, self.start), self.start, self.end) for name in turning
+        }
+        return self.config.model_copy(update={"links": {**self.config.links, **links}})
+
+    @cached_property
     def lfta_starts(self) -> dict[str, int]:
         """LFTA -> first timestamp that it reads for any output query (I2), ns."""
         starts: dict[str, int] = {}
@@ -71,7 +83,7 @@ class LowInputs:
 
     def disorder(self, query: queryset.QueryPlan) -> dict[str, tuple[int, Mapping[str, int]]]:
         """Link -> its skew and the disorder of its other attributes, where the high level judges lateness (T8)."""
-        lateness = {link: disorder_of(self.config, link, query.lftas) for link in query.links}
+        lateness = {link: disorder_of(self.judging, link, query.lftas) for link in query.links}
         return {link: (each.skew, each.attributes) for link, each in lateness.items() if each.attributes}
 
     @property
@@ -101,7 +113,7 @@ class LowInputs:
 
     def _hashed(self, link: str, start: int, window: int) -> HashedLink:
         """The files among which earlier packets of a read from `start` on are looked for (D2)."""
-        skews = planned_skews(self.config, self.plan, link)
+        skews = planned_skews(self.judging, self.plan, link)
         return HashedLink(self._read(link, min(start, self.start - skews.longest) - window), skews)
 
     @cached_property
@@ -122,7 +134,7 @@ class LowInputs:
                 if other != link and self.config.link(other).compared == self.config.link(link).compared
             ]
             read = replace(read, copies=replace(read.copies, others=tuple(others)))
-        return read, planned_skews(self.config, self.plan, link)
+        return read, planned_skews(self.judging, self.plan, link)
 
 
 def arrival_lag(config: Config, links: Sequence[str], plan: ops.Node) -> int:
@@ -142,4 +154,4 @@ def disorder_of(config: Config, link: str, lftas: Sequence[ops.Lfta]) -> Disorde
     layouts = [lfta.layout for lfta in lftas if link in lfta.links and lfta.layout is not None]
     skews, own = link_skews(config, link, next(iter(layouts), None)), config.link(link).skews
     attributes = {f"{layout.protocol}.{name}": own.get(name, band) for layout in layouts for name, band in layout.bands}
-    return Disorder(skews.rest, attributes, dict(skews.values), skews.column, config.link(link).delay)
+    return Disorder(skews.rest, attributes, dict(skews.values), skews.column, config.link(link).delay, skews.turns)
