@@ -218,6 +218,7 @@ fuzz: setup
 	for family in $(FAMILIES); do \
 	    $(BIN)/python -m tests.law.fuzz --family $$family --process $(FAMILY_CASES) --spark $(FAMILY_SPARK) || exit 1; done
 	$(BIN)/python -m tests.model.compared 10000
+	$(BIN)/python -m tests.lake.life 300
 	$(BIN)/python -m tests.hostile.fuzz
 	LOWWATER_ACCOUNTS=2000 $(BIN)/python -m pytest tests/lake/test_outside.py --timeout=0
 	$(BIN)/python -m pytest tests --hypothesis-profile=fuzz --timeout=0 -m hypothesis

@@ -472,6 +472,10 @@ class PacketFiles:
         """Whether all files lie in the lake with the sizes that their table says."""
         return all(paths.has_size(PacketFiles.path(row), row["size_bytes"]) for row in rows)
 
+    def removed(self, links: Iterable[str], start: int) -> list[str]:
+        """Says of which links packets from an instant (ns) on are not there, since they were removed."""
+        return [removed_words(link, at) for link in links if start < (at := self.horizons.get(link, 0))]
+
     def is_closed(self, capture: Capture) -> bool:
         """Whether a capture of a link lies before its horizon, so that the lake has its packets no more, or not for
         long: it is not read again."""

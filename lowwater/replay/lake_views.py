@@ -16,7 +16,7 @@ from lowwater.config import Config, load_config
 from lowwater.lake import layout
 from lowwater.lake.ledgers.captures import Captures, ingested_links, read_captures
 from lowwater.lake.ledgers.coverage import hole_line
-from lowwater.lake.packets import read_packets
+from lowwater.lake.packets import PacketFiles, read_packets
 from lowwater.lake.results.exploring import LAST, result_table
 from lowwater.lake.results.published_rows import published_rows
 from lowwater.lake.tables import fetch_rows, lake_errors, open_table, plain_type, table_dataset
@@ -64,7 +64,8 @@ class LakePackets:
                 yield columns.batch(self.link, files[capture], rows)
 
     def notes(self, columns: Sequence[str]) -> Iterator[str]:
-        """Says what the lake does not keep of what is asked for, and what is damaged."""
+        """Says what the lake does not keep of what is asked for, or no more, and what is damaged."""
+        yield from PacketFiles.of(self._lake).removed([self.link], self._span[0])
         asked = {"payload" if name == PAYLOAD else name.partition("_")[0] for name in columns if name in OPTIONAL}
         for what in sorted(asked):
             lacking = sum(what not in contents_of(kept) for kept in self._captures.values("kept"))

@@ -46,7 +46,7 @@ from lowwater.replay.job import Job
 from lowwater.replay.kept_digests import KeptPublications, take_state
 from lowwater.replay.retirement import EVER
 from lowwater.replay.schedule.links import known_sets, set_names
-from lowwater.storage import paths
+from lowwater.storage import objects, paths
 from lowwater.storage.object_paths import ObjectPath
 
 Kept = tuple[str, str, int, int, str]
@@ -354,6 +354,7 @@ def rename(root: PurePath, change: Change) -> None:
         _move(lake, change)
         _keep(lake, change)
         paths.remove(root / layout.RENAMING)
+        objects.look_again(root)
 
 
 def _touched(lake: layout.Lake) -> list[PurePath]:

@@ -90,6 +90,10 @@ def test_what_is_published_of_the_time_before_stays_and_is_never_owed(lake: Path
     assert hours_of_packets(lake) == left, "captures that lie there are known"
     clean("verify", "--lake", lake)
 
+    gone = "packets of link 'main1' before 2026-01-01T01:5"  # whoever asks for all of them is told, and gets the rest
+    assert gone in clean("sql", "SELECT count(*) FROM main1", "--lake", lake).err
+    assert gone in clean("export", "--lake", lake, "--link", "main1", "--out", lake.parent / "main1.pcap").err
+    assert " 0 records" not in clean("skew", "--lake", lake).out
     change_skew(lake)
     said = " ".join(clean("plan", "--lake", lake, "--to", TO).out.split())
     assert "flows: 1 hour stale: link main1: skew was 2s, is 1.5s" in said

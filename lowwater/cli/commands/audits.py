@@ -204,8 +204,10 @@ def _review(
     last = max((capture.largest for capture in captures if capture.largest is not None), default=0)
     until = last + 1 if end is None else end
     since, settings = next((each.since, each.settings) for each in settings.pieces() if until <= each.until)
-    begin = max(first, since) if start is None else start  # one skew holds for what is shown: that of the newest period
-    read = packet_files(PacketFiles.of(lake), link, captures, settings, begin, begin, until)
+    files = PacketFiles.of(lake)
+    # One skew holds for what is shown: that of the newest period. Packets before a horizon are gone (S11).
+    begin = max(first, since, files.horizons.get(link, 0)) if start is None else start
+    read = packet_files(files, link, captures, settings, begin, begin, until)
     seen = link_lateness(read, settings.skew, config.interval.length)
     waiting = readers(sets, link, row_rates(read_replays(lake), begin, until))
     return review(link, settings.skew, seen, loss, waiting, captures)

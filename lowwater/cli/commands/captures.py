@@ -436,6 +436,7 @@ def export(
     _check_target(out, force)
     from lowwater.config import load_config
     from lowwater.lake.layout import lake_to_read
+    from lowwater.lake.packets import PacketFiles
     from lowwater.plan.temporal import END_OF_TIME
     from lowwater.replay.packets import exported_links, read_predicate, select, write_selection
 
@@ -471,6 +472,8 @@ def export(
     if selection.cut:
         kept = f"the lake keeps at most {selection.kept:,} bytes of them"
         terminal.say(f"{selection.cut:,} of {packets} are truncated: {kept}", err=True)
+    for line in PacketFiles.of(opened).removed(names, start or 0):
+        terminal.say(line, err=True)
 
 
 def _check_target(out: Path, force: bool) -> None:
@@ -497,6 +500,7 @@ def _export_records(
     spreadsheet: bool,
 ) -> None:
     """Writes the selected records of a link, and prints how many there are."""
+    from lowwater.lake.packets import PacketFiles
     from lowwater.replay.packets import select_records, write_records
 
     selection = select_records(lake, config, link, where, start, end)
@@ -515,6 +519,8 @@ def _export_records(
 
         _write(out, write)
     terminal.say(f"{'1 record' if count == 1 else f'{count:,} records'} to {_shown(out)}", err=True)
+    for line in PacketFiles.of(lake).removed([link], start):
+        terminal.say(line, err=True)
 
 
 def _shown(out: Path) -> str:
