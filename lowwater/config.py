@@ -8,7 +8,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Mapping
-from itertools import pairwise
+from itertools import combinations, pairwise
 from os.path import normpath
 from pathlib import Path, PurePath
 from typing import Annotated, Any, Literal, NamedTuple, NoReturn, get_args
@@ -388,6 +388,12 @@ class GroupSkew(Section):
     values: dict[str, Duration] = Setting(default={})
 
 
+Untimed = Literal["malformed", "file"]
+Resolution = Literal["file", "microseconds", "nanoseconds"]
+Quote = Annotated[str, Setting(max_length=1)]
+READ_BY = ("resolution", "untimed", "separator", "quote", "header", "null", "decimal")
+"""Settings by which a file is read, which a period may have."""
+
 OF_WHOLE_LINK = {
     **dict.fromkeys(
         ("payload", "applications", "sampling", "duplicates", "duplicate_bytes", "anonymise", "interfaces", "kind",
@@ -413,6 +419,13 @@ class Period(Section):
         rotation: over the one of the link.
         timezone: over the one of the link.
         skew: over the one of the link, for records whose own time lies in the period (T2).
+        resolution: over the one of the link; as all below, for files whose names are of the period.
+        untimed: over the one of the link.
+        separator: over the one of the link.
+        quote: over the one of the link.
+        header: over the one of the link.
+        null: over the one of the link.
+        decimal: over the one of the link.
     """
 
     since: Instant
@@ -420,6 +433,13 @@ class Period(Section):
     rotation: Positive | None = None
     timezone: Annotated[str, BeforeValidator(_zone)] | None = None
     skew: Duration | None = None
+    resolution: Resolution | None = None
+    untimed: Untimed | None = None
+    separator: str | None = None
+    quote: Quote | None = None
+    header: bool | None = None
+    null: tuple[str, ...] | None = None
+    decimal: Literal[".", ","] | None = None
 
     @model_validator(mode="before")
     @classmethod
@@ -511,13 +531,13 @@ class Link(Section):
     duplicates: Annotated[Duplicates | Literal["keep"], BeforeValidator(_duplicates)] = "keep"
     duplicate_bytes: Literal["content", "packet"] = "content"
     anonymise: str | None = None
-    untimed: Literal["malformed", "file"] = "malformed"
-    resolution: Literal["file", "microseconds", "nanoseconds"] = "file"
+    untimed: Untimed = "malformed"
+    resolution: Resolution = "file"
     kind: Kind = "pcap"
     protocol: str | None = None
     schemas: Names = ()
     separator: str | None = None
-    quote: Annotated[str, Setting(max_length=1)] | None = None
+    quote: Quote | None = None
     header: bool | None = None
     null: tuple[str, ...] | None = None
     decimal: Literal[".", ","] | None = None
@@ -547,10 +567,24 @@ class Link(Section):
         return found
 
     @property
+    def _patterns_apart(self) -> bool:
+        """Whether no two periods that are read otherwise have a pattern in common."""
+        given = [(piece.settings.captures or (), piece.settings) for piece in self.pieces()]
+        return not any(
+            {*one} & {*other} and any(getattr(a, key) != getattr(b, key) for key in READ_BY)
+            for (one, a), (other, b) in combinations(given, 2)
+        )
+
+    @property
     def patterns(self) -> tuple[str, ...]:
         """The patterns of its files in all periods, each once."""
         given = (self.captures, *(period.captures for period in self.periods))
         return tuple(dict.fromkeys(pattern for patterns in given for pattern in patterns or ()))
+
+    @property
+    def read_by(self) -> tuple[str, ...]:
+        """What of the settings by which its files are read some period has."""
+        return tuple(key for key in READ_BY if any(key in period.model_fields_set for period in self.periods))
 
     @property
     def turns(self) -> tuple[tuple[int, int], ...]:
@@ -638,6 +672,13 @@ class Link(Section):
         """Whether its life meets [start, end), ns (T5)."""
         return (self.since is None or self.since < end) and (self.until is None or self.until > start)
 
+    def _check_text(self) -> None:
+        if self.separator is not None and (self.kind != "csv" or len(self.separator.encode()) != 1):
+            raise ValueError('separator: one character, only for a link with kind = "csv"')
+        if self.quote is not None and len(self.quote.encode()) > 1:
+            raise ValueError('quote: one character of ASCII, or "" for none')
+        self._check_kind()
+
     def _check_kind(self) -> None:
         for key in ("quote", "header", "null", "decimal"):
             if getattr(self, key) is not None and self.kind != "csv":
@@ -661,11 +702,8 @@ class Link(Section):
 
     @model_validator(mode="after")
     def _consistent(self) -> Link:
-        if self.separator is not None and (self.kind != "csv" or len(self.separator.encode()) != 1):
-            raise ValueError('separator: one character, only for a link with kind = "csv"')
-        if self.quote is not None and len(self.quote.encode()) > 1:
-            raise ValueError('quote: one character of ASCII, or "" for none')
-        self._check_kind()
+        for piece in self.pieces():
+            piece.settings._check_text()
         if self.anonymise is not None and (self.payload is not None or self.applications or self.sampling):
             raise ValueError(
                 "anonymise: frames, their digests, and fields of applications hold true addresses and names: leave out "
@@ -699,6 +737,12 @@ class Link(Section):
             raise ValueError(
                 f"max_jump: is {format_duration(self.jump)} in all periods, and a skew of one is longer, {longest}: "
                 f'write max_jump = "{better}" in the section of the link'
+            )
+        told = all(re.search(DATED, each) for each in self.patterns) or self._patterns_apart
+        if self.read_by and not (self.patterns and told):
+            raise ValueError(
+                f"{self.read_by[0]}: a period knows its files by their names, and these are named as those of before: "
+                'write captures in the period, or a date in the names, as captures = "a-%Y%m%d%H.pcap"'
             )
         for since, _, settings in self.pieces():
             patterns = settings.captures or ("",)
@@ -912,10 +956,12 @@ class Ended(NamedTuple):
     Attributes:
         end: of its life, ns; None where no look has found it.
         captures: the patterns of its files.
+        otherwise: whether files of some of its periods were read otherwise than by its section.
     """
 
     end: int | None
     captures: tuple[str, ...]
+    otherwise: bool = False
 
 
 class Config(Section):
@@ -1106,10 +1152,12 @@ def _ended_links(
             patterns = tuple(name for each in given for name in ((each,) if isinstance(each, str) else each))
             section = {key: value for key, value in section.items() if key not in _OF_FOLDERS}
             if periods:
+                left_out = {*_OF_FOLDERS, *READ_BY}  # which a file without a pattern has none of
                 section["periods"] = [
-                    {key: value for key, value in period.items() if key not in _OF_FOLDERS} for period in periods
+                    {key: value for key, value in period.items() if key not in left_out} for period in periods
                 ]
-            ended[name] = Ended(end if isinstance(end, int) else None, patterns)
+            otherwise = any(key in period for period in periods for key in READ_BY)
+            ended[name] = Ended(end if isinstance(end, int) else None, patterns, otherwise)
             if isinstance(end, int):
                 section.setdefault("until", format_instant(end))
             links[name] = section

@@ -118,6 +118,11 @@ def _links(
     chosen = {}
     for name in names:
         settings = base.links.get(name, Link())
+        if settings.read_by:
+            raise errors.ConfigError(
+                f"links.{name}: {settings.read_by[0]} differs between its periods, and a run reads all its files alike",
+                "ingest them into a lake, or write the settings of one period into a file of its own for --links",
+            )
         skew = {"skew": skews[name]} if name in skews else {}
         kind = {"kind": kinds[name]} if name in kinds else {}
         alone["periods"] = () if skew else settings.judged.periods

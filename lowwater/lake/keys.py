@@ -26,9 +26,11 @@ from lowwater.capture.tables.options import TableOptions
 from lowwater.catalog.protocols import RECORD_KINDS
 from lowwater.config import Link
 from lowwater.instants import format_duration, format_instant
+from lowwater.lake.ingestion.record_options import content_of_file
 from lowwater.lake.ledgers.captures import Capture, Captures, short
 from lowwater.lake.ledgers.coverage import gaps
 from lowwater.revisions import revision_of
+from lowwater.storage.captures import capture_path
 
 Key = dict[str, Any]
 """Plain values, as JSON has them."""
@@ -232,6 +234,7 @@ def outdated(
     end: int,
     records: TableOptions | None = None,
     content: Sequence[str] = (),
+    otherwise: bool = False,
 ) -> list[str]:
     """Lists the captures that must be ingested again before a run (T7): a line for each, with the reason.
 
@@ -239,27 +242,38 @@ def outdated(
         decoder_version: current version of the reader of the link's files.
         records: how queries read the records of the link; None for packets.
         content: what queries read of packets beside the headers, as the ledger names it.
+        otherwise: whether the settings do not tell any more how each file was read (`config.Ended`).
     """
     lines = []
-    options = retention.ContentOptions.of(settings)
-    key = options.key_digest
-    ordered = Captures.of(captures)
+    of_link = retention.ContentOptions.of(settings)
+    key = of_link.key_digest
+    ordered, of_records = Captures.of(captures), records
     for capture in (ordered[index] for index in ordered.meeting(read_from - _reach(settings), end)):
         again = capture.erased is None  # else it is never read again (T11)
+        options = of_link
+        if settings.read_by:
+            read = content_of_file(of_records or of_link, settings, capture_path(capture.path))
+            options, records = (of_link, read) if isinstance(read, TableOptions) else (read, None)
         if again and capture.decoded_as(capture.decoder_version) != capture.decoded_as(decoder_version):
             what = capture.decoding(decoder_version)
             lines.append(
                 f"{capture.path} was decoded by version {capture.decoder_version}, now {decoder_version}"
                 f"{f' ({what})' if what else ''}: ingest it again"
             )
-        elif _read_otherwise(capture, records):
+        elif not otherwise and _read_otherwise(capture, records):
             lines.append(f"{capture.path} was read by another kind, protocol or form of text: ingest it again")
         elif not capture.admits(settings):
             lines.append(f"{capture.path} was judged by another max_jump: ingest it again")
-        elif capture.format == "pcapng" and retention.has_times_of_file(capture.kept) != (options.untimed is not None):
+        elif (
+            not otherwise
+            and capture.format == "pcapng"
+            and retention.has_times_of_file(capture.kept) != (options.untimed is not None)
+        ):
             lines.append(f"{capture.path} was read by another setting untimed of its link: ingest it again")
         elif (
-            capture.format in retention.WITH_RESOLUTION and retention.resolution_of(capture.kept) != options.resolution
+            not otherwise
+            and capture.format in retention.WITH_RESOLUTION
+            and retention.resolution_of(capture.kept) != options.resolution
         ):
             lines.append(f"{capture.path} was read by another setting resolution of its link: ingest it again")
         elif options.compared and retention.hash_of(capture.kept) != options.compared:

@@ -656,7 +656,9 @@ class IntervalInputs(LowInputs):
             )
             version = known_files.version_of(records or ContentOptions())
             captures = self.captures.get(link, ())
-            reasons += outdated(captures, settings, version, start, self.end, records, content)
+            ended = self.config.ended.get(link_names.family_of(link))
+            otherwise = ended is not None and ended.otherwise
+            reasons += outdated(captures, settings, version, start, self.end, records, content, otherwise)
         return reasons
 
     def rolled_back(self) -> list[str]:

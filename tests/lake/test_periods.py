@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from lowwater.capture.content.retention import DECODER_VERSION
+from lowwater.capture.tables.options import READER_VERSION
 from lowwater.config import Link, load_config
 from lowwater.errors import ConfigError
 from lowwater.instants import SECOND, format_instant, parse_instant
@@ -13,10 +15,14 @@ from lowwater.lake.files.patterns import files_of, is_of_other_period, named_cov
 from lowwater.lake.ingestion.arrivals import arrivals
 from lowwater.lake.ingestion.folders import look
 from lowwater.lake.ingestion.ingest import ingest
+from lowwater.lake.ingestion.record_options import record_options
+from lowwater.lake.keys import outdated
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.captures import read_captures
 from lowwater.lake.ledgers.files import unread_lines
 from tests.capturemaker import pcap_bytes, udp
+from tests.lake.test_resolution import relabelled
+from tests.replay.support import lowwater
 
 CHANGE = "2026-03-01T00:20:00Z"
 OLD = {"captures": "/c/old-%Y%m%d%H.pcap", "rotation": "1h"}
@@ -92,6 +98,8 @@ def test_names_of_a_link_without_periods_are_known_as_before() -> None:
             'since = "2026-03-01"\nskew = "2min"',
             'one is longer, 2min: write max_jump = "3min" in the section',
         ),
+        ('since = "2026-03-01"\nresolution = "days"', "resolution: must be 'file', 'microseconds' or 'nanoseconds'"),
+        ('since = "2026-03-01"\nseparator = ";"', 'separator: one character, only for a link with kind = "csv"'),
         (
             'since = "2026-03-01"\nskew = "2s"\n[links.a.group_skew]\ncolumn = "vlan_id"',
             "group_skew: not with another skew in periods",
@@ -170,3 +178,65 @@ def test_captures_overlap_by_the_skew_of_their_time(skew: str, unread: list[str]
             ingest(lake, "a", sorted(tmp_path.glob("a-*.pcap")), config, refusals={})
         found = read_captures(lake, ["a"], config)["a"]
         assert sorted(each.capture.path.rpartition("/")[2] for each in found.unread) == [*unread, *others]
+
+
+@pytest.mark.slow
+def test_files_are_read_by_their_period(tmp_path: Path) -> None:
+    """From the change on the recorder writes nanoseconds and says microseconds; of the csv, it writes semicolons."""
+    root = tmp_path / "lake"
+    root.mkdir()
+    (root / "log.schema").write_text(
+        "PROTOCOL LOG { llong timestamp_ns get_csv_llong (increasing); uint n get_csv_uint; }\n"
+    )
+    (root / "lowwater.toml").write_text(
+        '[links.a]\ncaptures = "../a-%Y%m%d%H.pcap"\nrotation = "1h"\n[[links.a.periods]]\n'
+        'since = "2026-03-01"\nresolution = "nanoseconds"\n'
+        '[links.b]\nkind = "csv"\nschemas = "log.schema"\ncaptures = "../old.csv"\n[[links.b.periods]]\n'
+        'since = "2026-03-01"\nseparator = ";"\ncaptures = "../new.csv"\n'
+    )
+    config, lake, begin = load_config(root), open_lake(root), parse_instant("2026-02-28T23:00Z")
+    frame = udp("10.0.0.1", "10.0.0.2", 1, 2)
+    for name, later in (("a-2026022823", False), ("a-2026030100", True)):
+        stamps = [begin + later * 3600 * SECOND + at * 50_000_000 for at in range(3)]
+        data = pcap_bytes([(stamp, frame) for stamp in stamps], nanoseconds=later)
+        (tmp_path / f"{name}.pcap").write_bytes(relabelled(data, 0xA1B2C3D4))
+    for name, sign in (("old", ","), ("new", ";")):
+        then = begin + (name == "new") * 3600 * SECOND
+        (tmp_path / f"{name}.csv").write_text(
+            f"timestamp_ns{sign}n\n" + "".join(f"{then + at}{sign}{at}\n" for at in range(3))
+        )
+    for link, version in (("a", DECODER_VERSION), ("b", READER_VERSION)):
+        results = ingest(lake, link, arrivals(lake, config)[link].new, config)
+        assert [(each.state, each.capture.packets) for each in results] == [("added", 3), ("added", 3)]
+        captures = read_captures(lake, [link], config)[link]
+        assert outdated(captures, config.link(link), version, 0, 1 << 62, record_options(config, link)) == []
+        assert all(not each.malformed for each in captures)
+    (_, after) = read_captures(lake, ["a"], config)["a"]
+    assert ((after.largest or 0) - (after.first or 0), after.first) == (100_000_000, parse_instant("2026-03-01"))
+    text = (root / "lowwater.toml").read_text()
+    (root / "lowwater.toml").write_text(text.replace("2026-03-01", "2026-02-01"))
+    config = load_config(root)
+    captures = read_captures(lake, ["a"], config)["a"]
+    (line,) = outdated(captures, config.link("a"), DECODER_VERSION, 0, 1 << 62)
+    assert "a-2026022823.pcap was read by another setting resolution" in line
+    # A link whose section is gone has no folders, and so no file of a period; its captures stay as they were read.
+    (root / "lowwater.toml").write_text("".join(text.partition("[links.b]")[1:]))
+    config = load_config(root)
+    assert config.ended["a"].otherwise and not config.links["a"].read_by
+    assert [row.first for row in read_captures(lake, ["a"], config)["a"]] == [row.first for row in captures]
+
+
+def test_a_period_knows_its_files_by_their_names(tmp_path: Path) -> None:
+    """What is read otherwise needs names that tell the period; `run`, which takes files under any name, refuses it."""
+    text = '[links.a]\ncaptures = "{}"\n[[links.a.periods]]\nsince = "2026-03-01"\nresolution = "nanoseconds"\n'
+    settings, words = tmp_path / "lowwater.toml", "resolution: a period knows its files by their names"
+    settings.write_text(text.format("a-*.pcap"))
+    with pytest.raises(ConfigError, match=words):
+        load_config(tmp_path)
+    for apart in (text.format("a-%Y%m%d.pcap"), text.format("a-*.pcap") + 'captures = "b-*.pcap"\n'):
+        settings.write_text(apart)
+        assert load_config(tmp_path).links["a"].read_by == ("resolution",)
+    capture(tmp_path / "a-1.pcap", CHANGE)
+    (tmp_path / "q.gsql").write_text("SELECT time, len FROM a.UDP")
+    said = lowwater("run", tmp_path / "q.gsql", "--links", settings, "--out", tmp_path / "out")
+    assert said.code == 1 and "links.a: resolution differs between its periods" in said.err

@@ -326,11 +326,13 @@ class Reading(NamedTuple):
         piece: the period.
         span: what the file covers, [from, to), ns, as much as lies in the period; None where the name does not say.
         made_up: whether the end is that of the rotation (T5).
+        begin: the instant in the name, ns; None without one.
     """
 
     piece: Piece
     span: tuple[int, int] | None
     made_up: bool
+    begin: int | None
 
 
 def readings(link: Link, path: Path) -> list[Reading]:
@@ -343,12 +345,26 @@ def readings(link: Link, path: Path) -> list[Reading]:
         end = time.until(piece.settings.rotation) if time is not None else None
         if time is None or end is None:
             if match or not link.periods:
-                found.append(Reading(piece, None, False))
+                found.append(Reading(piece, None, False, time.start if time is not None else None))
             continue
         span = max(time.start, piece.since), min(end, piece.until)
         if span[0] < span[1] or not link.periods:
-            found.append(Reading(piece, span, time.end is None))
+            found.append(Reading(piece, span, time.end is None, time.start))
     return found
+
+
+def settings_of(link: Link, path: Path) -> Link:
+    """Returns the settings by which a file is read: those of the first period of its link that has such names and of
+    which the file has time; else those before the first period. Its records say nothing here, since it is not read
+    yet."""
+    if not link.read_by:
+        return link
+    if (key := covers_key(link, path)) is not None:
+        return link.at(link.covers[key][0])
+    told = readings(link, path)
+    having = (each for each in told if each.begin is not None and each.piece.since <= each.begin < each.piece.until)
+    reading = next((each for each in told if each.span is not None), next(having, told[0] if told else None))
+    return link.pieces()[0].settings if reading is None else reading.piece.settings
 
 
 def is_of_other_period(link: Link, path: Path) -> bool:
@@ -399,7 +415,7 @@ def second_coverage(link: Link, path: Path) -> tuple[int, int] | None:
     in the time zone of the link and is the second one; None where it occurs once, or the file is declared otherwise."""
     if covers_key(link, path) is not None:
         return None
-    for piece, span, made_up in readings(link, path):
+    for piece, span, made_up, _ in readings(link, path):
         match = _matched(piece.settings, path)
         time = named_time(match, piece.settings.timezone) if match and span and made_up else None
         if time is None:

@@ -175,9 +175,8 @@ class _Known:
         )
 
     def _content(self, path: Path) -> ContentOptions | TableOptions:
-        if self._settings.untimed is None:
-            return self._options
-        return known_files.content_for(self._options, declared_coverage(self._settings, path))
+        content = record_options.content_of_file(self._options, self._settings, path)
+        return known_files.content_for(content, declared_coverage(self._settings, path))
 
     def _has_packets(self, file: known_files.KnownFile) -> bool:
         """Whether no packets of a file are gone, cut or set aside as damaged; a store is not asked for each file."""

@@ -23,6 +23,7 @@ from lowwater.catalog.protocols import RECORD_KINDS
 from lowwater.instants import format_instant
 from lowwater.lake.files import patterns
 from lowwater.lake.ingestion import known_files
+from lowwater.lake.ingestion.record_options import content_of_file
 from lowwater.lake.ingestion.tasks import (
     FailedTask,
     PackResult,
@@ -241,7 +242,8 @@ class Batch:
         return link_names(self._ledger.link, names, path, self._settings.interfaces == "one")
 
     def _content_of(self, number: int) -> ContentOptions | TableOptions:
-        return known_files.content_for(self._content, self._coverage[number])
+        content = content_of_file(self._content, self._settings, self._paths[number])
+        return known_files.content_for(content, self._coverage[number])
 
     def _survey_of(self, number: int) -> SurveyTask:
         path, content, jump = self._paths[number], self._content_of(number), self._settings.jump

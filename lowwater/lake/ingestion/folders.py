@@ -322,6 +322,10 @@ class _Reading:
         settings, options, file = self._config.link(link), self.options(link), capture_path(path)
         if isinstance(options, LowwaterError):
             return _Facts()
+        if options is not None and isinstance(
+            own := record_options.content_of_file(options, settings, file), TableOptions
+        ):
+            options = own
         try:
             if whole and (size <= self._left or self._left == LOOK_READ_BYTES):  # one file of any size is read
                 self._left -= size

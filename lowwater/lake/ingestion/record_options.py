@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lowwater.capture.content.retention import RESOLUTIONS, ContentOptions
 from lowwater.capture.tables.options import TableOptions, TextOptions
 from lowwater.catalog.protocols import BUILTIN, LOG_KINDS, READY, Protocol
 from lowwater.catalog.records import RecordLayout
@@ -14,6 +16,7 @@ from lowwater.config import Config, Link, section_of
 from lowwater.documents import FILE_NAME
 from lowwater.errors import ConfigError, nearest
 from lowwater.instants import format_instant
+from lowwater.lake.files.patterns import settings_of
 
 if TYPE_CHECKING:
     from lowwater.plan.queryset import Plan
@@ -97,6 +100,17 @@ def _protocol_of(
         f"write protocol = 'NAME' and schemas = ['FILE'] in {section}, as docs/records.md shows; `lowwater init` "
         "proposes both",
     )
+
+
+def content_of_file(content: ContentOptions | TableOptions, link: Link, path: Path) -> ContentOptions | TableOptions:
+    """Returns how a file is read, by the period of its link, given what holds for the link."""
+    if not link.read_by:
+        return content
+    own = settings_of(link, path)
+    if isinstance(content, TableOptions):
+        return replace(content, text=text_options(own))
+    untimed = -1 if own.untimed == "file" else None
+    return replace(content, untimed=untimed, resolution=RESOLUTIONS[own.resolution])
 
 
 # By the queries: `lowwater run`. Also the skews of links, whose values may be those of a field of the protocol.

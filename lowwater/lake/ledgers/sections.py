@@ -53,7 +53,7 @@ def ended_lines(lake: Lake, config: Config) -> list[str]:
     captures, lines = read_captures(lake, ingested_links(lake), config), list[str]()
     there = {family_of(link) for link, rows in captures.items() if len(rows)} - retired_links(lake).keys()
     empty = sorted(config.links.keys() - config.ended.keys() - set(map(family_of, captures)))
-    for name, (end, _) in sorted(config.ended.items()):
+    for name, (end, *_) in sorted(config.ended.items()):
         if name in there:
             called = f"; if it is called {empty[0]} now: `lowwater rename link` {name} {empty[0]}" if empty else ""
             when = "where its captures end" if end is None else f"at {format_instant(end)}, where its captures end"
