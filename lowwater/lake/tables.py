@@ -57,7 +57,7 @@ GONE_HINT = (
 )
 DAMAGED_HINT = "`lowwater verify` with --data says which files are damaged, and how they are made again"
 _PAGE = re.compile("CRC checksum verification failed|Could not open Parquet|[Cc]orrupt|deserialize thrift")
-LOG_HINT = "the log of the table is damaged, or another program wrote it: restore the table, or make it again"
+LOG_HINT = "the log of the table is damaged, or another program wrote it: `lowwater verify` says what makes it again"
 _LOG = re.compile("[Kk]ernel error|Arrow error|Invalid (JSON|Checkpoint)|log file|schema")
 _FRAMES = re.compile(r" (stack backtrace: )?0: (<unknown>|[\w:<>]+( at \S+)?) 1: .*")
 """Frames of a stack, which errors of Delta's library end with."""

@@ -231,7 +231,9 @@ def _left(lake: layout.Lake, folder: PurePath, link: str, horizon: int) -> list[
     known = attempts_of(lake)
     live = {PacketFiles.path(row) for rows in PacketFiles.of_table(folder).attempts.values() for row in rows}
     found = []
-    for path in paths.matching(folder / f"link={tables.safe_name(link)}", "hour=*/*"):
+    # Packets of an interface lie in the folder of the link for which their file was read.
+    folders = {folder / f"link={tables.safe_name(name)}" for name in (link, family_of(link))}
+    for path in (path for place in sorted(folders) for path in paths.matching(place, "hour=*/*")):
         hour = int(path.parent.name.partition("=")[2])
         attempt = digests.bare(path.name.removesuffix(paths.ASIDE)).rpartition("-")[2]
         if hour * HOUR < horizon and attempt in known and path not in live:

@@ -535,8 +535,8 @@ def _move_files(lake: layout.Lake, path: PurePath, change: Change) -> None:
     if table is None:
         return
     rows = [row for row in tables.live_files(table) if change.name(row["partition.link"]) != row["partition.link"]]
-    for link in sorted({row["partition.link"] for row in rows}):
-        _move_folder(path / _folder(link), path / _folder(change.name(link)))
+    for link, name in sorted({(row["partition.link"], _folder_of(row)) for row in rows}):
+        _move_folder(path / name, path / _renamed(name, link, change))
     for at in range(0, len(rows), MOVED_TOGETHER):
         some = rows[at : at + MOVED_TOGETHER]
         names = {row["path"] for row in some}
@@ -564,6 +564,15 @@ def _folder(link: str) -> str:
     return f"link={safe_name(link)}"
 
 
+def _folder_of(row: Mapping[str, Any]) -> str:
+    """The folder of a file of packets: that of the link for which it was read, also where they are of an interface."""
+    return unquote(row["path"]).partition("/")[0]
+
+
+def _renamed(folder: str, link: str, change: Change) -> str:
+    return _folder(change.new if folder == _folder(change.old) else change.name(link))
+
+
 def _moved(row: Mapping[str, Any], change: Change) -> tables.DataFile:
     link = change.name(row["partition.link"])
     bounds = {
@@ -573,7 +582,7 @@ def _moved(row: Mapping[str, Any], change: Change) -> tables.DataFile:
         for kind in ("min.", "max.", "null_count.")
     }
     return tables.DataFile(
-        f"{_folder(link)}/{unquote(row['path']).partition('/')[2]}",
+        f"{_renamed(_folder_of(row), row['partition.link'], change)}/{unquote(row['path']).partition('/')[2]}",
         row["size_bytes"],
         row["num_records"],
         {**tables.partition_of(row), "link": link},

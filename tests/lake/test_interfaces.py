@@ -60,7 +60,7 @@ def pcapng(
         kind = 101 if kinds[at_name : at_name + 1] == "r" else 1
         blocks.append(block(1, struct.pack("<HxxI", kind, 65535) + options + bytes(4)))
     for second, interface in packets:
-        frame = tcp("10.0.0.1", "10.0.0.2", 1000 + round(second), 80)
+        frame = tcp("10.0.0.1", "10.0.0.2", 1000 + round(second) % 60_000, 80)
         frame = frame[14:] if kinds[interface : interface + 1] == "r" else frame
         stamp = at(second)
         head = struct.pack("<IIIII", interface, stamp >> 32, stamp & 0xFFFFFFFF, len(frame), len(frame))

@@ -1,0 +1,145 @@
+"""Hours whose packets went by age owe nothing, whatever changes: links, interfaces, decoders, runs that failed
+(SEMANTICS S11)."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from lowwater.instants import HOUR, SECOND, format_instant
+from lowwater.lake.ingestion import known_files
+from lowwater.lake.layout import lake_to_read
+from lowwater.lake.ledgers.runs import ReplayRow, record_replays
+from lowwater.lake.packets import PacketFiles
+from lowwater.replay.schedule.due import statuses
+from tests.cli.hostile import clean
+from tests.lake.support import BASE, capture
+from tests.lake.test_interfaces import pcapng
+from tests.replay.support import column_rows
+
+pytestmark = pytest.mark.slow
+YEAR = 8760 * 3600  # the captures are so much older than BASE, s
+BEGIN = BASE - YEAR * SECOND
+QUERY = "DEFINE { query_name n; } SELECT tb, count(*) AS c FROM ETH GROUP BY time/3600 AS tb\n"
+
+
+class Old:
+    """A lake of some links and four hours, all published, whose first two hours go with `trim`."""
+
+    def __init__(self, folder: Path, links: str = "ab") -> None:
+        self.folder, self.links, self.more, self.age = folder, links, "", ""
+        self.root = folder / "lake"
+        self.root.mkdir()
+        (folder / "n.gsql").write_text(QUERY)
+        for link in links:
+            self.record(link)
+        self.settle()
+
+    def record(self, link: str, hours: tuple[int, ...] = (0, 1, 2, 3)) -> None:
+        for hour in hours:
+            path = self.folder / link / f"x_20260115{8 + hour:02}.pcap"
+            capture(path, [3600 * hour - YEAR + 240 * number + ord(link) % 7 for number in range(15)])
+            os.utime(path, ns=(BEGIN - 100 * HOUR,) * 2)
+
+    def write(self) -> None:
+        text = f'[query_sets.n]\nfiles = ["{self.folder}/n.gsql"]\n{self.age}'
+        for link in self.links:
+            text += f'[links.{link}]\ncaptures = "{self.folder}/{link}/x_%Y%m%d%H.pcap"\nrotation = "1h"\n'
+            text += f'skew = "3s"\n{self.more}'
+        (self.root / "lowwater.toml").write_text(text)
+
+    def settle(self) -> None:
+        """Writes the settings, ingests, and runs what is due."""
+        self.write()
+        clean("ingest", "--lake", self.root)
+        clean("backfill", "--lake", self.root, code=None)
+
+    def trim(self) -> None:
+        age = (time.time_ns() - BEGIN - 2 * HOUR - 1800 * SECOND) // SECOND
+        self.age = f'[retention]\npackets = "{age}s"\n'
+        self.write()
+        assert "removed packets" in clean("maintain", "--lake", self.root).out
+
+    def words(self) -> list[str]:
+        return [row.shown for row in statuses(self.root, self.folder)]
+
+    def counts(self) -> list[int]:
+        """The number of packets of each hour, as published."""
+        found = column_rows(self.root, "n", ["tb", "c"], BEGIN, BASE)
+        return [count for _, count in sorted(found)]
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Old:
+    return Old(tmp_path)
+
+
+def test_a_link_that_joins_or_goes(lake: Old) -> None:
+    lake.trim()
+    assert lake.words() == ["done", "done", "done", "provisional"] and lake.counts() == [30] * 4
+    lake.record("c")
+    lake.links = "abc"
+    lake.settle()
+    assert lake.words() == ["kept", "kept", "done", "provisional"] and lake.counts() == [30, 30, 45, 45]
+    clean("maintain", "--lake", lake.root)
+    assert lake.words() == ["kept", "kept", "done", "provisional"]
+    lake.links = "ac"
+    lake.settle()
+    assert lake.words() == ["kept", "kept", "done", "provisional"] and lake.counts() == [30, 30, 45, 45]
+    clean("verify", "--lake", lake.root)
+
+
+class WithInterfaces(Old):
+    """Each file has two interfaces, of which one hears half as much."""
+
+    def record(self, link: str, hours: tuple[int, ...] = (0, 1, 2, 3)) -> None:
+        (self.folder / link).mkdir()
+        for hour in hours:
+            path = self.folder / link / f"x_20260115{8 + hour:02}.pcap"
+            begin = 3600 * hour - YEAR
+            packets = [(begin + 240 * number, number % 3 // 2) for number in range(15)]
+            pcapng(path, ["eth0", "eth1"], packets)
+            os.utime(path, ns=(BEGIN - 100 * HOUR,) * 2)
+
+
+def test_a_link_with_interfaces_that_is_dropped_later(tmp_path: Path) -> None:
+    lake = WithInterfaces(tmp_path, "d")
+    lake.trim()
+    packets = [path for path in (lake.root / "packets").rglob("*.parquet") if "_delta_log" not in path.parts]
+    assert len(packets) == 4, "packets of interfaces lie in the folder of their link, and go from there"
+    assert {*PacketFiles.of(lake_to_read(lake.root)).horizons} == {"d/eth0", "d/eth1"}
+    assert lake.words() == ["done", "done", "done", "provisional"] and lake.counts() == [15] * 4
+    clean("rename", "link", "d", "east", "--lake", lake.root, "--why", "a better name")
+    lake.more = f'until = "{format_instant(BEGIN + 4 * HOUR)}"\n'
+    settings = lake.root / "lowwater.toml"
+    settings.write_text(settings.read_text() + lake.more)
+    clean("backfill", "--lake", lake.root)
+    assert lake.words() == ["done"] * 4
+    said = clean("retire", "link", "east", "--lake", lake.root, "--drop", "--yes", "--why", "the contract ended").out
+    assert "packets/link=east" in said
+    assert not [path for path in (lake.root / "packets").rglob("*.parquet") if "_delta_log" not in path.parts]
+    assert lake.words() == ["done"] * 4 and lake.counts() == [15] * 4
+    for command in ("ingest", "maintain", "verify", "report", "skew"):
+        clean(command, "--lake", lake.root)
+
+
+def test_a_decoder_that_reads_otherwise(lake: Old, monkeypatch: pytest.MonkeyPatch) -> None:
+    lake.trim()
+    monkeypatch.setattr(known_files, "DECODER_VERSION", 99)
+    said = clean("ingest", "--lake", lake.root).out
+    assert said.count("replaced") == 4, "captures before the horizon are not read again"
+    clean("backfill", "--lake", lake.root)
+    assert lake.words()[:2] in (["kept", "kept"], ["done", "done"]) and lake.words()[2] == "done"
+    assert lake.counts() == [30] * 4 and "nothing is due" in clean("plan", "--lake", lake.root).out
+
+
+def test_a_run_that_failed_before(lake: Old) -> None:
+    failed = ReplayRow("n", "", BEGIN, BEGIN + HOUR, "low", "failed", time.time_ns(), "a full disk")
+    record_replays(lake_to_read(lake.root), [failed])
+    assert lake.words()[0] == "failed"
+    lake.trim()
+    assert lake.words()[:2] == ["kept", "done"] and lake.counts() == [30] * 4
+    assert "a full disk" in " ".join(clean("plan", "--lake", lake.root).out.split())
