@@ -510,9 +510,8 @@ def files_of(link: Link, start: int, end: int, outside: bool = False) -> list[Pa
     for path in dict.fromkeys(found):
         if not outside and lies_outside(path):
             continue
-        told = readings(link, path) if covers_key(link, path) is None else []
         span = declared_coverage(link, path)
-        if span is None and any(reading.piece.settings.rotation is None for reading in told):
+        if span is None and any(reading.piece.settings.rotation is None for reading in readings(link, path)):
             dated.append((0, str(path), path))
         elif span is not None and span[0] < end and span[1] > start:
             dated.append((span[0], str(path), path))

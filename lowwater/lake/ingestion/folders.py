@@ -542,12 +542,13 @@ class _Look:
     def _named(self, row: ledger.SeenFile, old: ledger.SeenFile | None, link: str, file: FoundFile) -> ledger.SeenFile:
         """Adds what the name of a file tells."""
         settings = self._config.link(link)
-        path = capture_path(file.path)
-        digest = naming_of(settings, path) if settings.periods else self._namings(link)
-        if old is not None and old.named == digest != "":
+        digest = self._namings(link)
+        if old is not None and old.named == digest:
             told = old.declared_from, old.declared_to, old.rotated, old.folder_name
         else:
+            path = capture_path(file.path)
             declared, rotated = named_coverage(settings, path, row.first)
+            digest = naming_of(settings, path)
             begin, end = declared or (None, None)
             told = begin, end, rotated, FolderNames(settings).name(file.path, self._real)
         begin, end, made_up, name = told
