@@ -58,8 +58,9 @@ def link_review(snapshot: Snapshot, link: str) -> SkewReview:
 def _reviewed(snapshot: Snapshot, link: str, rated: bool) -> SkewReview:
     captures = Captures.of(snapshot.captures.get(link, ()))
     end = captures.end or 0
-    rows = read_lateness(snapshot.lake, link, max(0, end - RECENT), end + 1)
-    skew = snapshot.config.link(link).at(end).skew
+    # One skew holds for what is shown: that of the newest period of the link.
+    since, _, settings = next(each for each in snapshot.config.link(link).pieces() if end < each.until)
+    rows, skew = read_lateness(snapshot.lake, link, max(0, end - RECENT, since), end + 1), settings.skew
     lengths = Counter(row.interval_end - row.interval_start for row in rows)
     usual = lengths.most_common(1)[0][0] if lengths else 0
     chosen = [row for row in rows if row.interval_end - row.interval_start == usual and len(row.counts)]

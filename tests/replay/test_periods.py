@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from lowwater_review import Ledgers
+from lowwater_review.lateness import link_review
 
 from lowwater.config import Link, load_config
 from lowwater.instants import HOUR, SECOND
@@ -233,3 +235,10 @@ def test_the_review_of_a_skew_is_of_the_newest_period(world: tuple[Path, list[st
     said = lowwater("skew", "--lake", lake, "--link", "a", "--set", "6s")
     assert said.code == 1 and "is that of its period since 2026-01-01T01:20:00Z" in said.err
     assert f'write skew = "6s" in that [[links.a.periods]] of {lake / "lowwater.toml"}' in said.err
+
+
+@pytest.mark.slow
+def test_the_page_of_a_skew_is_of_the_newest_period_too(world: tuple[Path, list[str]]) -> None:
+    lake, _ = world
+    review = link_review(Ledgers(lake, QUERIES).now(), "a")
+    assert review.skew == 5 * SECOND and review.seen[0].start == START + 2 * HOUR
