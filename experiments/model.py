@@ -21,9 +21,8 @@ from lowwater.plan.operators import Node
 from lowwater.plan.properties import read_from
 from lowwater.plan.queryset import plan_texts
 from lowwater.plan.temporal import END_OF_TIME
-from lowwater.reference import evaluate
 from lowwater.reference.clock import PERIODIC, Clock, Disorder, Link, RecordSelection
-from lowwater.reference.engine import Operators
+from lowwater.reference.engine import Operators, evaluate
 from lowwater.stream.groups import GroupOperator
 from lowwater.stream.joins import JoinOperator
 from lowwater.stream.operators import Life, Promise, Row, StreamOperator

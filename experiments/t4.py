@@ -18,7 +18,7 @@ from lowwater.plan.context import Context, Links
 from lowwater.plan.properties import read_from
 from lowwater.plan.queryset import plan_texts
 from lowwater.plan.temporal import END_OF_TIME
-from lowwater.reference import ReferenceResult, evaluate
+from lowwater.reference.engine import ReferenceResult, evaluate
 
 SEED = 50
 RATE = {Size.QUICK: 10, Size.DEFAULT: 50, Size.FULL: 500}

@@ -178,6 +178,10 @@ def test_what_python_workers_import_knows_nothing_of_planning() -> None:
     assert loaded("lowwater.high.part", {"lowwater.plan.bind", "lowwater.plan.rules", "lowwater.config"}) == []
 
 
+def test_what_status_and_rows_import_compiles_nothing() -> None:
+    assert loaded("lowwater.replay.schedule.due", {"numba", "scipy", "yaml"}) == []
+
+
 def loaded(module: str, unwanted: set[str]) -> list[str]:
     """Which unwanted modules are there once one is imported."""
     code = f"import sys, {module}; print(*sorted({unwanted!r} & set(sys.modules)))"

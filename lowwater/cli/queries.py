@@ -17,13 +17,10 @@ from lowwater.errors import QueryError, QueryErrors, UnsupportedError
 from lowwater.gsql.declarations import parse_declarations
 from lowwater.instants import format_instant
 from lowwater.lake.layout import OUTCOMES, Lake, lake_to_read
-from lowwater.lake.results.publish import require_types
-from lowwater.low.code.kernel import list_kernels
 from lowwater.low.settings import LowSettings
 from lowwater.plan import operators as ops, queryset
 from lowwater.plan.context import Links
 from lowwater.plan.definitions import make_context
-from lowwater.plan.explain import explain
 from lowwater.plan.text import Note
 from lowwater.quality.modules import require_trusted_files
 from lowwater.replay import checks, job
@@ -91,12 +88,16 @@ def _links_and_settings(links: Path | None) -> tuple[Links, Config]:
 
 def explain_files(files: Sequence[Path], form: str, links: Path | None, **definitions: Any) -> str:
     """Returns the plan of query files as `text`, `json` or `mermaid`. `definitions`: fields of `Definitions`."""
+    from lowwater.plan.explain import explain
+
     plan, _ = _noted(files, links, definitions)
     return explain(plan, form, memory_of(load_config(path=links)))
 
 
 def explain_kernels(files: Sequence[Path], links: Path | None, **definitions: Any) -> str:
     """Returns the generated code of each link of query files."""
+    from lowwater.low.code.kernel import list_kernels
+
     plan = Definitions(**definitions).plan(files, *_links_and_settings(links))
     return list_kernels(plan.lftas, LowSettings(skew=0))
 
@@ -106,6 +107,8 @@ def _noted(
 ) -> tuple[queryset.Plan, Config]:
     """Plans query files, and adds notes on queries that `run` would refuse. Returns the settings too."""
     if lake is not None:
+        from lowwater.lake.results.publish import require_types
+
         opened, config, plan = Definitions(**definitions).plan_over(files, lake)
         for query in plan.queries:
             require_types(opened, query.name, query.high.fields)

@@ -19,7 +19,7 @@ from lowwater.lake.ledgers.captures import Capture, Captures
 from lowwater.lake.ledgers.drops import counted
 from lowwater.low import LinkResult
 from lowwater.low.runtime.statistics import merge_work
-from lowwater.reference import SourceCount
+from lowwater.stream.records import SourceCount
 
 # Every engine fills them. They are checked before results are written, and `lowwater run` prints them.
 

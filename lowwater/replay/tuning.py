@@ -13,7 +13,6 @@ from lowwater.config import Config
 from lowwater.instants import HOUR, SECOND, format_duration
 from lowwater.lake.layout import OUTCOMES, Lake
 from lowwater.lake.ledgers.runs import read_statistics
-from lowwater.low.code.kernel import split_conjuncts
 from lowwater.low.runtime.statistics import shape
 from lowwater.plan import operators as ops, properties, queryset
 from lowwater.plan.properties import cost
@@ -269,6 +268,8 @@ def _why_period(statistics: LftaStatistics, period: int, wait: int) -> str:
 
 
 def _conjuncts(parts: Sequence[Expr], statistics: LftaStatistics, bits: frozenset[Expr]) -> tuple[Conjunct, ...]:
+    from lowwater.low.code.kernel import split_conjuncts  # who only plans writes no kernel
+
     different = dict.fromkeys(parts)
     _, first = split_conjuncts([part for part in different if part not in bits])
     facts = []

@@ -40,7 +40,7 @@ from lowwater.plan.operators import Node
 from lowwater.plan.properties import read_from
 from lowwater.plan.queryset import plan_texts
 from lowwater.plan.temporal import END_OF_TIME
-from lowwater.reference import evaluate
+from lowwater.reference.engine import evaluate
 from tests.plan.batch_pools import CONTEXT, KNOWN
 from tests.plan.batch_worlds import world
 from tests.reference.feeds import arriving, batches, write_watch_list

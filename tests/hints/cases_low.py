@@ -24,7 +24,7 @@ from lowwater.low.evaluate import arguments
 from lowwater.low.settings import Bounds, Flush
 from lowwater.plan.operators import Lfta
 from lowwater.plan.temporal import END_OF_TIME
-from lowwater.reference import ReferenceResult, evaluate
+from lowwater.reference.engine import ReferenceResult, evaluate
 from lowwater.replay.job import Job
 from tests.hints.setup import Case, Setup, tried
 from tests.lake.support import put_table

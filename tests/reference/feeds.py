@@ -18,7 +18,7 @@ from lowwater.catalog.values import format_ip, words_from_ip
 from lowwater.plan.operators import Node
 from lowwater.plan.properties import carried_state, read_from
 from lowwater.plan.temporal import END_OF_TIME
-from lowwater.reference import ReferenceResult, evaluate
+from lowwater.reference.engine import ReferenceResult, evaluate
 from tests.plan.batch_rows import Packet, World, rounded
 from tests.plan.batch_worlds import SECOND, SKEW, world
 

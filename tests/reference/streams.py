@@ -19,7 +19,7 @@ from lowwater.plan.operators import Node
 from lowwater.plan.properties import read_from
 from lowwater.plan.queryset import plan_texts
 from lowwater.plan.temporal import END_OF_TIME
-from lowwater.reference import ReferenceResult, evaluate
+from lowwater.reference.engine import ReferenceResult, evaluate
 
 UNIT = 100_000_000
 ADDRESSES = [None, *(pack_ip(text) for text in ("10.0.0.1", "10.0.0.2", "::ffff:10.0.0.1", "fe80::1"))]

@@ -15,8 +15,8 @@ from lowwater.plan.operators import Node
 from lowwater.plan.properties import read_from
 from lowwater.plan.queryset import plan_texts
 from lowwater.plan.temporal import END_OF_TIME
-from lowwater.reference import Disorder, evaluate
-from lowwater.reference.engine import ReferenceResult
+from lowwater.reference.clock import Disorder
+from lowwater.reference.engine import ReferenceResult, evaluate
 from tests.breadth import some
 from tests.plan.batch_worlds import SECOND
 from tests.reference.streams import Link, record

@@ -14,7 +14,7 @@ from lowwater.plan.context import Context, Links
 from lowwater.plan.operators import Node
 from lowwater.plan.queryset import plan_texts
 from lowwater.plan.temporal import END_OF_TIME
-from lowwater.reference import ReferenceResult, evaluate
+from lowwater.reference.engine import ReferenceResult, evaluate
 from tests.plan.batch_worlds import SECOND
 from tests.reference.streams import Link, record
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 
 from lowwater.plan.operators import Node
-from lowwater.reference import ReferenceResult, evaluate
+from lowwater.reference.engine import ReferenceResult, evaluate
 from tests.plan.batch_worlds import SECOND
 from tests.reference.streams import UNIT, Link, plan, random_link, record, replay
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from lowwater.plan.temporal import END_OF_TIME
-from lowwater.reference import evaluate
+from lowwater.reference.engine import evaluate
 from tests.breadth import examples
 from tests.plan.batch_worlds import SECOND
 from tests.reference.streams import UNIT, Link, plan, random_link, record, replay

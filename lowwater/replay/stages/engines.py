@@ -37,7 +37,7 @@ from lowwater.plan import properties, shares, temporal
 from lowwater.plan.operators import Fill, Lfta, Node, Source, walk
 from lowwater.plan.queryset import QueryPlan
 from lowwater.quality.links import LinkScan
-from lowwater.reference import ReferenceResult, evaluate
+from lowwater.reference.engine import ReferenceResult, evaluate
 from lowwater.replay.stages.inputs import LowInputs, arrival_lag, disorder_of
 from lowwater.replay.tuning import Tuning, tuned_lftas
 from lowwater.stream.records import packet_samplings

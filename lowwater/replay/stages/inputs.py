@@ -16,7 +16,7 @@ from lowwater.lake.ledgers.coverage import gaps
 from lowwater.lake.packets import DuplicateRule, HashedLink, LinkRead, PacketFiles, packet_files
 from lowwater.plan import operators as ops, properties, queryset, temporal
 from lowwater.quality.links import LinkScan, scan_link
-from lowwater.reference import Disorder
+from lowwater.reference.clock import Disorder
 
 
 @dataclass(frozen=True)
