@@ -333,8 +333,9 @@ class _Query:
         if whole and least_promise(feeds.values(), end) < temporal.END_OF_TIME:
             raise never_closed(self.name, feeds)
         start = self.carry.start if handed and (self.carry.start or not rows) else None
-        if filled and not start:
-            # The steps of a timeline from 1970 on would be long; a link without a record has no life to begin.
+        if not start and _fills(self.node):
+            # Epochs without rows come in time where stages before have none. The steps of a timeline from 1970 on would
+            # be long; a link without a record has no life to begin.
             lives = (each.begins for each in self.level.reported.values() if each.life[0] < each.life[1])
             start = max(self.level.start, min(lives, default=0))
         timeline = timeline_of(feeds.values(), end, self.settings.tick, start)

@@ -68,6 +68,15 @@ _EXTREMES = Question(
     "SELECT time AS t, CASE WHEN len > 60 THEN 0.0 ELSE -0.0 END AS x FROM [pair].DataProtocol",
     "SELECT time // 10, 0.0::DOUBLE, 0.0::DOUBLE, 0.0::DOUBLE FROM p GROUP BY 1",
 )
+_LIFE = "FROM told WHERE link = 'main1' AND kind = 'life'"
+_FILLED = Question(
+    "q",
+    "DEFINE{query_name 'q';} SELECT tb, destPort, count(*) FROM [pair].TCP GROUP BY time/1 AS tb, destPort "
+    "FILL (destPort IN (80))",
+    f"SELECT tb, dport, coalesce(n, 0) FROM (SELECT unnest(generate_series((SELECT min(a) {_LIFE}) // {SECOND}, "
+    f"((SELECT max(b) {_LIFE}) - 1) // {SECOND})) AS tb, 80 AS dport) FULL JOIN (SELECT ts // {SECOND} AS tb, dport, "
+    "count(*) AS n FROM p WHERE flags IS NOT NULL GROUP BY ALL) USING (tb, dport)",
+)
 
 
 def _world(skew: int, *packets: Packet) -> World:
@@ -88,6 +97,12 @@ def _choice(interval: int, order: int | None) -> Choice:
 
 def _ticking() -> Choice:
     return replace(_choice(60 * SECOND, None), pace=(SECOND, 64))
+
+
+def _shared() -> Choice:
+    """With several shares of a slice."""
+    choices = (replace(_ticking(), partitions=number) for number in range(1, 99))
+    return next(each for each in choices if each.shares > 1)
 
 
 def _both(skew: int, *seconds: float, apart: float = 0) -> World:
@@ -143,5 +158,9 @@ FOUND: dict[str, Case] = {
         replace(_world(0), packets={"control": (), "main1": (_packet(2),), "main2": (_packet(1, "udp"), _packet(3))}),
         (_EXTREMES,),
         _choice(60 * SECOND, None),
+    ),
+    # The stage below FILL began with its first row, so that epochs without rows before it waited for that one.
+    "epochs without rows before the first one of a stage": Case(
+        _world(SECOND, _packet(0, "udp"), _packet(56)), (_FILLED,), _shared()
     ),
 }
