@@ -309,8 +309,16 @@ class _Planner:
     def _join(self, node: ops.Join, below: list[_Shared]) -> _Shared:
         ties, sides = node.equalities, _sides(node, below)
         if not (keys := _ties(ties, sides)):
-            # Rows of the sides are exchanged by the equalities, or at least each side is evaluated by its own keys.
-            parts = [self._cut(each) if ties or each.keys else each for each in below]
+            ordered = [node.order_dependent and _keeps_order(each.node, node.query) for each in below]
+            if any(of_packets and each.keys is not None for of_packets, each in zip(ordered, below, strict=True)):
+                whole = node.over(*(self._gathered(each.node, each) for each in below))
+                return _Shared(whole, {}, (), f"the join of {node.query} takes the rows of a side in order")
+            # Rows of the sides are exchanged by the equalities, or at least each side is evaluated by its own keys. A
+            # side whose rows have the order of packets is read by its shares: exchanged rows have columns only.
+            parts = [
+                each if of_packets else self._cut(each) if ties or each.keys else each
+                for of_packets, each in zip(ordered, below, strict=True)
+            ]
             node = node.over(*(part.node for part in parts))
             sides = _sides(node, parts)
             keys = _ties(ties, sides)

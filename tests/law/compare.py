@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -154,7 +155,9 @@ def rows_of(gathered: RunResults, query: str, *more: str, cell: Callable[[Any], 
 def expected(case: Case, question: Question, oracle: duckdb.DuckDBPyConnection) -> Rows:
     """The rows of a question by SQL, else by the batch evaluator, else by the reference engine in one interval."""
     if question.sql:
-        return Counter(tuple(value(each) for each in row) for row in oracle.execute(question.sql).fetchall())
+        # DuckDB has faults of its own in chains of anti-joins, of which it says that they are.
+        with suppress(duckdb.InternalException):
+            return Counter(tuple(value(each) for each in row) for row in oracle.execute(question.sql).fetchall())
     node = bound_plans(question.text, KNOWN, CONTEXT)[question.name]
     counted = any(isinstance(below, Bucket) and below.rows for below in walk(node))
     chained = Running if counted else Sampling

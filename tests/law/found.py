@@ -77,6 +77,12 @@ _FILLED = Question(
     f"((SELECT max(b) {_LIFE}) - 1) // {SECOND})) AS tb, 80 AS dport) FULL JOIN (SELECT ts // {SECOND} AS tb, dport, "
     "count(*) AS n FROM p WHERE flags IS NOT NULL GROUP BY ALL) USING (tb, dport)",
 )
+_NEAREST = replace(
+    _LAST_OF_BRANCHES,
+    text="DEFINE{query_name 'near'; visibility 'internal';} SELECT B.time AS t, A.destPort AS p FROM main1.TCP A "
+    "JOIN main1.TCP B ON A.time = B.time AND A.destPort + 0 = B.destPort; DEFINE{query_name 'q';} SELECT B.time, B.len "
+    "FROM near A ASOF JOIN main1.TCP B ON A.t - 2 <= B.time AND B.time <= A.t + 2 AND A.p = B.destPort",
+)
 
 
 def _world(skew: int, *packets: Packet) -> World:
@@ -162,5 +168,11 @@ FOUND: dict[str, Case] = {
     # The stage below FILL began with its first row, so that epochs without rows before it waited for that one.
     "epochs without rows before the first one of a stage": Case(
         _world(SECOND, _packet(0, "udp"), _packet(56)), (_FILLED,), _shared()
+    ),
+    # Rows that are exchanged have columns only, so that of two packets of one second any was the nearest.
+    "the first of two nearest packets, beside rows of other shares": Case(
+        _world(SECOND, replace(_packet(0), data=b"the longer one, which comes first"), _packet(0.3)),
+        (_NEAREST,),
+        _shared(),
     ),
 }
