@@ -403,6 +403,7 @@ OF_WHOLE_LINK = {
     "covers": "it has the names of files, which are of one period anyway",
     "symbolic_links": "it says whom you trust, whenever a file was recorded",
     "max_jump": "it judges the files on both sides of a change",
+    "gap_tolerance": "a pause may lie between files of two periods",
     "until": "a period ends where the next one begins, and the life of the link is in its section",
 }  # fmt: skip
 """Settings of links that have no periods, and why; of all others, that they are of the present and change no row."""

@@ -88,6 +88,7 @@ def test_names_of_a_link_without_periods_are_known_as_before() -> None:
     ("period", "words"),
     [
         ('since = "2026-03-01"\npayload = 64', "payload: has no periods, since queries read all packets"),
+        ('since = "2026-03-01"\ngap_tolerance = "1s"', "gap_tolerance: has no periods, since a pause may lie between"),
         ('since = "2026-03-01"\npolicy = "wait"', "policy: has no periods, since it changes no row"),
         ('since = "2026-03-01"\nzone = "UTC"', "unknown key 'zone'; did you mean 'timezone'?"),
         ('timezone = "UTC"', "periods.0.since: Field required; write for example periods = "),
