@@ -19,6 +19,7 @@ STAGES = (
     "records",
     "high",
     "questions",
+    "answers",
     "run",
     "first_run",
     "interval",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -42,6 +42,10 @@ MAIN, OTHER = "main1", "main2"
 """Links of the queries of the cookbook."""
 
 
+_EPOCH = re.compile(r"\b(?:an? |(the ))?(?:minute|hour|five minutes)\b")
+"""The length of an epoch in what a query says of itself."""
+
+
 @dataclass(frozen=True)
 class Recipe:
     """A query of the cookbook."""
@@ -62,7 +66,9 @@ class Recipe:
         text, count = re.subn(r"INTERVAL '[^']*'(?=[^()]*\) AS tb\b)", f"INTERVAL '{seconds} seconds'", self.text)
         if not count:
             raise click.BadParameter(f"--every: {self.name} has no epochs of one length", param_hint="--every")
-        return re.sub(r"\btb \+ 1 min\b", f"tb + {seconds} s", text)  # the epoch before
+        text = re.sub(r"\btb \+ 1 min\b", f"tb + {seconds} s", text)  # the epoch before
+        length_of = partial(_EPOCH.sub, rf"\g<1>{format_duration(length)}")
+        return re.sub(r"^-- .*$", lambda line: length_of(line[0]), text, flags=re.MULTILINE)
 
     @property
     def compares(self) -> bool:

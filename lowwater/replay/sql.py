@@ -28,6 +28,7 @@ from lowwater.capture.headers.undecoded import Count, Share, Undecoded, together
 from lowwater.capture.reader import CaptureChunk, CaptureIndex, Interface, index, read, read_chunk
 from lowwater.capture.records.drops import total
 from lowwater.catalog import expr as ex, protocols
+from lowwater.catalog.builtin import CATALOG
 from lowwater.catalog.schemas import FRAME, KEPT, PAYLOAD, SAMPLING_RATE, TABLE_TYPES, UNNAMED, address_parts, stored
 from lowwater.columns.addresses import published
 from lowwater.columns.values import evaluate
@@ -36,6 +37,7 @@ from lowwater.lake.ingestion.tasks import damage_table, link_names
 from lowwater.lake.results.exploring import duckdb_settings, quoted
 from lowwater.link_names import family_of
 from lowwater.low.evaluate import addresses
+from lowwater.plan.bind import sugar
 from lowwater.plan.context import Context, Links
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.replay import remarks
@@ -500,6 +502,7 @@ class Statement:
         extras.require("SQL", "sql")
         import duckdb
 
+        self._text = text
         self._folder = caches.make_folder("lowwater-sql-")
         self._thread = ThreadPoolExecutor(1)
         self._failed: list[BaseException] = []
@@ -545,7 +548,8 @@ class Statement:
             statements = self._database.extract_statements(text)
             if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
                 what = "several statements" if len(statements) > 1 else "no statement" if not statements else "no query"
-                raise errors.SqlError(f"the text is {what}", "write one SELECT; it only reads")
+                pivots = re.match(r"(?is)\s*(?:FROM\s*\(\s*)?PIVOT\b", text)
+                raise errors.SqlError(f"the text is {what}", _VALUES if pivots else "write one SELECT; it only reads")
             relation = self._database.sql(text)
         except duckdb.Error as error:
             raise self._error(error) from None
@@ -584,7 +588,7 @@ class Statement:
 
     def _error(self, error: Exception) -> BaseException:
         """Returns the error of the source, if that failed; else what DuckDB says, in one line."""
-        return self._failed[0] if self._failed else _told(error, self._names)
+        return self._failed[0] if self._failed else _told(error, self._names, self._text)
 
     def notes(self) -> list[str]:
         """What is to be said of the rows: what is missing or damaged in what the statement names."""
@@ -625,11 +629,16 @@ _KIND = re.compile(r"^[A-Z][A-Za-z ]* Error: ")
 _MEMORY = "group or sort less, or take a shorter time by --from and --to; `[replay] memory` of a lake gives more"
 _QUOTED = 'if it is the name of a column, such as "window" or "offset", write it in double quotes'
 
+_VALUES = "name the values that become columns: PIVOT main1 ON destPort IN (80, 443) USING sum(len)"
+_TEXTS = "addresses are texts here: srcIP LIKE '10.%'; of a query of GSQL srcIP <<= '10.0.0.0/8' is a condition"
+_OF_GSQL = {"umin": "write least(a, b)", "umax": "write greatest(a, b)", "count_distinct": "write count(DISTINCT a)"}
+"""Function of GSQL in lower case -> what SQL has for it."""
+
 _LONGEST_HINT = 200
 
 
-def _told(error: Exception, names: Sequence[str]) -> errors.SqlError:
-    """Makes one message and a hint of what DuckDB says, in several lines."""
+def _told(error: Exception, names: Sequence[str], statement: str) -> errors.SqlError:
+    """Makes one message and a hint of what DuckDB says of a statement, in several lines."""
     text = str(error).replace(f"{quoted(ALL)}.", "")
     if "Out of Memory" in text:
         return errors.SqlError("the statement needs more memory than it may have", _MEMORY)
@@ -640,6 +649,22 @@ def _told(error: Exception, names: Sequence[str]) -> errors.SqlError:
         hint = "a statement reads its views only, no files and no network: SHOW TABLES lists them"
     elif missing := re.search("Table with name (.+) does not exist", first):
         hint = errors.nearest(missing[1], names) or f"there are: {', '.join(dict.fromkeys(names))}"
+    elif missing := re.search(r'Referenced table "([\w.]+)" not found', first):
+        hint = _of_tshark(missing[1], statement) or hint
+    elif '"<<=" is not in the catalog' in first or 'Type with name "inet"' in first:
+        hint = _TEXTS
+    elif (missing := re.search(r"Function with name (\w+) does not exist", first)) and CATALOG.named(missing[1]):
+        other = "it is a function of GSQL: ask it by a query, with `lowwater run`"
+        hint = _OF_GSQL.get(missing[1].lower(), other)
+    elif first.startswith('syntax error at or near "AS"') and re.search(r"(?i)GROUP\s+BY", statement):
+        hint = "an expression gets its name in SELECT: SELECT time//60 AS tb, count(*) FROM main1 GROUP BY tb"
     elif first.startswith("syntax error"):
         hint = _QUOTED
     return errors.SqlError(first, hint or "DESCRIBE and the name of a view list its columns and their types")
+
+
+def _of_tshark(first: str, statement: str) -> str:
+    """Hint for a field of tshark, of which DuckDB says that there is no such table; empty for any other name."""
+    field = re.search(rf"\b{re.escape(first)}(?:\.\w+)+", statement, re.IGNORECASE)
+    name = field[0].lower() if field else ""
+    return f"write {sugar.TSHARK[name]}" if name in sugar.TSHARK else sugar.of_tshark(name)

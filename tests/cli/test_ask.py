@@ -102,6 +102,7 @@ def test_epochs_of_another_length(capture: Path) -> None:
             text = lowwater("ask", each.name, "--every", "20m").out
             assert "INTERVAL '1200 seconds'" in text and "INTERVAL '1 minute'" not in text, each.name
             assert not re.search(r"tb \+ (?!1200 s)", text), each.name
+            assert not re.search(r"^-- .*\b(a|an|the) (minute|hour)\b", text, re.M), "what it says of itself, too"
     assert "whole seconds" in lowwater("ask", "pairs", "--every", "10ms").err
 
 

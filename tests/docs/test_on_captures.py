@@ -6,6 +6,7 @@ import csv
 import re
 import shutil
 import subprocess
+from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, date, datetime
@@ -46,9 +47,9 @@ QUESTIONS = {**EXAMPLES, **COOKBOOK}
 SECOND = 1_000_000_000
 FIELDS = {
     "stamp": "frame.time_epoch", "len": "frame.len", "ip4": "ip.src", "ip6": "ipv6.src", "to4": "ip.dst",
-    "to6": "ipv6.dst", "proto4": "ip.proto", "proto6": "ipv6.nxt", "sport_tcp": "tcp.srcport",
-    "dport_tcp": "tcp.dstport", "sport_udp": "udp.srcport", "dport_udp": "udp.dstport", "flags": "tcp.flags",
-    "seq": "tcp.seq_raw", "ack": "tcp.ack_raw", "payload": "tcp.len", "dns_id": "dns.id",
+    "to6": "ipv6.dst", "proto4": "ip.proto", "proto6": "ipv6.nxt", "hop": "ipv6.hopopts.nxt",
+    "sport_tcp": "tcp.srcport", "dport_tcp": "tcp.dstport", "sport_udp": "udp.srcport", "dport_udp": "udp.dstport",
+    "flags": "tcp.flags", "seq": "tcp.seq_raw", "ack": "tcp.ack_raw", "payload": "tcp.len", "dns_id": "dns.id",
     "response": "dns.flags.response", "hello": "tls.handshake.type", "name": "tls.handshake.extensions_server_name",
     "ja3": "tls.handshake.ja3", "asked": "dns.qry.name", "rcode": "dns.flags.rcode", "method": "http.request.method",
     "host": "http.host", "status": "http.response.code",
@@ -119,7 +120,7 @@ def _packet(row: dict[str, str]) -> Packet:
     def first(*names: str) -> int | None:
         return next((value for name in names if (value := number(name)) is not None), None)
 
-    protocol = first("proto4", "proto6")
+    protocol = first("proto4", "hop", "proto6")
     of_tcp, of_udp = protocol == 6, protocol == 17
     ports = [
         number(f"{side}_tcp") if of_tcp else number(f"{side}_udp") if of_udp else None for side in ("sport", "dport")
@@ -235,7 +236,7 @@ def largest(packets: list[Packet]) -> Iterable[tuple[Any, ...]]:
     for (begin, source), of in of_hosts.items():
         sent[begin].append((-sum(each.len for each in of), pack_ip(source), source, len(of)))
     for begin, senders in sent.items():
-        for size, _, source, number in sorted(senders)[:2]:
+        for size, _, source, number in sorted(senders)[:10]:
             yield begin, source, -size, number
 
 
@@ -353,8 +354,9 @@ def conversations(packets: list[Packet]) -> Iterable[tuple[Any, ...]]:
         for at, side in enumerate(sides):
             for each in side:
                 seen[at] |= each.flags
-        last = stamps[-1] if stamps[-1] // day <= first.stamp // 1000 // day + 1 else 0
-        ended = "idle" if last >= latest + 15_000_000 else "open"
+        after = bisect_left(stamps, latest + 15_000_000)
+        told = after < len(stamps) and stamps[after] // day <= first.stamp // 1000 // day + 1
+        ended = "idle" if told else "open"
         ended = "reset" if (seen[0] | seen[1]) & RST else "closed" if seen[0] & seen[1] & FIN else ended
         took = next((took for _, took in handshakes_of(stream)), None)
         counts = [sum(each.len for each in side) for side in sides] + [len(side) for side in sides]

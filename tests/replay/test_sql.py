@@ -300,6 +300,14 @@ def test_memory_is_bounded_and_what_is_beyond_goes_to_the_disk(capture: Path) ->
         ("SELECT window FROM main1.TCP", "syntax error", 'such as "window"'),
         ("SELECT abs(srcIP) FROM main1", "", ""),
         ("SELECT main1", 'Referenced column "main1" was not found', ""),
+        ("SELECT ip.src FROM main1", 'Referenced table "ip" not found', "write srcIP"),
+        ("SELECT tcp.flags.syn FROM main1", "not found", "write SYN"),
+        ("SELECT tcp.stream FROM main1", "not found", "ask conversations"),
+        ("SELECT 1 FROM main1 WHERE srcIP <<= '10.0.0.0/8'", "<<=", "srcIP LIKE '10.%'"),
+        ("SELECT umin(srcIP, destIP) FROM main1", "umin does not exist", "write least(a, b)"),
+        ("SELECT or_aggr(flags) FROM main1", "or_aggr does not exist", "a function of GSQL"),
+        ("SELECT count(*) FROM main1 GROUP BY time//60 AS tb", "syntax error", "gets its name in SELECT"),
+        ("PIVOT main1 ON destPort USING sum(len)", "no query", "ON destPort IN (80, 443)"),
     ],
 )
 def test_a_mistake_is_one_line_with_a_hint(text: str, message: str, hint: str, capture: Path) -> None:
