@@ -56,6 +56,7 @@ PEERS = {
     "lonely": f"{_HELLOS} -e tls.handshake.ja3",
 }
 """Question -> what tshark is told behind `-n -r FILE`."""
+_WIDEST = 80
 
 
 def processor(command: list[str]) -> tuple[str, float]:
@@ -97,7 +98,8 @@ def markdown(runs: list[dict[str, Any]]) -> str:
         rows = ", ".join(f"{run['rows']:,}" for run in own)
         same = "equal" if all(run["equal"] for run in own) else ", ".join(f"{run['peer_rows']:,}" for run in own)
         ours, theirs = (sum(run[key] for run in own) / len(own) for key in ("processor_s", "peer_s"))
-        lines.append(f"| `{name}` | `{PEERS[name]}` | {rows} | {same} | {ours:.1f} | {theirs:.1f} |")
+        command = PEERS[name] if len(PEERS[name]) <= _WIDEST else f"{PEERS[name][:_WIDEST].rpartition(' -e')[0]} ..."
+        lines.append(f"| `{name}` | `{command}` | {rows} | {same} | {ours:.1f} | {theirs:.1f} |")
     return "\n".join(lines)
 
 

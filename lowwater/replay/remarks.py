@@ -152,9 +152,12 @@ def _unmatched(join: ops.Join, asked: Iterable[ex.Expr]) -> bool:
 
 # Packets that several links of one source have: two taps of one wire, or of one way.
 
-_FLOW = ("srcIP", "destIP")
-_IDENTIFYING = ("protocol", "srcPort", "destPort", "id", "sequence_number", "ack_number", "total_length", "flags")
-_COMPARED = 1 << 16
+IDENTIFYING: tuple[str, ...] = (
+    "srcIP", "destIP", "protocol", "srcPort", "destPort", "id", "sequence_number", "ack_number", "total_length", "flags",
+)  # fmt: skip
+IDENTIFYING += ("total_length", "flags")
+"""Columns that tell one packet of TCP or IPv4 from another."""
+COMPARED = 1 << 16
 """Most packets of a link that are compared: of more, those whose hash is divisible by a power of two."""
 _LEAST = 0.001
 _LOOKED = 100
@@ -174,7 +177,7 @@ class _Sample:
         chosen = hashes[hashes % np.uint64(self.step) == 0]
         self._parts.append(chosen)
         self._kept += len(chosen)
-        while self._kept > _COMPARED:
+        while self._kept > COMPARED:
             self.step *= 2
             self._parts = [self.at(self.step)]
             self._kept = len(self._parts[0])
@@ -233,7 +236,7 @@ def _merged(query: QueryPlan) -> list[tuple[str, tuple[str, ...], int | None]]:
 
 def _newest_shared(captures: Mapping[str, Captures], start: int, end: int) -> tuple[int, int] | None:
     """The begin of the newest capture of which another link has records too, for as long as no link has more than
-    `_COMPARED` packets by its rate there, ns; None without one."""
+    `COMPARED` packets by its rate there, ns; None without one."""
     met = list[tuple[int, str, int]]()
     for link, rows in captures.items():
         begins = rows.numbers("smallest")
@@ -244,7 +247,7 @@ def _newest_shared(captures: Mapping[str, Captures], start: int, end: int) -> tu
         within = [rows[each] for rows in captures.values() for each in rows.meeting(first, last)]
         if first < last and len({each.link for each in within}) > 1:
             rates = [each.packets / max((each.largest or 0) - (each.smallest or 0), 1) for each in within]
-            return first, min(last, first + round(_COMPARED / max(rates)) + 1)
+            return first, min(last, first + round(COMPARED / max(rates)) + 1)
     return None
 
 
@@ -259,12 +262,16 @@ def _shared(
         step = max(first.step, second.step)
         found = int(np.isin(second.at(step), first.at(step)).sum()) * step
         if found > _LEAST * min(first.packets, second.packets):
-            about = "about " if step > 1 else ""
-            packets, are = ("packet", "is") if found == 1 else ("packets", "are")
-            yield (
-                f"FROM {protocol} reads {one} and {other}, and {about}{found:,} {packets}{lately} {are} on both: each "
-                f"counts twice. Name one link, as in FROM {one}.{protocol}, or add link to the groups"
-            )
+            yield shared_words(protocol, one, other, found, "about " if step > 1 else "", lately)
+
+
+def shared_words(protocol: str, one: str, other: str, found: int, about: str = "", lately: str = "") -> str:
+    """Says how many packets that a protocol is read of are on two links."""
+    packets, are = ("packet", "is") if found == 1 else ("packets", "are")
+    return (
+        f"FROM {protocol} reads {one} and {other}, and {about}{found:,} {packets}{lately} {are} on both: each "
+        f"counts twice. Name one link, as in FROM {one}.{protocol}, or add link to the groups"
+    )
 
 
 def _names(lfta: ops.Lfta) -> set[str]:
@@ -273,7 +280,7 @@ def _names(lfta: ops.Lfta) -> set[str]:
 
 
 def _sampler(lake: layout.Lake, captures: Mapping[str, Captures], settings: Mapping[str, Link]) -> Sampler:
-    columns = stored([*_FLOW, *_IDENTIFYING])
+    columns = stored([*IDENTIFYING])
 
     @cache
     def sampled(link: str, start: int, end: int, number: int | None) -> _Sample:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from itertools import combinations
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self
@@ -69,6 +70,10 @@ class Words:
     def has(self, name: str) -> bool:
         """Whether the text has a name, in any case."""
         return re.search(rf"(?<!\w){re.escape(name)}(?!\w)", self.text, re.IGNORECASE) is not None
+
+    def alone(self, name: str) -> bool:
+        """Whether a source of the statement has the name, without a schema."""
+        return re.search(rf'(?:\bFROM|\bJOIN|,)\s+"?{re.escape(name)}\b(?!"?\.)', self.text, re.IGNORECASE) is not None
 
 
 @dataclass(frozen=True)
@@ -263,8 +268,32 @@ def _packet_view(schema: str, name: str, whole: PacketColumns, links: Sequence[P
         yield from remarks.fragment_words(name, remarks.number_of(whole.member), types)
         if words.has(remarks.TOTAL) and not (words.has(remarks.SAID) or words.has("ip_length")):
             yield from remarks.unsaid_words(types)
+        told = words.has(protocols.LINK) or words.has(protocols.INTERFACE)
+        if schema == ALL and len(links) > 1 and words.alone(name) and not told:
+            yield from _copies(name, whole.member, links)
 
     return View(schema, name, whole.schema, scan, notes)
+
+
+def _copies(protocol: str, member: ex.Expr | None, links: Sequence[Packets]) -> Iterator[str]:
+    """Says which packets two links have, of the first ones of each, where a statement reads all links as one."""
+    columns = protocols.PROTOCOLS["ETH"].columns
+    asked = PacketColumns(member, {name: columns[name] for name in (protocols.LINK, *remarks.IDENTIFYING)})
+    seen: dict[str, set[tuple[Any, ...]]] = {}
+    for link in links:
+        for batch in link.batches(asked):
+            name, *values = (each.to_pylist() for each in batch.columns)
+            of_link = seen.setdefault(family_of(name[0]), set()) if name else set()
+            of_link |= {row for row in zip(*values, strict=True) if row[_SEQUENCE] is not None or row[_ID]}
+            if len(of_link) > remarks.COMPARED:
+                break
+    for one, other in combinations(seen, 2):
+        if found := len(seen[one] & seen[other]):
+            about = "at least " if max(len(seen[one]), len(seen[other])) > remarks.COMPARED else ""
+            yield remarks.shared_words(protocol, one, other, found, about)
+
+
+_SEQUENCE, _ID = remarks.IDENTIFYING.index("sequence_number"), remarks.IDENTIFYING.index("id")
 
 
 # Capture files, each surveyed once: where damage lies and where chunks begin. Then chunks are decoded on threads, for

@@ -110,6 +110,15 @@ def test_packets_that_two_taps_have_are_told(shared: int, tmp_path: Path) -> Non
     many = "packet is" if shared == 1 else "packets are"
     said = f"FROM TCP reads a and b, and {shared:,} {many} on both: each counts twice."
     assert [note[: len(said)] for note in notes] == ([said] if shared else [])
+    taps = [part for link, path in captures.items() for part in ("--capture", f"{link}={path}")]
+    for text in (
+        "SELECT count(*) FROM TCP",
+        "SELECT count(*), link FROM TCP GROUP BY link",
+        "SELECT 1 FROM a.TCP, b.TCP",
+    ):
+        assert (said in lowwater("sql", f"{text} LIMIT 1", *taps).err) == bool(
+            shared and "FROM TCP" in text and "link" not in text
+        )
     grouped = BYTES.replace("tb, count", "tb, link, count").format("TCP") + ", link"
     assert run(tmp_path, grouped, **captures)[0] == [], "rows tell the links apart"
     assert run(tmp_path, BYTES.format("a.TCP"), **captures)[0] == []
