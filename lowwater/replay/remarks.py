@@ -153,7 +153,8 @@ def _unmatched(join: ops.Join, asked: Iterable[ex.Expr]) -> bool:
 # Packets that several links of one source have: two taps of one wire, or of one way.
 
 IDENTIFYING: tuple[str, ...] = (
-    "srcIP", "destIP", "protocol", "srcPort", "destPort", "id", "sequence_number", "ack_number", "total_length", "flags",
+    "srcIP", "destIP", "protocol", "srcPort", "destPort", "id", "sequence_number", "ack_number",
+    "total_length", "flags",
 )  # fmt: skip
 IDENTIFYING += ("total_length", "flags")
 """Columns that tell one packet of TCP or IPv4 from another."""
