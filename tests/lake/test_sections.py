@@ -202,3 +202,17 @@ def test_a_link_whose_section_no_command_has_known_has_ended_all_the_same(lake: 
     after = published(lake)
     assert {begin: after[begin] for begin in before} == before and len(after) > len(before)
     assert load_config(lake.root).ended.keys() == {"b"}
+
+
+@pytest.mark.slow
+def test_a_link_that_joins_later_leaves_the_hours_before_as_they_are(lake: Lake, tmp_path: Path) -> None:
+    """All hours were stale, although no record of it can be in those before its `since`."""
+    text = sections(tmp_path, "a", "b") + sections(tmp_path, "c", more=f'since = "{format_instant(at(2 * 3600))}"\n')
+    text = text.replace('[query_sets.n]\nfiles = ["n.gsql"]\n', "", 1)
+    (lake.root / "lowwater.toml").write_text(text)
+    assert [words(lake)[hour] for hour in ("08", "09")] == ["done"] * 2
+    hour(tmp_path, "c", 2, 10)
+    assert lowwater("ingest", "--lake", lake.root).code == 0
+    assert [words(lake)[hour] for hour in ("08", "09")] == ["done"] * 2
+    settle(lake.root, text)
+    assert sorted(published(lake).values()) == [90, 90, 100]

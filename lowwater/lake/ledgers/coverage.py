@@ -245,8 +245,9 @@ def check(
 def unsettled(
     captures: Mapping[str, Sequence[Capture]], config: Config, read_from: Mapping[str, int], end: int
 ) -> list[Gap]:
-    """Finds the gaps between `end` and end + skew (T6): a run that ends at `end` is provisional while there are any."""
-    later = {link: config.link(link).settled(end) for link in read_from}
+    """Finds the gaps between `end` and end + skew (T6): a run that ends at `end` is provisional while there are any. A
+    link whose life begins at `end` or later has no record before it."""
+    later = {link: config.link(link).settled(end) for link in read_from if (config.link(link).since or 0) < end}
     return _gaps_of(captures, config, {link: (end, until) for link, until in later.items()})
 
 
