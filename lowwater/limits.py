@@ -280,6 +280,9 @@ COMMIT_ROOM_BYTES = 1 << 20
 PACKED_CHECKPOINT_BYTES = 64 << 10
 """Bytes of a checkpoint from which on it is not packed with others."""
 
+PACKED_FILE_BYTES = 64 << 10
+"""Bytes of a data file of a ledger up to which it is packed with others, and gets the next rows of its ledger."""
+
 TABLE_COLUMNS = 10_000
 """Most columns of a table that is read."""
 

@@ -362,6 +362,8 @@ def purge(lake: layout.Lake, sought: Sought) -> dict[str, int]:
             if tables.open_table(path) is not None:
                 _vacuum(path)
                 _clean_log(path, sought)
+        with tables.lake_errors(f"{lake.root}: cannot be cleaned"):
+            open_tables.drop_pack(lake.root)
     return lost
 
 

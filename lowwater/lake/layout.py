@@ -442,6 +442,11 @@ class Lake:
         per_interval = [self.violations, self.heartbeats, self.quality, self.quarantine, self.metrics, self.lateness]
         return [self.replays, *per_interval, *self.all_measures()]
 
+    def packed_ledgers(self) -> list[PurePath]:
+        """Paths of the ledgers whose small files are in the pack of logs: each run reads them, or adds to them."""
+        read = self.contents, self.sightings, self.replays, self.heartbeats, self.metrics, self.lateness
+        return [*read, *self.all_measures()]
+
     def all_measures(self) -> list[PurePath]:
         """Paths of the tables of measures, which no run reads."""
         return [self.measures(name) for name in MEASURES]

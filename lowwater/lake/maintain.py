@@ -145,7 +145,7 @@ def maintain(
                 pinned = (versions or {}).get(path, {})
                 steps += _remove_unused(lake, path, unused, pinned, retention.versions, dry_run)
         steps += apart.left.values()
-        open_tables.pack_logs(lake.root)
+        open_tables.pack_logs(lake.root, lake.packed_ledgers())
         return steps
 
 

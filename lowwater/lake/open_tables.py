@@ -13,7 +13,7 @@ import threading
 import time
 from base64 import b64decode, b64encode
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import count
@@ -25,7 +25,7 @@ from urllib.parse import unquote
 from lowwater import limits
 from lowwater.documents import json_value
 from lowwater.errors import LakeError
-from lowwater.storage import objects, paths, untrusted
+from lowwater.storage import digests, objects, paths, untrusted
 from lowwater.storage.object_paths import ObjectPath
 
 if TYPE_CHECKING:
@@ -286,26 +286,35 @@ class Mirror:
         self.life = next(_LIVES)  # another one once another table has replaced this one
         self._path, self._cache, self._log_there = path, cache, path / "_delta_log"
         self._log = self.folder / "_delta_log"
+        # when the newest known commit was last seen to be the last one, and to be there, s of the monotonic clock
         self._looked_at: float | None = None
+        self._stood_at: float | None = None
         self._base = 0  # version of the checkpoint from which on the log is here; 0 if all of it is
         self._checked = 0  # version of the newest checkpoint
         self._tag = ""  # entity tag of the newest commit
         self._whole: set[int] = set()  # older versions that can be opened
 
-    def look(self, again: bool = False) -> bool:
-        """Brings what is new of the log; returns whether there is a table. Raises OSError if the store fails."""
+    def look(self, again: bool = False, follow: bool = True) -> bool:
+        """Brings what is new of the log; returns whether there is a table. Without `follow` a commit that is known, and
+        is there, is enough, for who changes the table: the write of the next commit fails where there is one already.
+        Raises OSError if the store fails."""
         with self.lock:
-            now, looked = time.monotonic(), self._looked_at
+            now, looked, stood = time.monotonic(), self._looked_at, self._stood_at
             if looked is not None and not again and objects.is_recent(looked, self._path):
                 return self.version >= 0
-            if self.version >= 0 and looked is not None and now - looked >= objects.LOOK and not self._is_same():
-                self._forget()
+            if self.version >= 0 and stood is not None and now - stood >= objects.LOOK:
+                if self._is_same():
+                    self._stood_at = now
+                else:
+                    self._forget()
             if self.version < 0:
-                self._begin()
-            if self.version >= 0:
-                while self._bring(self.version + 1):
+                # Commits behind what is packed are seldom; behind a checkpoint there are some.
+                follow = not self._begin() or follow
+                self._stood_at = now
+            if follow or again:
+                while self.version >= 0 and self._bring(self.version + 1):
                     self.version += 1
-            self._looked_at = now
+                self._stood_at = self._looked_at = now
             return self.version >= 0
 
     def _is_same(self) -> bool:
@@ -319,10 +328,10 @@ class Mirror:
         for file in self._log.glob("*"):
             file.unlink(missing_ok=True)
 
-    def _begin(self) -> None:
-        """Brings the newest checkpoint, or the first commit."""
+    def _begin(self) -> bool:
+        """Brings the newest checkpoint, or the first commit; returns whether the pack of the lake has the log."""
         if self._unpack():
-            return
+            return True
         try:
             hint = json_value(objects.read(self._log_there / _HINT, limits.CHECKPOINT_HINT_BYTES + 1)[0])
             version, parts = int(hint["version"]), int(hint.get("parts") or 0)
@@ -330,16 +339,17 @@ class Mirror:
             version, parts = -1, 0  # it is only a hint
         if version >= 0 and self._bring_checkpoint(version, parts):
             self._begun(version)
-            return
+            return False
         if self._bring(0):
             self.version = 0
-            return
+            return False
         found = self._entries("")  # the log was cut, and the hint is gone: seldom, so a list is cheap enough
         for version in sorted({at for at, name in found if "checkpoint" in name}, reverse=True):
             names = [name for at, name in found if at == version and "checkpoint" in name]
             if all(map(self._fetch, names)):
                 self._begun(version)
-                return
+                break
+        return False
 
     def _begun(self, version: int) -> None:
         self._base = self._checked = self.version = version
@@ -364,10 +374,25 @@ class Mirror:
                 return False
             self._begun(entry["base"])
         self.version, self._tag = entry["version"], entry["tag"]
+        for name, data in entry["data"].items():
+            with suppress(LakeError, ValueError):
+                untrusted.require_names(self._path, [name])
+                content = b64decode(data)
+                if digests.said(name) == digests.of(content):  # so it is safe to believe, whoever wrote the pack
+                    self._cache.place(self._path.joinpath(*name.split("/")), content)
         return True
 
-    def pack(self) -> dict[str, Any] | None:
-        """Returns what `_unpack` takes; None as long as that would be no help."""
+    def here(self, table: DeltaTable, most: int) -> dict[str, int]:
+        """Name -> bytes of the data files of an open table that are on this machine, and not larger."""
+        files = table.get_add_actions()
+        sizes = zip(files.column("path").to_pylist(), files.column("size_bytes").to_pylist(), strict=True)
+        names = ((unquote(name), size) for name, size in sizes if size <= most)
+        return {name: size for name, size in names if self._cache.has(self._path.joinpath(*name.split("/")))}
+
+    def pack(self, rows: bool = False) -> dict[str, Any] | None:
+        """Returns what `_unpack` takes, with `rows` also small data files; None as long as that would be no help."""
+        from deltalake import DeltaTable
+
         with self.lock:
             base = self._checked
             names = [commit_name(at) for at in range(base + 1 if base else 0, self.version + 1)]
@@ -378,7 +403,13 @@ class Mirror:
             if base and checkpoint.exists() and checkpoint.stat().st_size <= limits.PACKED_CHECKPOINT_BYTES:
                 files[checkpoint.name] = checkpoint.read_bytes()
             texts = {name: b64encode(data).decode() for name, data in files.items()}
-            return {"version": self.version, "tag": self._tag, "base": base, "files": texts}
+            data, size = dict[str, str](), 0
+            table = DeltaTable(str(self.folder), version=self.version) if rows else None
+            for name, bytes_ in self.here(table, limits.PACKED_FILE_BYTES).items() if table is not None else ():
+                if (size := size + bytes_) <= 2 * limits.PACKED_FILE_BYTES:
+                    copy = self._cache.file_of(self._path.joinpath(*name.split("/")))
+                    data[name] = b64encode(copy.read_bytes()).decode()
+            return {"version": self.version, "tag": self._tag, "base": base, "files": texts, "data": data}
 
     def _bring_checkpoint(self, version: int, parts: int = 0) -> bool:
         names = [f"{version:020d}.checkpoint.parquet"]
@@ -501,14 +532,15 @@ class Mirror:
             if copy.exists() and not self._cache.has(target):  # else it is in the store already
                 objects.upload(target, copy)
                 self._cache.keep(target, copy)
-        self._looked_at = None  # until it is known what became of it
+        self._looked_at = self._stood_at = None  # until it is known what became of it
         try:
             self._tag = objects.make(self._log_there / file.name, data)
         except objects.ChangedError:
             file.unlink()
             self.look(again=True)
             return False
-        self.version, self._looked_at = version, time.monotonic()
+        self.version = version
+        self._looked_at = self._stood_at = time.monotonic()
         return True
 
     @property
@@ -547,9 +579,9 @@ class Mirror:
 
 _LAKES: set[ObjectPath] = set()
 _PACK = "_logs"
-"""Object of a lake with the newest checkpoints and commits of its tables: who opens ten of them asks for it once. It
-tells nothing that the logs do not: its commits never change, and a table of which the newest one is another is opened
-without it."""
+"""Object of a lake with the newest checkpoints and commits of its tables, and small files of ledgers that runs read:
+who opens ten of them asks for it once. It tells nothing that the logs do not: its commits and files never change, and
+a table of which the newest commit is another is opened without it."""
 
 
 def know(lake: PurePath) -> None:
@@ -582,23 +614,33 @@ def _read_pack(lake: ObjectPath, most: float = objects.LOOK) -> dict[str, Any]:
 
 
 def _entry_of(values: Mapping[str, Any]) -> dict[str, Any]:
-    files = {str(name): str(data) for name, data in values["files"].items()}
-    return {"version": int(values["version"]), "tag": str(values["tag"]), "base": int(values["base"]), "files": files}
+    files, rows = ({str(name): str(data) for name, data in values.get(kind, {}).items()} for kind in ("files", "data"))
+    numbers = {"version": int(values["version"]), "tag": str(values["tag"]), "base": int(values["base"])}
+    return {**numbers, "files": files, "data": rows}
 
 
-def pack_logs(lake: PurePath) -> None:
-    """Puts what this process knows of the logs of a lake into its pack, at the end of what changed them; those that
-    need it most get checkpoints before. A store that fails is left alone: the pack saves requests only."""
+def pack_logs(lake: PurePath, read: Container[PurePath] = ()) -> None:
+    """Puts what this process knows of the logs of a lake into its pack, at the end of what changed them, with small
+    data files of those that are `read` often; those logs that need it most get checkpoints before. A store that fails
+    is left alone: the pack saves requests only."""
     if not isinstance(lake, ObjectPath):
         return
     logs_here = sorted((mirror for _, mirror in _known(lake)), key=lambda mirror: -mirror.behind)
     for mirror in logs_here[: 1 + len(logs_here) // IN_TURN]:
         mirror.keep_up(CHECKPOINTS)
-    own = {path.relative_to(lake).as_posix(): mirror.pack() for path, mirror in _known(lake)}
+    own = {path.relative_to(lake).as_posix(): mirror.pack(path in read) for path, mirror in _known(lake)}
     with suppress(OSError):
         logs = {**_read_pack(lake, inf), **{name: entry for name, entry in own.items() if entry is not None}}
         objects.write(lake / _PACK, json.dumps({"logs": logs}).encode())
         _PACKS[lake] = time.monotonic(), logs
+
+
+def drop_pack(lake: PurePath) -> None:
+    """Removes the pack of a lake, which may have what was taken out of its tables.
+    Raises OSError if the store fails."""
+    if isinstance(lake, ObjectPath):
+        objects.delete([lake / _PACK])
+        _PACKS.pop(lake, None)
 
 
 def _known(lake: ObjectPath) -> list[tuple[ObjectPath, Mirror]]:
@@ -703,13 +745,13 @@ def _named(folder: PurePath, path: PurePath) -> Iterator[None]:
         raise LakeError(error.message.replace(str(folder), str(path)), error.hint) from None
 
 
-def newest(path: PurePath) -> DeltaTable | None:
-    """Returns a table at its newest version, in an object store the one that was seen lately (LOOK); None without one.
-    The next call in this thread may update the object."""
+def newest(path: PurePath, follow: bool = True) -> DeltaTable | None:
+    """Returns a table at its newest version, in an object store the one that was seen lately (LOOK), or without
+    `follow` one that is known (`Mirror.look`); None without one. The next call in this thread may update the object."""
     from deltalake.exceptions import TableNotFoundError
 
     if isinstance(path, ObjectPath):
-        return _mirrored(mirror_of(path), path)
+        return _mirrored(mirror_of(path), path, follow)
     opened = _OPEN.tables.pop(path, None)
     if opened is None or paths.state(commit_file(path, opened.table.version())) != opened.state:
         try:
@@ -728,9 +770,9 @@ def newest(path: PurePath) -> DeltaTable | None:
     return opened.table
 
 
-def _mirrored(mirror: Mirror, path: PurePath) -> DeltaTable | None:
+def _mirrored(mirror: Mirror, path: PurePath, follow: bool) -> DeltaTable | None:
     with mirror.lock:
-        if not mirror.look():
+        if not mirror.look(follow=follow):
             return None
         opened = _OPEN.tables.pop(path, None)
         if opened is None or opened.state != mirror.life:
@@ -754,11 +796,11 @@ def was_opened(path: PurePath) -> bool:
     return not isinstance(path, ObjectPath) or (path, os.getpid()) in _MIRRORS
 
 
-def existing(path: PurePath) -> DeltaTable:
-    """Returns a table at its newest version. Raises TableNotFoundError if there is none."""
+def existing(path: PurePath, follow: bool = True) -> DeltaTable:
+    """Returns a table as `newest` does. Raises TableNotFoundError if there is none."""
     from deltalake.exceptions import TableNotFoundError
 
-    if (table := newest(path)) is None:
+    if (table := newest(path, follow)) is None:
         raise TableNotFoundError(f"there is no table {path}")
     return table
 

@@ -210,7 +210,7 @@ def create(
     if owner is not None:
         properties[OWNER] = owner
     with lake_errors(f"{path}: the table cannot be opened"):
-        table = newest(path)
+        table = newest(path, follow=False)
         if table is None:
             paths.make_folders(path)
             require_room(path)
@@ -231,7 +231,7 @@ def create(
         raise _foreign(path)
     if owner is None:
         return with_columns(path, table, schema)
-    check_owner(path, owner)
+    _require_owner(path, table, owner)
     return table
 
 
@@ -317,8 +317,12 @@ def with_constraints(
 def check_owner(path: PurePath, owner: str) -> None:
     """Checks that a table, if it exists, belongs to a query set (S3).
     Raises OwnerError if it belongs to another query set."""
-    table = open_table(path)
-    holder = table.metadata().configuration.get(OWNER) if table else owner
+    if (table := open_table(path)) is not None:
+        _require_owner(path, table, owner)
+
+
+def _require_owner(path: PurePath, table: DeltaTable, owner: str) -> None:
+    holder = table.metadata().configuration.get(OWNER)
     if holder is None:
         raise _foreign(path)
     if holder != owner:
@@ -361,14 +365,17 @@ def _commit(
     """Commits as `commit`; `doubts` gets the errors after which it was not known whether the commit is there."""
     from deltalake.exceptions import CommitFailedError, DeltaError
 
-    token, first = uuid.uuid4().hex, -1
+    token, first, owner = uuid.uuid4().hex, -1, ""
     for attempt in range(ATTEMPTS):
-        table = open_tables.existing(path)
+        table = open_tables.existing(path, follow=attempt > 0)
         open_tables.forget(path)  # until the commit has succeeded
-        first = table.version() if first < 0 else first
+        holder = table.metadata().configuration.get(OWNER) or ""
+        first, owner = (table.version(), holder) if first < 0 else (first, owner)
         try:
             if doubts and _in_log(path, first, token):
                 return  # it came late: what is computed now would be on top of it
+            if holder != owner:
+                raise LakeError(f"{path}: its query set has changed meanwhile", "run the command again")
             made, version = _options(path, table, token, fence), table.version() + 1
             open_tables.change(path, table, partial(change, table, made))
             _flush_log(path, version)
@@ -490,18 +497,16 @@ def claim(path: PurePath, fence: Fence) -> None:
 
 
 def replace_rows(path: PurePath, rows: pa.Table, replaced: pads.Expression | None, fence: Fence | None = None) -> None:
-    """Replaces the rows of a ledger that an expression selects, or all rows without one, in one commit."""
+    """Replaces the rows of a ledger that an expression selects, or all rows without one, in one commit. Small files of
+    a store become one with the new rows, as those of `append_rows`."""
+    if isinstance(path, ObjectPath) and replaced is not None:
+        _write_with_small(path, rows, replaced, fence)
+        return
     kept: dict[str, pa.Table] = {}  # file -> the rows that stay of it
 
     def meeting(table: DeltaTable) -> list[dict[str, Any]]:
         kept.clear()
-        if replaced is None:
-            return live_files(table)
-        schema = pa.schema(table.schema().to_arrow())
-        for row in (rows := live_files(table)):
-            if (staying := _rest_of(path, schema, row, replaced)) is not None:
-                kept[row["path"]] = staying
-        return [row for row in rows if row["path"] in kept]
+        return live_files(table) if replaced is None else _selected(path, table, replaced, kept)
 
     def rest(_: list[dict[str, Any]]) -> list[DataFile]:
         return [file for staying in kept.values() if len(staying) for file in _write_rows(path, staying)]
@@ -509,6 +514,17 @@ def replace_rows(path: PurePath, rows: pa.Table, replaced: pads.Expression | Non
     with lake_errors(f"{path}: cannot be written"):
         added = _write_rows(path, rows)
     swap_files(path, added, meeting, rest, fence)
+
+
+def _selected(
+    path: PurePath, table: DeltaTable, replaced: pads.Expression, kept: dict[str, pa.Table]
+) -> list[dict[str, Any]]:
+    """Returns the rows of `live_files` of files with rows that an expression selects; `kept` gets the other rows."""
+    schema = pa.schema(table.schema().to_arrow())
+    for row in (rows := live_files(table)):
+        if (staying := _rest_of(path, schema, row, replaced)) is not None:
+            kept[row["path"]] = staying
+    return [row for row in rows if row["path"] in kept]
 
 
 def _rest_of(path: PurePath, schema: pa.Schema, row: Mapping[str, Any], replaced: pads.Expression) -> pa.Table | None:
@@ -523,10 +539,59 @@ def _rest_of(path: PurePath, schema: pa.Schema, row: Mapping[str, Any], replaced
 def append_rows(
     path: PurePath, rows: pa.Table, fence: Fence | None = None, grouped: int = limits.LEDGER_GROUP_ROWS
 ) -> None:
-    """Appends rows in one commit. `grouped`: most rows of a row group, which readers decode as a whole."""
+    """Appends rows in one commit. `grouped`: most rows of a row group, which readers decode as a whole. In a store the
+    files with rows of the same parts that are small, and on this machine already, become one with them: each file of a
+    ledger is a request of whoever reads it."""
+    if isinstance(path, ObjectPath):
+        _write_with_small(path, rows, None, fence, grouped)
+        return
     with lake_errors(f"{path}: cannot be written"):
         added = _write_rows(path, rows, grouped)
     swap_files(path, added, lambda _: [], fence=fence)
+
+
+def _write_with_small(
+    path: ObjectPath,
+    rows: pa.Table,
+    replaced: pads.Expression | None,
+    fence: Fence | None,
+    grouped: int = limits.LEDGER_GROUP_ROWS,
+) -> None:
+    """Puts rows into the place of those that an expression selects, and of small files of their parts, whose other rows
+    stay."""
+    newest: list[DeltaTable] = []  # the version that is changed
+    kept: dict[str, pa.Table] = {}
+
+    def old(table: DeltaTable) -> list[dict[str, Any]]:
+        newest[:] = [table]
+        kept.clear()
+        chosen = [] if replaced is None else _selected(path, table, replaced, kept)
+        here = open_tables.mirror_of(path).here(table, limits.PACKED_FILE_BYTES) if len(rows) else {}
+        if not here:
+            return chosen
+        names, schema = table.metadata().partition_columns, pa.schema(table.schema().to_arrow())
+        parts = {tuple(map(str, part.values())) for part in _parts(rows, names)}
+        for row in live_files(table):
+            part = tuple(partition_of(row)[name] for name in names)
+            if unquote(row["path"]) in here and row["path"] not in kept and part in parts:
+                kept[row["path"]] = files_dataset(path, [(row["path"], _partition_filter(row))], schema).to_table()
+                chosen.append(row)
+        return chosen
+
+    def together(_: list[dict[str, Any]]) -> list[DataFile]:
+        with lake_errors(f"{path}: cannot be written"):
+            return _write_rows(path, _together([*kept.values(), rows]), grouped, newest[0])
+
+    swap_files(path, [], old, together, fence)
+
+
+def _together(parts: Sequence[pa.Table]) -> pa.Table:
+    return pa.concat_tables(parts, promote_options="permissive")
+
+
+def _parts(rows: pa.Table, names: Sequence[str]) -> list[dict[str, Any]]:
+    """Returns the values of the partition columns that rows have; of a table without such columns nothing, once."""
+    return rows.select(names).group_by(names).aggregate([]).to_pylist() if names else [{}]
 
 
 def _partition_filter(row: Mapping[str, Any]) -> pads.Expression | None:
@@ -537,11 +602,13 @@ def _partition_filter(row: Mapping[str, Any]) -> pads.Expression | None:
     )
 
 
-def _write_rows(path: PurePath, rows: pa.Table, grouped: int = limits.LEDGER_GROUP_ROWS) -> list[DataFile]:
+def _write_rows(
+    path: PurePath, rows: pa.Table, grouped: int = limits.LEDGER_GROUP_ROWS, table: DeltaTable | None = None
+) -> list[DataFile]:
     """Writes rows of a table, with any of its columns, into a new file for each partition, and describes the files."""
     if not rows.num_rows:
         return []
-    table = open_tables.existing(path)
+    table = table or open_tables.existing(path, follow=False)
     require_room(path, rows.nbytes)
     names = table.metadata().partition_columns
     schema = pa.schema([(column.name, plain_type(column.type)) for column in pa.schema(table.schema().to_arrow())])
@@ -550,7 +617,7 @@ def _write_rows(path: PurePath, rows: pa.Table, grouped: int = limits.LEDGER_GRO
     empty = {column.name: pa.nulls(rows.num_rows, column.type) for column in schema}
     whole = pa.table({**empty, **dict(zip(rows.column_names, rows.columns, strict=True))}).cast(schema)
     files = []
-    for values in whole.select(names).group_by(names).aggregate([]).to_pylist() if names else [{}]:
+    for values in _parts(whole, names):
         part = whole.filter(all_of(pc.field(name) == value for name, value in values.items())) if values else whole
         place = PurePath(*(f"{name}={safe_name(str(value))}" for name, value in values.items()))
         target = path / place / f"part-{uuid.uuid4().hex[:12]}.parquet"

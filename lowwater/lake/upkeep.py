@@ -44,7 +44,7 @@ class _Join:
     file: tables.DataFile
 
 
-def tidy_ledgers(root: PurePath, ledgers: Iterable[PurePath], unread: Container[PurePath] = ()) -> None:
+def tidy_ledgers(lake: layout.Lake, ledgers: Iterable[PurePath], unread: Container[PurePath] = ()) -> None:
     """Joins the small files of some ledgers, at the end of a command that wrote to them, and packs the logs of a lake.
     Those that no run reads, `unread`, wait for others. Ledgers that cannot be joined stay as they are: who reads them
     says what is wrong."""
@@ -56,7 +56,7 @@ def tidy_ledgers(root: PurePath, ledgers: Iterable[PurePath], unread: Container[
         # What this process never looked at it did not write to, and a look at a store takes requests.
         for path in sorted(filter(open_tables.was_opened, ledgers), key=need, reverse=True)[:AT_ONCE]:
             compact(path)
-    open_tables.pack_logs(root)
+    open_tables.pack_logs(lake.root, lake.packed_ledgers())
 
 
 def compact(path: PurePath, grouped: int = limits.LEDGER_GROUP_ROWS) -> None:

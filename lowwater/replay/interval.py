@@ -167,7 +167,7 @@ def run_batch(
                 if left := [turn for turn in batch if turn.span not in results]:
                     _run(attempt, left, lambda: next(told, lambda: None)())
             if turns:
-                upkeep.tidy_ledgers(job.lake.root, job.lake.run_ledgers(), job.lake.all_measures())
+                _tidy(job.lake)
     except errors.BusyError:
         raise
     except errors.LowwaterError as error:
@@ -193,10 +193,12 @@ class _Journal:
     seconds: dict[str, float] = field(default_factory=dict)  # that each stage took in this attempt
     latest: int = 0  # time of the newest row of the ledger, ns; 0 as long as it is unknown
     told: bool = False  # whether a failure is in the ledger, or kept for it
+    # rows of the range, of all its intervals, that are to be in the ledger with those of a later stage
+    held: list[runs.ReplayRow] = field(default_factory=list)
 
     def meeting(self) -> Sequence[runs.ReplayRow]:
         """The ledger rows about instants of the range, oldest first."""
-        return runs.interval_replays(self.job.lake, self.job.query_set, *self.within)
+        return (*runs.interval_replays(self.job.lake, self.job.query_set, *self.within), *self.held)
 
     def rows(self) -> list[runs.ReplayRow]:
         """The ledger rows of the interval, oldest first."""
@@ -293,8 +295,22 @@ class _Attempt:
         """Published intervals of which the table of a query does not have the rows, and why."""
         return damages_of(self.job.lake, self.job.query_set, query, *self.span)
 
+    @property
+    def held(self) -> list[runs.ReplayRow]:
+        """Rows of stages that are to be in the ledger with those of a later one."""
+        return next(iter(self.journals.values())).held
+
+    def hold(self, *rows: runs.ReplayRow) -> None:
+        """Takes rows of a stage for the ledger: they are written with those of the next stages, in one commit. A run
+        that is killed before makes them again, so those of long work are written at once."""
+        self.held.extend(rows)
+        if any(sum(json.loads(row.timings).values()) > HELD for row in rows):
+            self.write()
+
     def write(self, *rows: runs.ReplayRow) -> None:
-        runs.record_replays(self.job.lake, [*rows])
+        """Writes rows into the ledger, with those that are held."""
+        runs.record_replays(self.job.lake, [*self.held, *rows])
+        self.held.clear()
 
     def failed(self, errors_: Mapping[runs.Range, errors.LowwaterError]) -> None:
         """Writes failures of intervals. What went wrong first is what is said, also where that fails."""
@@ -306,12 +322,20 @@ class _Attempt:
             with failures.outages():
                 self.write(*(journal.failure(error) for journal, error in told))
             with suppress(errors.LowwaterError):
-                upkeep.tidy_ledgers(lake.root, lake.run_ledgers(), lake.all_measures())
+                _tidy(lake)
         except errors.AwayError:
             for journal, error in told:
                 journal.keep(error)
         except errors.LowwaterError:
             pass  # its lease is lost: another run tells
+
+
+HELD = 3.0
+"""Seconds of work on an interval above which the ledger tells of a stage once it is done."""
+
+
+def _tidy(lake: layout.Lake) -> None:
+    upkeep.tidy_ledgers(lake, lake.run_ledgers(), lake.all_measures())
 
 
 ABOUT_ALL = errors.BusyError, errors.OwnerError, errors.AwayError, errors.TakenOverError
@@ -331,7 +355,8 @@ def _attempt(
     """Locks the range of intervals for an attempt. A failure is written for those without a result, or kept until it
     can be."""
     lake, bounds = job.lake, (intervals[0][0], intervals[-1][1])
-    journals = {span: _Journal(job, *span, stages[0], bounds) for span in intervals}
+    held = list[runs.ReplayRow]()
+    journals = {span: _Journal(job, *span, stages[0], bounds, held=held) for span in intervals}
     try:
         with (
             failures.outages(),
@@ -695,7 +720,9 @@ def _stages(attempt: _Attempt, batch: _Batch, evaluated: Callable[[], None]) -> 
         for turn in batch.turns if first else ():
             _staged(attempt, _batch(attempt, [turn]), first, plans, evaluated)
         stages = stages[len(first) :]
-    if (batch := _staged(attempt, batch, stages, plans, evaluated)).turns:
+    batch = _staged(attempt, batch, stages, plans, evaluated)
+    attempt.write()
+    if batch.turns:
         attempt.results |= {turn.span: turn.outcome for turn in batch.turns}
 
 
@@ -815,12 +842,15 @@ def _low(attempt: _Attempt, batch: _Batch, begun: float) -> None:
     if result.runs:  # on a cluster
         account["tasks"] = [asdict(run) for run in result.runs]
     total = None if batch.range else sum(rows.values())  # a batch does not count the rows of one interval
-    attempt.write(
+    attempt.hold(
         *(
             turn.journal.row("", _joined(turn.plan.digests), total, {**account, "stored": part})
             for turn, part in zip(batch.turns, _parts(batch, stored), strict=True)
         )
     )
+    before = [row for row in batch.turns[0].journal.meeting() if row.stage == runs.LOW]
+    if any(reuse.low_range(row) != batch.span for row in before):
+        attempt.write()  # else the accounts, which are these now, would count as those of the rows of another range
     for turn in batch.turns:
         turn.outcome = replace(turn.outcome, state=runs.LOW, rows=rows)
 
@@ -877,7 +907,7 @@ def _high(attempt: _Attempt, batch: _Batch, begun: float) -> None:
                 streams.keep_state(result.states, folder / f"state-{query.name}", _state(job, turn, query.name))
             made.append(turn.journal.row(query.name, digest, shares[turn.span].rows, accounting))
             turn.outcome.rows[query.name] = shares[turn.span].rows
-    attempt.write(*made)
+    attempt.hold(*made)
 
 
 def _audit(attempt: _Attempt, batch: _Batch, begun: float) -> _Batch:

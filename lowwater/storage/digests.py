@@ -60,6 +60,11 @@ def named(path: P, digest: str) -> P:
     return path.with_name(f"{bare(path.name)}.{digest}.parquet")
 
 
+def of(content: bytes) -> str:
+    """Computes the digest of the content of a file."""
+    return sha256(content).hexdigest()[:DIGITS]
+
+
 def compute(path: Path, told: Callable[[int], object] | None = None) -> str:
     """Computes the digest of a file of this machine. `told` is called with the number of bytes of each piece.
     Raises OSError if the file cannot be read."""

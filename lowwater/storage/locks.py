@@ -476,7 +476,9 @@ def _claim(path: ObjectPath, first: int, end: int, watch: _Watch) -> tuple[Claim
         own = Claim(first, end, f"{mine.process} on {mine.where}", token, 0, number, mine.place)
         return Claims(number, (*claims.without(gone).claims, own))
 
-    stored = _change(path, add)
+    # What this process saw last need not be read again, unless somebody had the range then: the write tells.
+    known = _LAST.get(path)
+    stored = _change(path, add, known if known is not None and not known[0].meeting(first, end) else None)
     if standing is not None:
         return standing
     return next(claim for claim in stored[0].claims if claim.token == token), names, stored
@@ -496,7 +498,8 @@ def _change(path: ObjectPath, change: Callable[[Claims], Claims], known: _Stored
         if changed == claims:
             return claims, version
         try:
-            return changed, objects.swap(path, changed.data(), version)
+            stored = _LAST[path] = changed, objects.swap(path, changed.data(), version)
+            return stored
         except objects.ChangedError:
             found = _read(path)
             if found[0] == changed:
@@ -512,7 +515,16 @@ def _change(path: ObjectPath, change: Callable[[Claims], Claims], known: _Stored
     raise HeldError(Holder("many"))
 
 
+_LAST: dict[ObjectPath, _Stored] = {}
+"""Claims on things as this process saw them last."""
+
+
 def _read(path: ObjectPath) -> _Stored:
+    stored = _LAST[path] = _as_stored(path)
+    return stored
+
+
+def _as_stored(path: ObjectPath) -> _Stored:
     try:
         data, version = objects.read(path)
     except FileNotFoundError:

@@ -560,6 +560,16 @@ class FileCache:
             shutil.move(source, target)
         self._note(target)
 
+    def place(self, path: ObjectPath, content: bytes) -> None:
+        """Keeps what is known to be the content of an object."""
+        target = self.file_of(path)
+        if not self.has(path):
+            target.parent.mkdir(parents=True, exist_ok=True)
+            part = target.with_name(f"{target.name}.{threading.get_ident()}.part")
+            part.write_bytes(content)
+            os.replace(part, target)
+            self._note(target)
+
     def follow(self, source: ObjectPath, target: ObjectPath) -> None:
         """Moves the copy of an object, if there is one, to the place of an equal object."""
         if self.file_of(source).exists():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, MutableMapping
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
@@ -459,7 +459,7 @@ class Sim:
         def table(path: str, version: int | None = None, storage_options: Any = None) -> SimTable:
             return SimTable(tabled, path, version, self.old.retries)
 
-        def written(path: PurePath, rows: Any, grouped: int = 0) -> list[DataFile]:
+        def written(path: PurePath, rows: Any, grouped: int = 0, table: Any = None) -> list[DataFile]:
             return [self._written(path, "part-", {}, rows)] if rows else []
 
         def rest_of(path: PurePath, schema: Any, row: dict[str, Any], replaced: Any) -> list[Any] | None:
@@ -502,11 +502,13 @@ class Sim:
             (locks, "LEASE_PAUSE", 2.0),
             *[(module, "files_of", lambda table: Files(table.current)) for module in (tables, table_states)],
             (open_tables, "_VALUES", _Values(world)),
+            (locks, "_LAST", _Claims(world)),
             (open_tables, "_open", lambda path, version=None, mirror=None: table(str(path), version)),
             (open_tables, "require_modest_commits", lambda *_: None),
             (open_tables, "require_plain_table", lambda *_: None),
             (deltalake, "DeltaTable", table),
             (tables, "_write_rows", written),
+            (tables, "_together", lambda parts: [row for part in parts for row in part]),
             (tables, "_rest_of", rest_of),
             (paths, "take_sealed", sealed),
             (upkeep, "write_joined", joined),
@@ -618,6 +620,32 @@ class _Values:
         return values.get(*asked)
 
 
+class _Claims(MutableMapping[ObjectPath, Any]):
+    """The claims that the process whose turn it is has seen last."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    @property
+    def _mine(self) -> dict[ObjectPath, Any]:
+        return self._world.me().tables.setdefault("claims", {})
+
+    def __getitem__(self, path: ObjectPath) -> Any:
+        return self._mine[path]
+
+    def __setitem__(self, path: ObjectPath, seen: Any) -> None:
+        self._mine[path] = seen
+
+    def __delitem__(self, path: ObjectPath) -> None:
+        del self._mine[path]
+
+    def __iter__(self) -> Iterator[ObjectPath]:
+        return iter(self._mine)
+
+    def __len__(self) -> int:
+        return len(self._mine)
+
+
 class _Mirror:
     """A mirror for looks: `SimTable` writes to the store itself, by the same conditional write."""
 
@@ -630,7 +658,10 @@ class _Mirror:
     def entry(self, version: int) -> bytes:
         return paths.read(self._path / "_delta_log" / f"{version:020d}.json")
 
-    def look(self) -> bool:
+    def here(self, table: Any, most: int) -> dict[str, int]:
+        return {}
+
+    def look(self, follow: bool = True) -> bool:
         with suppress(TableNotFoundError):
             self.version = self._table(str(self._path)).version()
         return self.version >= 0

@@ -15,7 +15,7 @@ STORIES: dict[str, tuple[Old, range | tuple[int, ...], bool]] = {
         False,
     ),
     "a lease that was taken over wrote its number nowhere where both had the same range: what the next ingest had"
-    " cleaned away was committed after that": (Old(unfenced=True), (284,), False),
+    " cleaned away was committed after that": (Old(unfenced=True), (59,), False),
     "a maintenance whose clock is a month ahead removes what a run has not committed yet": (
         Old(clock=True),
         (43, 85),

@@ -119,7 +119,7 @@ def test_requests_do_not_grow_with_the_commits_of_a_ledger(root: ObjectPath, pro
     for published in (6, 30):
         for at in range(len(read_replays(lake, "set")), published):
             record_replays(lake, [ReplayRow("set", "q", at * 10, at * 10 + 10, PUBLISH, "done", at + 1)])
-            tidy_ledgers(root, lake.run_ledgers())  # as each command at its end
+            tidy_ledgers(lake, lake.run_ledgers())  # as each command at its end
         as_another_process(root)
         snapshots.look_again()
         proxy.seen()

@@ -192,7 +192,7 @@ def ingest(
     refused = {paths[number]: error for number, error in batch.refused.items() if not isinstance(error, LakeError)}
     record(lake, config, named, refused)
     keep_sections(lake, config)
-    upkeep.tidy_ledgers(lake.root, (lake.contents, lake.malformed, lake.sightings))
+    upkeep.tidy_ledgers(lake, (lake.contents, lake.malformed, lake.sightings))
     _tell_shared(lake, batch.results)
     errors = [*batch.errors, *_not_read(lake, link, after, batch, config, refused, paths)]
     if refusals is not None:
