@@ -437,12 +437,12 @@ class Life:
             self.ingest()
         self.check()
 
-    def live(self) -> None:
+    def live(self, steps: int = STEPS) -> None:
         """The first hours are recorded and published; then so many steps, and the end."""
         self.acts.append("record")
         self.record()
         self.publish()
-        for _ in range(STEPS):
+        for _ in range(steps):
             self.step()
         self.end()
 
