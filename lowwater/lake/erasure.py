@@ -107,6 +107,25 @@ def find(
     return sorted(found.values(), key=lambda each: (each.path, each.attempt))
 
 
+def taken_before(lake: layout.Lake, attempt: str) -> NDArray[np.int64] | None:
+    """Returns the numbers of the records that erasures have taken out of an attempt at a file, in order; None where
+    what the lake has of it does not tell them, since other records of it are not there either.
+    Raises LakeError if the lake cannot be read."""
+    rows = _contents(lake).filter(pc.equal(_contents(lake).column("attempt"), attempt)).to_pylist()
+    erased = sum(row["erased"] or 0 for row in rows)
+    if not erased:
+        return np.zeros(0, np.int64)
+    malformed = tables.read_rows(lake.malformed, layout.MALFORMED, pc.field("attempt") == attempt).column("position")
+    there = [malformed.drop_null().to_numpy()]
+    for stored in PacketFiles.of(lake).attempts.get(attempt, ()):
+        with tables.lake_errors(f"{PacketFiles.path(stored)}: cannot be read"):
+            columns = pq.read_table(paths.local(PacketFiles.path(stored)), columns=["position"], partitioning=None)
+        there.append(columns.column("position").to_numpy())
+    total = erased + sum(row["packets"] + row["malformed"] for row in rows)
+    found = np.setdiff1d(np.arange(total), np.concatenate(there))
+    return found if len(found) == erased else None
+
+
 def _contents(lake: layout.Lake) -> pa.Table:
     return tables.read_rows(lake.contents, layout.CONTENTS)
 

@@ -159,21 +159,25 @@ class _File:
     Attributes:
         links: that read it.
         chosen: numbers of its records that are to go, as the lake knows them; arrays of each content.
+        before: numbers of those that earlier erasures took out of the lake only; None where nothing tells them.
         records: whether they are no packets.
     """
 
     path: Path
     links: dict[str, None] = field(default_factory=dict)
     chosen: list[NDArray[np.int64]] = field(default_factory=list)
+    before: NDArray[np.int64] | None = field(default_factory=lambda: np.zeros(0, np.int64))
     kept: str | None = None
     parts: str | None = None
     records: bool = False
 
-    def frames(self) -> dict[int, bytes]:
-        """Returns the packets that are to go: number -> bytes; none of other records, of which no copy is made."""
-        if not self.chosen or self.records:
+    def frames(self, before: bool = False) -> dict[int, bytes]:
+        """Returns the packets that are to go: number -> bytes; none of other records, of which no copy is made. With
+        `before` those of earlier erasures as well: the lake reads a copy, and would have them again."""
+        chosen = [*self.chosen, self.before] if before and self.before is not None else self.chosen
+        positions = np.unique(np.concatenate([np.zeros(0, np.int64), *chosen]))
+        if not len(positions) or self.records:
             return {}
-        positions = np.unique(np.concatenate(self.chosen))
         reader = CaptureFrames(self.path, positions, self.kept, ReadingOrder.parse(self.parts))
         return {position: reader.frame(position) for position in positions.tolist()}
 
@@ -195,9 +199,14 @@ def _lying(lake: layout.Lake, config: Config, found: Sequence[FoundContent]) -> 
                     continue
                 file = files.setdefault(path, _File(path))
                 file.links[row["source"] or family] = None
+                if not same:
+                    continue
                 content = by_attempt.get(row["attempt"])
-                if content is not None and same:
+                if row["erased"]:
+                    file.before = erasure.taken_before(lake, row["attempt"])
+                if content is not None:
                     file.chosen += content.positions
+                if content is not None or row["erased"]:
                     file.kept, file.parts = row["kept"], row["parts"]
                     file.records = row["format"] in RECORD_KINDS
     return files
@@ -211,6 +220,9 @@ def _look_at(file: _File, condition: Condition) -> FoundCapture | None:
         if not file.chosen and not _may_hold(file.path, condition.sought):
             return None
         return FoundCapture(file.path, links, None, error.message.removeprefix(f"{file.path}: "))
+    if count and file.before is None:
+        why = "an earlier erasure left packets in it of which the lake does not tell any more which they are"
+        return FoundCapture(file.path, links, None, why)
     return FoundCapture(file.path, links, count) if count else None
 
 
@@ -247,7 +259,7 @@ def erase(what: Erasure, person: str, why: str, watch: Watch = lambda text: None
     for each in (each for each in what.captures if not each.why):
         watch(f"writing {each.path.name}")
         with tables.lake_errors(f"{each.path}: cannot be written"):
-            copies.replace_without(each.path, lying[each.path].frames(), what.condition.sought.in_bytes)
+            copies.replace_without(each.path, lying[each.path].frames(before=True), what.condition.sought.in_bytes)
         for link in each.links:
             changed.setdefault(link, []).append(each.path)
     if what.contents:

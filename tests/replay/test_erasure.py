@@ -209,6 +209,21 @@ def frames(path: Path) -> list[bytes]:
     return found
 
 
+def test_a_copy_has_nothing_that_was_erased_from_the_lake_before(folder: Path, host: str) -> None:
+    """Counterexample: the second erasure wrote a copy with the packets of the first, which was read."""
+    lake = folder / "lake"
+    erase(folder, host, *YES)
+    other = max(str(row[1]) for row in rows_of(lake) if "." in str(row[1]))
+    original = {path: frames(path) for path in captures_of(folder)}
+    erase(folder, other, "--captures", *YES)
+    assert holding(lake, host) == holding(lake, other) == []
+    both, mine = [socket.inet_aton(each) for each in (host, other)], socket.inet_aton(other)
+    for path, before in original.items():
+        gone = both if any(is_of(frame, mine) for frame in before) else []
+        assert frames(path) == [frame for frame in before if not any(is_of(frame, each) for each in gone)], path.name
+    assert "stale" not in clean("status", "--lake", lake).out
+
+
 def test_what_was_erased_does_not_come_back(folder: Path, host: str) -> None:
     """By another look, under another name, in another link, by another decoder, in another compression."""
     lake = folder / "lake"
