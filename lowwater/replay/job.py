@@ -448,8 +448,8 @@ class IntervalInputs(LowInputs):
         """The key of the rows of a query."""
         links, named = self._links(query), self._named(query)
         loud = {entry["link"] for entry in links if entry["captures"]}
-        over = self._outside(query, {link for lfta in query.lftas for link in lfta.links} - loud)
-        part = {lfta.name: [link for link in lfta.links if link not in over] for lfta in query.lftas}
+        later = self._later({link for lfta in query.lftas for link in lfta.links} - loud)
+        part = {lfta.name: [link for link in lfta.links if link not in later] for lfta in query.lftas}
         sources = {f"links of {name}": " ".join(_with_records(each, loud)) for name, each in part.items()}
         return keys.HighKey(query.text, {**sources, **named}, links, (*query.parts, *named.items()))
 
@@ -516,30 +516,24 @@ class IntervalInputs(LowInputs):
     def _links(self, query: queryset.QueryPlan) -> list[dict[str, Any]]:
         """The inputs of the links of a query. An interface without records in the read range adds nothing, so that one
         that some capture declares later leaves the intervals before as they are. So does a link that joins after the
-        read range, or has ended before it (T5)."""
+        read range (T5)."""
         inputs = [
             keys.link_key(link, self.captures.get(link, ()), self.config.link(link), read_from, self.end, self.start)
             for link, read_from in self.link_starts([query]).items()
         ]
         told = [entry for entry in inputs if entry["captures"]]
-        over = self._outside(query, {entry["link"] for entry in inputs if not entry["captures"]})
+        later = self._later({entry["link"] for entry in inputs if not entry["captures"]})
         heard = {link_names.family_of(entry["link"]) for entry in told}
-        for entry in (entry for entry in inputs if not entry["captures"] and entry["link"] not in over):
+        for entry in (entry for entry in inputs if not entry["captures"] and entry["link"] not in later):
             family = link_names.family_of(entry["link"])
             named = entry if family in heard else {**entry, "link": family}
             if all(link_names.family_of(each["link"]) != family or each["gaps"] != entry["gaps"] for each in told):
                 told.append(named)
         return told
 
-    def _outside(self, query: queryset.QueryPlan, links: Collection[str]) -> set[str]:
-        """Which of some links have no part of what the interval reads of them, by their life."""
-        starts = self.link_starts([query]) if links else {}
-        lives = {link: life_of(self.config.link(link)) for link in links}
-        return {
-            link
-            for link, (born, over) in lives.items()
-            if born >= self.end or over <= min(self.start, starts.get(link, self.start))
-        }
+    def _later(self, links: Collection[str]) -> set[str]:
+        """Which of some links begin to live at the end of the interval or later."""
+        return {link for link in links if life_of(self.config.link(link))[0] >= self.end}
 
     def _named(self, query: queryset.QueryPlan) -> dict[str, str]:
         """Further inputs of a query, by name: watch lists, tables of functions, the format of states, the earlier

@@ -105,7 +105,7 @@ def test_rows_are_noted_whose_interval_the_range_cuts_or_is_of_another_length(pu
             said = lowwater("rows", "flows", "--lake", lake, "--queries", QUERIES, *span)
             assert [line.startswith(cut) for line in said.err.splitlines() if "incomplete" in line] == [True], said.err
     said = lowwater("rows", "flows", "--lake", lake, "--queries", QUERIES, "--to", "2026-01-01T01:00Z")
-    assert "note" not in said.err
+    assert "incomplete" not in said.err
 
 
 def test_a_provisional_interval_becomes_done(
