@@ -108,7 +108,7 @@ def modules(lake: Path) -> None:
 CASES = {each.__name__: each for each in (functions, planted, project, tags, templates, modules)}
 
 
-@pytest.mark.parametrize("name", each_push(sorted(CASES), 3))
+@pytest.mark.parametrize("name", each_push(sorted(CASES), 5))
 def test_no_command_runs_code_of_a_lake(name: str, made: Path, tmp_path: Path) -> None:
     for each in ("lake", "queries", "captures"):
         shutil.copytree(made / each, tmp_path / each)

@@ -191,6 +191,7 @@ def test_edits_whose_runs_are_killed(seed: int, runner: Runner) -> None:
 
 
 @pytest.mark.spark
+@pytest.mark.nightly
 @pytest.mark.timeout(1800)
 def test_edits_on_spark(on_spark: Runner) -> None:
     told = checked(range(1), on_spark, 2)
