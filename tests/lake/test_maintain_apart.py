@@ -49,7 +49,7 @@ def test_a_table_that_cannot_be_read_stops_none_of_the_others(tmp_path: Path, ki
     assert (LEFT, f"{kind}/a") in steps_apart
     with pytest.raises(LakeError, match=rf"broken/{kind}/a: the table cannot be read") as raised:
         require_sound(maintain(broken, Retention(streams=None)))
-    assert "restore the table" in raised.value.hint and raised.value.message.count("cannot be read") == 1
+    assert "`lowwater verify`" in raised.value.hint and raised.value.message.count("cannot be read") == 1
     require_sound(maintain(whole, Retention(streams=None)))
 
 
