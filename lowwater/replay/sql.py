@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
@@ -607,13 +607,8 @@ class Statement:
             raise self._error(error) from None
 
     def _waited(self, work: Callable[[], Any]) -> Any:
-        """Lets DuckDB work on another thread, so that Ctrl-C ends it: this one would see it when the work is done."""
-        future = self._thread.submit(work)
-        try:
-            return future.result()
-        except KeyboardInterrupt:
-            self._database.interrupt()
-            raise
+        """Lets DuckDB work on another thread, since this one would see Ctrl-C when the work is done; `close` ends it."""
+        return self._thread.submit(work).result()
 
     def _error(self, error: Exception) -> BaseException:
         """Returns the error of the source, if that failed; else what DuckDB says, in one line."""
@@ -624,6 +619,9 @@ class Statement:
         return list(dict.fromkeys(note for view in self._used for note in view.notes()))
 
     def close(self) -> None:
+        idle = self._thread.submit(int)
+        while not wait([idle], CLOSING).done:  # DuckDB forgets an interrupt of work that has not begun yet
+            self._database.interrupt()
         self._thread.shutdown()
         self._streams.clear()
         self._database.close()
@@ -664,6 +662,8 @@ _OF_GSQL = {"umin": "write least(a, b)", "umax": "write greatest(a, b)", "count_
 """Function of GSQL in lower case -> what SQL has for it."""
 
 _LONGEST_HINT = 200
+CLOSING = 0.1
+"""Seconds after which work that goes on is interrupted again."""
 
 
 def _told(error: Exception, names: Sequence[str], statement: str) -> errors.SqlError:

@@ -89,6 +89,9 @@ def test_ctrl_c_ends_a_statement_that_has_no_end(capture: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None and process.stderr is not None
         assert process.stdout.readline() == b"asks\n"
-        process.send_signal(signal.SIGINT)
-        assert process.wait(timeout=60) == 130
-        assert process.stderr.read().decode().strip() == "stopped"
+        try:
+            process.send_signal(signal.SIGINT)
+            assert process.wait(timeout=60) == 130
+            assert process.stderr.read().decode().strip() == "stopped"
+        finally:
+            process.kill()
