@@ -607,7 +607,7 @@ class Statement:
             raise self._error(error) from None
 
     def _waited(self, work: Callable[[], Any]) -> Any:
-        """Lets DuckDB work on another thread, since this one would see Ctrl-C when the work is done; `close` ends it."""
+        """Lets DuckDB work on a thread of its own: this one would see Ctrl-C when the work is done. `close` ends it."""
         return self._thread.submit(work).result()
 
     def _error(self, error: Exception) -> BaseException:
