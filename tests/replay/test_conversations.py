@@ -193,3 +193,37 @@ def test_counts_are_those_of_tshark(name: str, captures_dir: Path, tmp_path: Pat
         for row in csv.DictReader(said.out.splitlines())
     )
     assert ours == theirs, ([*(theirs - ours)][:3], [*(ours - theirs)][:3])
+
+
+def biflows(path: Path, folder: Path) -> Counter[tuple[str, ...]]:
+    """(source, port, destination, port) -> packets, by nfdump: each side of its biflows, over all timeouts."""
+    environment, fields = {"TZ": "UTC", "PATH": "/usr/bin:/bin"}, "fmt:%sa,%sp,%da,%dp,%ipkt,%opkt"
+    flows = ["nfpcapd", "-r", str(path), "-w", str(folder)]
+    command = ["nfdump", "-R", str(folder), "-B", "-q", "-N", "-6", "-o", fields, "proto tcp"]
+    found: Counter[tuple[str, ...]] = Counter()
+    if subprocess.run(flows, env=environment, capture_output=True, check=False).returncode:
+        return found
+    said = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
+    for line in (each for each in said.splitlines() if "," in each):
+        *ends, there, back = (each.strip() for each in line.split(","))
+        found[tuple(ends)] += int(there)
+        found[*ends[2:], *ends[:2]] += int(back)
+    return +found
+
+
+@pytest.mark.captures
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("nfpcapd") is None, reason="nfdump is absent: apt install nfdump")
+@pytest.mark.parametrize("name", each_push(CAPTURES, 6))
+def test_packets_each_way_are_those_of_biflows_of_nfdump(name: str, captures_dir: Path, tmp_path: Path) -> None:
+    said = lowwater("ask", "conversations", "--capture", captures_dir / name, "--format", "csv")
+    assert said.code == 0, said
+    ours: Counter[tuple[str, ...]] = Counter()
+    for row in csv.DictReader(said.out.splitlines()):
+        client, server = ((row[f"{side}"], row[f"{side}_port"]) for side in ("client", "server"))
+        ours[*client, *server] += int(row["client_packets"])
+        ours[*server, *client] += int(row["server_packets"])
+    theirs = biflows(captures_dir / name, tmp_path)
+    if not theirs:
+        pytest.skip("nfpcapd reads no flow of it: 802.11, and frames that it does not know")
+    assert +ours == theirs
