@@ -117,14 +117,9 @@ def of_begin(
         last: the last instants of the rows, ns; None where they are not counted.
         start: first of these instants that is asked about.
     """
-    node, asked = query.logical, list[ex.Expr]()
-    while isinstance(node, ops.Map | ops.Top):
-        asked += ex.conjuncts(node.predicate) if isinstance(node, ops.Map) else ()
-        node = node.input
-    if not isinstance(node, ops.Join) or not (node.kind is ops.JoinKind.ANTI or _unmatched(node, asked)):
+    if (node := _anti_join(query)) is None:
         return []
-    window = node.window
-    links = {link for each in ops.walk(node.right) if isinstance(each, ops.Source) for link in each.links}
+    window, links = node.window, _links_of(node.right)
     smallest = [captures[link].numbers("smallest", END_OF_TIME) for link in links if link in captures]
     begin = min((int(each.min(initial=END_OF_TIME)) for each in smallest), default=END_OF_TIME)
     if window.left_time.origin or not window.left_time.increasing or begin == END_OF_TIME:
@@ -140,6 +135,37 @@ def of_begin(
         f"{many} of the first {format_duration(back)} of the data, which begin at {format_instant(begin)}: what was "
         "before is unknown, so all may look new there"
     ]
+
+
+def of_end(query: QueryPlan, captures: Mapping[str, Captures], last: NDArray[np.int64]) -> list[str]:
+    """Says which rows of an anti-join that looks ahead reach behind the end of the data. In a lake such rows are of a
+    later interval. `last`: the last instants of the rows, ns: until then a match may come."""
+    node = _anti_join(query)
+    if node is None or node.window.above <= 0:
+        return []
+    largest = [captures[link].numbers("largest", -1) for link in _links_of(node.right) if link in captures]
+    end = max((int(each.max(initial=-1)) for each in largest), default=-1)
+    count = int(np.count_nonzero(last > end))
+    if end < 0 or not count:
+        return []
+    return [
+        f"{count:,} of {len(last):,} rows may still meet what comes behind the end of the data, "
+        f"{format_instant(end // SECOND * SECOND)}: nobody knows that, so all look unanswered there"
+    ]
+
+
+def _anti_join(query: QueryPlan) -> ops.Join | None:
+    """The join of a query whose rows are those that meet nothing; None for another query."""
+    node, asked = query.logical, list[ex.Expr]()
+    while isinstance(node, ops.Map | ops.Top):
+        asked += ex.conjuncts(node.predicate) if isinstance(node, ops.Map) else ()
+        node = node.input
+    anti = isinstance(node, ops.Join) and (node.kind is ops.JoinKind.ANTI or _unmatched(node, asked))
+    return node if anti and isinstance(node, ops.Join) else None
+
+
+def _links_of(node: ops.Node) -> set[str]:
+    return {link for each in ops.walk(node) if isinstance(each, ops.Source) for link in each.links}
 
 
 def _unmatched(join: ops.Join, asked: Iterable[ex.Expr]) -> bool:

@@ -247,7 +247,8 @@ def told_beside(request: RunRequest, lake: Lake, captures: Mapping[str, Captures
             last = np.concatenate(
                 [np.empty(0, np.int64), *(rows["_last"].to_numpy() for rows in found.rows[query.name])]
             )
-            lines = remarks.of_packets(query, captures), remarks.of_begin(query, captures, last)
+            ends = remarks.of_begin(query, captures, last), remarks.of_end(query, captures, last)
+            lines = remarks.of_packets(query, captures), *ends
             for line in chain(*lines, remarks.of_links(query, lake, captures, settings)):
                 yield f"query {query.name}: {line}"
 

@@ -184,6 +184,22 @@ def test_what_is_new_before_there_is_anything_to_compare_with(minutes: int, oute
     assert int(counted[0].split("query q: ")[1].split()[0]) >= len(early)
 
 
+@pytest.mark.parametrize("anti", ["ANTI JOIN {}", "LEFT JOIN {} WHERE A.srcPort IS NULL"])
+def test_what_is_unanswered_where_the_data_end(anti: str, tmp_path: Path) -> None:
+    """Of nine SYNs in nine seconds the last three could be answered behind the end."""
+    frames = [(at, maker.tcp("10.0.0.1", "10.0.0.2", 1000 + at, 2, maker.SYN)) for at in range(9)]
+    answers = "TCP A ON S.srcPort = A.destPort AND S.timestamp <= A.timestamp AND A.timestamp <= S.timestamp + 2500 ms"
+    text = f"SELECT S.time, S.srcPort AS port FROM TCP S {anti.format(answers)}"
+    notes, rows = run(tmp_path, text, main1=write(tmp_path / "a.pcap", frames))
+    assert len(rows) == 9
+    (note,) = [each for each in notes if "behind the end of the data, 2026-01-01T00:00:08Z" in each]
+    assert "3 of 9 rows may still meet" in note
+    back = text.replace(
+        "S.timestamp <= A.timestamp AND A.timestamp <= S.timestamp + 2500 ms", "S.timestamp = A.timestamp"
+    )
+    assert not [each for each in run(tmp_path, back, main1=tmp_path / "a.pcap")[0] if "behind the end" in each]
+
+
 def test_a_ratio_of_whole_numbers_is_told_by_check_and_with_the_rows(tmp_path: Path) -> None:
     frames = [(at, maker.tcp("10.0.0.1", "10.0.0.2", 1, 2, maker.SYN if at % 3 == 0 else maker.ACK)) for at in range(9)]
     capture = write(tmp_path / "a.pcap", frames)
