@@ -337,7 +337,8 @@ def handshake_times(packets: list[Packet]) -> Iterable[tuple[Any, ...]]:
     found = defaultdict(list)
     for stream in grouped(of_tcp(packets), lambda each: (each.stream,)).values():
         for each, took in handshakes_of(stream):
-            found[each.epoch(60), each.dest].append(took)
+            if not each.flags & RST:
+                found[each.epoch(60), each.dest].append(took)
     for (epoch, server), values in found.items():
         yield epoch * 60, server, max(values) // 1000, int(sum(values) / len(values)) // 1000, len(values)
 
