@@ -45,7 +45,8 @@ PEERS = {
     "answered": _SYNS,
     "new_hosts": _TCP,
     "conversations": "-q -z conv,tcp",
-    "handshake_times": "-Y tcp.analysis.initial_rtt&&!tcp.flags.reset -T fields -e tcp.stream -e tcp.analysis.initial_rtt",
+    "handshake_times": "-Y tcp.analysis.initial_rtt&&!tcp.flags.reset "
+    "-T fields -e tcp.stream -e tcp.analysis.initial_rtt",
     "repeated": "-Y tcp.analysis.retransmission -T fields -e tcp.stream -e tcp.srcport -e tcp.dstport",
     "dns_times": "-q -z dns,tree",
     "dns_failures": "-Y dns.flags.rcode>0 -T fields -e ip.src -e dns.qry.name -e dns.flags.rcode",
