@@ -47,7 +47,7 @@ def show_report(
         raise LakeError(f"{lake.root}: no interval has been audited yet", "the audit is a stage of `lowwater replay`")
     chosen = [key for key in keys if interval in (None, key[1]) and meets(*key[1:], *span)]
     if not chosen and interval is None:
-        raise LakeError(f"{lake.root}: no interval meets the range", f"{_several(keys)}")
+        raise LakeError(f"{lake.root}: no interval meets the range", _several(keys))
     if not chosen:
         raise LakeError(f"no interval begins at {format_instant(interval or 0)}", _several(keys))
     if zone is not None:

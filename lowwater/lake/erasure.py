@@ -111,7 +111,7 @@ def taken_before(lake: layout.Lake, attempt: str) -> NDArray[np.int64] | None:
     """Returns the numbers of the records that erasures have taken out of an attempt at a file, in order; None where
     what the lake has of it does not tell them, since other records of it are not there either.
     Raises LakeError if the lake cannot be read."""
-    rows = _contents(lake).filter(pc.equal(_contents(lake).column("attempt"), attempt)).to_pylist()
+    rows = tables.read_rows(lake.contents, layout.CONTENTS, pc.field("attempt") == attempt).to_pylist()
     erased = sum(row["erased"] or 0 for row in rows)
     if not erased:
         return np.zeros(0, np.int64)

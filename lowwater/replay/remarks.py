@@ -178,11 +178,10 @@ def _unmatched(join: ops.Join, asked: Iterable[ex.Expr]) -> bool:
 
 # Packets that several links of one source have: two taps of one wire, or of one way.
 
-IDENTIFYING: tuple[str, ...] = (
+IDENTIFYING = (
     "srcIP", "destIP", "protocol", "srcPort", "destPort", "id", "sequence_number", "ack_number",
     "total_length", "flags",
 )  # fmt: skip
-IDENTIFYING += ("total_length", "flags")
 """Columns that tell one packet of TCP or IPv4 from another."""
 COMPARED = 1 << 16
 """Most packets of a link that are compared: of more, those whose hash is divisible by a power of two."""
