@@ -187,10 +187,10 @@ def published(folder: Path) -> list[Path]:
 @pytest.mark.slow
 def test_the_gallery_passes_and_fails_as_by_hand(tmp_path: Path) -> None:
     """Each expectation of GX, over the rows of a stream: the verdict of GX by hand is that of an audit."""
-    from lowwater_expectations.judging import check_written, kinds
+    from lowwater_expectations.judging import check_written, of_core
 
     assert [kind for kind, _, _ in gallery.GALLERY] == list(dict.fromkeys(kind for kind, _, _ in gallery.GALLERY))
-    assert {kind for kind, _, _ in gallery.GALLERY} == set(kinds())
+    assert {kind for kind, _, _ in gallery.GALLERY} == set(of_core())
     asked = [CustomExpectation(kind, of, "critical") for kind, *both in gallery.GALLERY for of in both]
     check_written(tmp_path, [each.entry() for each in asked], gallery.TABLE.schema)
     files = published(tmp_path)
