@@ -291,9 +291,11 @@ LONGEST = 180
 _INSTANT = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?Z"
 _MESSAGE = re.compile(rf"(?P<about>.+?), {_INSTANT} to {_INSTANT}: (?P<reason>.+)", re.DOTALL)
 _END = re.compile(r"; |: no capture covers |, so the interval is ")
+# What follows a quotation mark, = or an option is a value that people write as it stands, into settings or a command.
 _EXACT = re.compile(
-    rf"\b(?P<start>{_INSTANT}) to (?P<end>{_INSTANT})|(?P<instant>\b{_INSTANT})|"
-    r"(?<![^\s(])(?P<duration>\d[\d,]*(?:\.\d+)?(?:ns|us|ms|s|min|h))\b"
+    r"(?<!= )(?<!&#34;)(?<!&#39;)(?<!--from )(?<!--to )"
+    rf"(?:\b(?P<start>{_INSTANT}) to (?P<end>{_INSTANT})|(?P<instant>\b{_INSTANT})|"
+    r"(?<![^\s(])(?P<duration>\d[\d,]*(?:\.\d+)?(?:ns|us|ms|s|min|h))\b)"
 )
 
 

@@ -30,7 +30,6 @@ from lowwater.lake.tables import interval_label, safe_name
 from lowwater.lake.words import DONE, WORDS, gravity
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.quality.lateness import QUANTILES, bound_of, recommend
-from lowwater.replay.accounts import OUTCOME_WORDS
 from lowwater.replay.registry import list_streams, published_text
 from lowwater.replay.schedule.day_states import DayState, Stretch, day_states
 from lowwater.replay.schedule.days import DAY, day_quality, trust
@@ -38,6 +37,7 @@ from lowwater.replay.schedule.due import Due
 from lowwater.replay.schedule.skew_review import bound_labels, headline, remarks, share_text
 from lowwater.replay.telemetry import interval_lags
 
+from .accounting import accounting
 from .calendar import LINK_STATES, SIGNS, Month, link_calendar, months, set_calendar, tally
 from .drawing import lateness, waterfall
 from .interval import SHOWN, expectations_of, links_of, low_level_of, operators_of, placed_of, stages_of
@@ -142,7 +142,7 @@ def _templates() -> Environment:
         "file": lambda path: Path(path).name,
         "label": lambda each: interval_label(each.start, each.end),
     }
-    environment.globals |= {"signs": SIGNS, "record_kinds": RECORD_KINDS, "outcomes": OUTCOME_WORDS}
+    environment.globals |= {"signs": SIGNS, "record_kinds": RECORD_KINDS}
     return environment
 
 
@@ -360,6 +360,7 @@ def _about(
 ) -> dict[str, Any]:
     job, lake = snapshot.jobs.get(interval.query_set), str(snapshot.lake.root)
     lags = [] if job is None else interval_lags(job, interval.start, interval.end)
+    links, low = links_of(snapshot, part, interval.key), low_level_of(snapshot, interval.key)
     named = [(f"{lag.name} on {lag.on}" if lag.on else lag.name, lag) for lag in lags]
     return {
         "interval": interval,
@@ -369,10 +370,11 @@ def _about(
         "label": interval_label,
         "audit": part.audits.get(interval.key),
         "found": expectations_of(snapshot, part, interval.key),
-        "links": links_of(snapshot, part, interval.key),
+        "links": links,
         "stages": stages_of(part, interval.key),
         "operators": operators_of(part, interval.key),
-        "low": low_level_of(snapshot, interval.key),
+        "low": low,
+        "accounts": accounting(interval.key, job.plan if job else None, links, low),
         "placed": placed_of(part, interval.key),
         "previews": previews(snapshot, part, interval.key),
         "falls": waterfall([(name, lag.level, lag.before, lag.typical, lag.most, lag.series) for name, lag in named]),

@@ -11,12 +11,13 @@ from lowwater.lake.ledgers.runs import PUBLISH, ReplayRow
 from lowwater.lake.results.published_rows import rows_between
 from lowwater.lake.words import FAILED
 from lowwater.plan.explain import describe, explain
-from lowwater.plan.queryset import Plan
+from lowwater.plan.queryset import Plan, QueryPlan
 from lowwater.quality.reports import Key
 from lowwater.replay.job import Job
 from lowwater.replay.row_files import with_texts
 
 from .calendar import moment
+from .cells import Cell, cells_of, row_cells
 from .drawing import NOT_COVERED, PlanDrawing, Plot, history, plan
 from .ledgers import Part, Record, Snapshot
 from .trends import interval_grid, run_seconds
@@ -33,8 +34,9 @@ class Preview:
     start: int
     end: int
     columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]  # cells as text
+    rows: tuple[tuple[Cell, ...], ...]
     total: int  # number of published rows
+    links: tuple[str, ...]  # the links that it reads
 
 
 @dataclass(frozen=True)
@@ -57,27 +59,28 @@ def query_plan(job: Job, query: str) -> Plan:
     return job.plan.only(query)
 
 
-def preview(snapshot: Snapshot, query: str, start: int, end: int) -> Preview | None:
+def preview(snapshot: Snapshot, query: QueryPlan, start: int, end: int) -> Preview | None:
     """Reads the first published rows of a query in [start, end), ns since the epoch; None without a publication."""
-    published = rows_between(snapshot.lake, query, start, end)
+    published = rows_between(snapshot.lake, query.name, start, end)
     if published is None:
         return None
-    rows = [row.values() for batch in published.batches(SHOWN) for row in with_texts(batch).to_pylist()]
-    cells = tuple(tuple("NULL" if cell is None else str(cell) for cell in row) for row in rows)
-    return Preview(query, start, end, published.columns, cells, published.rows)
+    cells = cells_of(query)
+    rows = [tuple(row_cells(cells, row)) for part in published.batches(SHOWN) for row in with_texts(part).to_pylist()]
+    return Preview(query.name, start, end, published.columns, tuple(rows), published.rows, tuple(query.links))
 
 
 def newest_preview(snapshot: Snapshot, query_set: str, query: str) -> Preview | None:
     """Reads the first rows of the newest published interval of a query; None without a publication."""
     bounds = [(record.interval_start, record.interval_end) for record in _publications(snapshot, query_set, query)]
-    return preview(snapshot, query, *max(bounds)) if bounds else None
+    plan = next(plan for plan in snapshot.jobs[query_set].plan.queries if plan.name == query)
+    return preview(snapshot, plan, *max(bounds)) if bounds else None
 
 
 def previews(snapshot: Snapshot, part: Part, key: Key) -> list[Preview]:
     """Reads the first rows of each query that published the interval."""
     name, start, end = key
     published = {row.query for row in part.replays.get(key, ()) if _published(row)}
-    queries = [query.name for query in snapshot.jobs[name].plan.queries if query.name in published]
+    queries = [query for query in snapshot.jobs[name].plan.queries if query.name in published]
     return [rows for query in queries if (rows := preview(snapshot, query, start, end)) is not None]
 
 

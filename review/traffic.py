@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from lowwater.instants import SECOND, spoken_instant, spoken_span
 from lowwater.lake.tables import interval_label, safe_name
+from lowwater.plan.readings import scaled
 
 from .drawing import Bar, Mark
 from .ledgers import Interval, Snapshot, kept_by_snapshot
@@ -102,13 +103,13 @@ def _link_lane(
             text, height, kind = f"{link}, {when}: {point.why}", float(TALL), "absent"
         else:
             bits = sizes.get(point.start)
-            also = f", {rate(8 * bits * SECOND / (point.end - point.start), 'bit/s')}" if bits is not None else ""
+            also = f", {scaled(8 * bits * SECOND / (point.end - point.start), 'bit/s')}" if bits is not None else ""
             strange = f", unusual: {', '.join(point.unusual).replace('_', ' ')}" if point.unusual else ""
-            text = f"{link}, {when}: {rate(rates[point.start], 'packets/s')}{also}{strange}"
+            text = f"{link}, {when}: {scaled(rates[point.start], 'packets/s')}{also}{strange}"
             height, kind = TALL * rates[point.start] / (most or 1), "unusual" if point.unusual else ""
         bars.append((bar(point.start, point.end, y + TALL, height, text, kind), ""))
     address = f"trends/link/{safe_name(query_set)}/{safe_name(link)}.html"
-    return Lane(link, address, y, TALL, tuple(bars), f"up to {rate(most, 'packets/s')}")
+    return Lane(link, address, y, TALL, tuple(bars), f"up to {scaled(most, 'packets/s')}")
 
 
 def _state(each: Interval, bar: Place, y: int) -> tuple[Bar, str]:
@@ -124,18 +125,4 @@ def _words(link: str, points: Sequence[Point]) -> str:
         return f"{link}: nothing was measured"
     absent = len(points) - len(known)
     holes = f", {absent:,} interval{'' if absent == 1 else 's'} not measured" if absent else ""
-    return f"{link}: {rate(min(known), '')} to {rate(max(known), 'packets/s')}{holes}"
-
-
-def rate(value: float, unit: str) -> str:
-    """Writes a rate with three digits.
-
-    Example:
-        >>> rate(1_234_567, "bit/s"), rate(0.25, "packets/s"), rate(12, "")
-        ('1.23 Mbit/s', '0.25 packets/s', '12')
-    """
-    for factor, prefix in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if value >= factor:
-            space = "" if unit.startswith("bit") else " "
-            return f"{value / factor:.3g} {prefix}{space}{unit}".strip()
-    return f"{value:.3g} {unit}".strip()
+    return f"{link}: {scaled(min(known), '')} to {scaled(max(known), 'packets/s')}{holes}"

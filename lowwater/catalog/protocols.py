@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from lowwater.catalog.expr import Binary, Case, Column, Const, Expr, Type, Unary
 from lowwater.catalog.records import INSTANT, LIST, PROTOCOL_NAME, RecordField, RecordLayout, column_name
 from lowwater.catalog.schemas import PAYLOAD, SAMPLING_RATE, TYPES
+from lowwater.catalog.value_names import PROTOCOL_NUMBERS
 
 # Packet protocols. A column is an expression over stored packet columns, so the planner below the binder sees stored
 # columns only. `time` is monotone because it is `timestamp/1000000000`. All protocols have the same columns; a column
@@ -178,13 +179,6 @@ PROTOCOLS: dict[str, Protocol] = {
 
 # Numbers of IP protocols
 
-_NAMES = {
-    "hopopt": 0, "icmp": 1, "igmp": 2, "ipip": 4, "ipv4": 4, "ip-in-ip": 4, "tcp": 6, "egp": 8, "igp": 9, "udp": 17,
-    "dccp": 33, "ipv6": 41, "ipv6-route": 43, "ipv6-frag": 44, "rsvp": 46, "gre": 47, "esp": 50, "ah": 51,
-    "icmp6": 58, "ipv6-icmp": 58, "icmpv6": 58, "ipv6-nonxt": 59, "ipv6-opts": 60, "eigrp": 88, "ospf": 89,
-    "ospfigp": 89, "pim": 103, "vrrp": 112, "l2tp": 115, "sctp": 132, "udplite": 136, "mpls-in-ip": 137,
-}  # fmt: skip
-
 
 def protocol_number(name: str | None) -> int | None:
     """Returns the number of an IP protocol by its name in any case, or by its digits; None for any other text.
@@ -198,7 +192,7 @@ def protocol_number(name: str | None) -> int | None:
     text = name.strip().lower()
     if text.isascii() and text.isdigit() and len(text) <= 3:
         return int(text) if int(text) <= 0xFF else None
-    return _NAMES.get(text)
+    return PROTOCOL_NUMBERS.get(text)
 
 
 # Building a ready protocol. The clock and the columns that identify a flow have the names that they have in packets, so

@@ -599,7 +599,7 @@ def _addresses(version: pa.Array, high: pa.Array, low: pa.Array) -> pa.Array:
 
 # The packets of a row.
 
-SHOWN = ("srcIP", "srcPort", "destIP", "destPort", "protocol", "len")
+SHOWN = ("ether_type", "srcIP", "srcPort", "destIP", "destPort", "protocol", "len")
 """Columns that a list of packets shows beside link, record and time."""
 
 BY_HAND = "`lowwater export` selects packets by a condition of your own"
@@ -607,10 +607,11 @@ BY_HAND = "`lowwater export` selects packets by a condition of your own"
 
 @dataclass(frozen=True)
 class SourceCondition:
-    """The packets of one source that a row counted."""
+    """Packets of one source: those that a row counted, or those with one outcome in an LFTA."""
 
     source: ops.Source
     parts: tuple[ex.Expr, ...]  # conditions over packets that all hold
+    unless: Predicate | None = None  # packets that it selects are none of them
 
     @property
     def predicate(self) -> Predicate:
@@ -619,7 +620,7 @@ class SourceCondition:
 
 @dataclass(frozen=True)
 class RowPackets:
-    """The packets that a row counted."""
+    """The packets of [start, end), ns, that meet one of the conditions."""
 
     conditions: tuple[SourceCondition, ...]
     start: int
@@ -654,6 +655,28 @@ def row_packets(query: QueryPlan, row: Mapping[str, Any]) -> RowPackets:
         start - min(join.window.needed(start, join.kind)) for join in _chain(node) if isinstance(join, ops.Join)
     )
     return RowPackets(conditions, max(0, start - reach), end + reach)
+
+
+NOT_OF_PROTOCOL, FILTERED, ACCEPTED = "not_of_protocol", "filtered", "accepted"
+FOUND_AGAIN = (NOT_OF_PROTOCOL, FILTERED, ACCEPTED)
+"""Outcomes whose packets are found again. Those that fail are found with those that do not meet WHERE."""
+
+
+def outcome_packets(lfta: ops.Lfta, link: str, outcome: str, start: int, end: int) -> RowPackets:
+    """Finds the conditions of packets of a link in [start, end), ns, with an outcome of FOUND_AGAIN (A1) in an LFTA.
+    Raises LakeError if the LFTA reads no packets, or samples them."""
+    if lfta.kind != "pcap" or lfta.sample is not None:
+        why = "samples packets" if lfta.sample is not None else f"reads {lfta.kind} records, which are no packets"
+        raise errors.LakeError(f"{lfta.name} {why}: which of them have an outcome is not stored", BY_HAND)
+    source = ops.Source(lfta.name, lfta.fields, "", (link,), lfta.protocol, lfta.member)
+    condition = SourceCondition(source, ())
+    if outcome == NOT_OF_PROTOCOL:
+        condition = SourceCondition(replace(source, member=None), (), Predicate(lfta.member, None))
+    elif outcome == FILTERED:
+        condition = replace(condition, unless=Predicate(lfta.member, lfta.predicate))
+    elif outcome == ACCEPTED:
+        condition = replace(condition, parts=tuple(_predicate(lfta.predicate)))
+    return RowPackets((condition,), start, end)
 
 
 def together(conditions: Iterable[SourceCondition]) -> tuple[SourceCondition, ...]:
@@ -889,8 +912,11 @@ def _find_link(
         why = "sheds load" if settings.shed is not None else "looks for copies of packets"
         raise errors.LakeError(f"link {link!r} {why}: which packets a row counted is not stored", BY_HAND)
     predicate, skews = condition.predicate, link_skews(config, link)
-    test = predicate.test(link)
-    columns = dict.fromkeys([*predicate.columns, *stored(list(SHOWN)), *skews.columns])
+    test, unless = predicate.test(link), condition.unless
+    left_out = unless.test(link) if unless else None
+    columns = dict.fromkeys(
+        [*predicate.columns, *(unless.columns if unless else ()), *stored([*SHOWN]), *skews.columns]
+    )
     read = packet_files(files, link, captures, settings, wanted.start, wanted.start, wanted.end)
     for batch in read.batches(
         [name for name in columns if name not in ("arrival", "timestamp", "position", "capture")]
@@ -900,6 +926,7 @@ def _find_link(
         late = is_late(arrivals, stamps, skews.of(batch))
         rows = batch.filter(pa.array(~late & (stamps >= wanted.start) & (stamps < wanted.end)))
         rows = rows.filter(pa.array(test(rows))) if rows.num_rows else rows
+        rows = rows.filter(pa.array(~left_out(rows))) if left_out and rows.num_rows else rows
         capture = str(batch.column("capture")[0].as_py())
         if (known := earlier.get((link, capture))) is not None:
             rows = rows.filter(pc.invert(pc.is_in(rows.column("position"), known)))
@@ -907,7 +934,7 @@ def _find_link(
             continue
         result.count += rows.num_rows
         if result.count > limits.ROW_PACKETS:
-            raise errors.LakeError(f"the row counted more than {limits.ROW_PACKETS:,} packets", BY_HAND)
+            raise errors.LakeError(f"these are more than {limits.ROW_PACKETS:,} packets", BY_HAND)
         result.links[link] = result.links.get(link, 0) + rows.num_rows
         result.admitted.setdefault((link, capture), []).append(rows.column("position").to_numpy())
         result.first += [{"link": link, **row} for row in rows.slice(0, shown - len(result.first)).to_pylist()]

@@ -6,11 +6,15 @@ Beside `drawing`. The template escapes names; Python computes numbers only.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from lowwater.instants import HOUR, SECOND, spoken_instant
 from lowwater.lake.results.exploring import Curves
+
+from ..cells import Cell
 
 WIDTH, HEIGHT, LEFT, BOTTOM = 1100, 280, 80, 34
 MARKS = 5
@@ -53,9 +57,27 @@ class CurvePlot:
     up: tuple[tuple[float, str], ...]
 
 
-def draw_curves(curves: Curves, address: Callable[[int, int], str]) -> CurvePlot | None:
-    """Draws the series of a plot; None without values. `address`: (start, end) of a part of time, ns -> address of its
-    rows."""
+def draw_curves(
+    curves: Curves,
+    address: Callable[[int, int], str],
+    number: Callable[[Any], Cell] = lambda value: Cell(""),
+    key: Callable[[Any], Cell] = lambda value: Cell(""),
+) -> CurvePlot | None:
+    """Draws the series of a plot; None without values.
+
+    Args:
+        address: (start, end) of a part of time, ns -> address of its rows.
+        number: how a value of the number is shown.
+        key: how a value of the key is shown.
+    """
+
+    def read(value: float) -> str:
+        beside = number(value).beside
+        return f"{value:,.6g} ({beside})" if beside else f"{value:,.6g}"
+
+    def named(name: str) -> str:
+        return f"{name} {key(int(name)).beside}".rstrip() if re.fullmatch(r"-?\d{1,18}", name) else name
+
     parts = len(curves.curves[0].values) if curves.curves else 0
     known = [value for curve in curves.curves for value in curve.values if value is not None]
     most, least = max(known, default=0.0), min(known, default=0.0)
@@ -76,13 +98,12 @@ def draw_curves(curves: Curves, address: Callable[[int, int], str]) -> CurvePlot
             for at, value in enumerate(curve.values)
             if value is not None
         ]
-        total = "" if curve.total is None else f"{curve.total:,.6g}"
-        lines.append(Line(curve.name, " ".join(points), total))
+        lines.append(Line(named(curve.name), " ".join(points), "" if curve.total is None else read(curve.total)))
     slots = []
     for at in range(parts):
         begin = curves.start + at * curves.step
-        told = [(value, curve.name) for curve in curves.curves if (value := curve.values[at]) is not None]
-        shown = ", ".join(f"{name}: {value:,.6g}".removeprefix(": ") for value, name in told)
+        told = [(value, named(curve.name)) for curve in curves.curves if (value := curve.values[at]) is not None]
+        shown = ", ".join(f"{name}: {read(value)}".removeprefix(": ") for value, name in told)
         text = f"{spoken_instant(begin)}: {curves.absent.get(at, shown or 'no row')}"
         place = round(LEFT + at * step, 1), round(step, 2)
         slots.append(Slot(*place, text, address(begin, begin + curves.step), at in curves.absent))
@@ -92,7 +113,7 @@ def draw_curves(curves: Curves, address: Callable[[int, int], str]) -> CurvePlot
         (round(LEFT + width * (at - curves.start) / span, 1), spoken_instant(at))
         for at in clock_marks(curves.start, curves.start + span)
     )
-    up = tuple((y(value), f"{value:,.6g}") for value in _number_marks(least, most))
+    up = tuple((y(value), number(value).beside or f"{value:,.6g}") for value in _number_marks(least, most))
     return CurvePlot(WIDTH, HEIGHT, LEFT, bottom, tuple(lines), tuple(slots), across, up)
 
 

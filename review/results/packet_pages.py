@@ -1,14 +1,16 @@
-"""Routes from a row to its packets: the packets that it counted, decoded, all of them as a pcapng, and its evidence.
+"""Routes to packets, decoded and as a pcapng: those that a row counted, with its evidence, and those that an LFTA left
+out or took.
 
-Beside `pages`, whose rows link here. A row is named by its values, so the address stays good
-when a table is replaced.
+Rows of `pages` and the accounts of an interval link here. A row is named by its values, so the address stays good when
+a table is replaced.
 """
 
 from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 from urllib.parse import urlencode
@@ -17,21 +19,28 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response, StreamingResponse
 
 from lowwater.catalog.expr import show
+from lowwater.catalog.value_names import kind_of
 from lowwater.catalog.values import format_ip, ip_from_words
-from lowwater.errors import LowwaterError
+from lowwater.errors import LakeError, LowwaterError
+from lowwater.instants import format_instant, parse_instant
 from lowwater.lake.tables import safe_name
 from lowwater.low.predicate import Predicate
+from lowwater.plan.readings import Reading
+from lowwater.replay.accounts import OUTCOME_WORDS
 from lowwater.replay.evidence import find_row, gather, write
 from lowwater.replay.packets import (
+    FOUND_AGAIN,
     SHOWN,
     RowPackets,
     SourceCondition,
     find_packets,
+    outcome_packets,
     row_packets,
     select,
     write_selection,
 )
 
+from ..cells import Cell, cells_of
 from ..ledgers import Ledgers
 from ..pages import fill_template
 from .answers import computed
@@ -51,14 +60,14 @@ def add_packets(router: APIRouter, ledgers: Ledgers, permission: Any, page: Show
         query: str,
         request: Request,
         sees: Any,
-        make: Callable[[Chosen, dict[str, Any], Callable[[int], None]], Response],
+        make: Callable[[Chosen, Asked, Callable[[int], None]], Response],
     ) -> Any:
-        row = _row(request.query_params.get("row", ""))
-        unnamed = "The address names no row: give its columns and values as JSON, `row={...}`."
+        asked = _asked(request.query_params)
+        unnamed = "The address names no packets: give the columns and values of a row as JSON, `row={...}`."
 
         def made(watch: Callable[[int], None]) -> Response:
             def found(chosen: Chosen) -> Response:
-                return page(unnamed, 400) if row is None else make(chosen, row, watch)
+                return page(unnamed, 400) if asked is None else make(chosen, asked, watch)
 
             return answer_of(ledgers, sees, (set_name, query), page, found)
 
@@ -74,7 +83,49 @@ def add_packets(router: APIRouter, ledgers: Ledgers, permission: Any, page: Show
 
     @router.api_route("/results/{set_name}/{query}/evidence.zip", methods=METHODS)
     async def evidence(set_name: str, query: str, request: Request, sees: Any = permission) -> Any:
-        return await answer(set_name, query, request, sees, partial(_evidence, headers=headers))
+        evidence = partial(_evidence, page=page, headers=headers)
+        return await answer(set_name, query, request, sees, evidence)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The packets of a link in [start, end), ns, with an outcome in an LFTA (A1), as an address asks for them."""
+
+    lfta: str
+    link: str
+    outcome: str
+    start: int
+    end: int
+
+    @property
+    def address(self) -> str:
+        """The query part of the address."""
+        span = {"from": format_instant(self.start), "to": format_instant(self.end)}
+        return urlencode({"lfta": self.lfta, "link": self.link, "outcome": self.outcome} | span)
+
+
+Asked = dict[str, Any] | Outcome
+"""A row by its columns, or packets by what became of them."""
+
+
+def _asked(given: Mapping[str, str]) -> Asked | None:
+    if "outcome" not in given:
+        return _row(given.get("row", ""))
+    try:
+        start, end = (parse_instant(given.get(name, "")) for name in ("from", "to"))
+    except ValueError:
+        return None
+    return Outcome(given.get("lfta", ""), given.get("link", ""), given["outcome"], start, end)
+
+
+def _wanted(chosen: Chosen, asked: Asked) -> RowPackets:
+    """Finds the conditions of the packets that an address asks for. Raises LakeError if there is no such LFTA."""
+    if not isinstance(asked, Outcome):
+        return row_packets(chosen.query, asked)
+    lfta = next((lfta for lfta in chosen.query.lftas if lfta.name == asked.lfta), None)
+    if lfta is None or asked.link not in lfta.links or asked.outcome not in FOUND_AGAIN or asked.end <= asked.start:
+        raise LakeError("the address names no packets of this query", "choose a number on the page of an interval")
+    return outcome_packets(lfta, asked.link, asked.outcome, asked.start, asked.end)
 
 
 def _row(text: str) -> dict[str, Any] | None:
@@ -89,14 +140,18 @@ def _row(text: str) -> dict[str, Any] | None:
     return row if isinstance(row, dict) and all(isinstance(value, scalar) for value in row.values()) else None
 
 
-def _page(chosen: Chosen, row: dict[str, Any], watch: Callable[[int], None]) -> str:
-    asked = urlencode({"row": json.dumps(row)})
-    values: dict[str, Any] = {"name": chosen.job.query_set, "query": chosen.query.name, "row": row, "refused": ""}
-    values["evidence"] = f"evidence.zip?{asked}"
+def _page(chosen: Chosen, asked: Asked, watch: Callable[[int], None]) -> str:
+    values: dict[str, Any] = {"name": chosen.job.query_set, "query": chosen.query.name, "refused": ""}
+    if isinstance(asked, Outcome):
+        values |= {"outcome": asked, "words": OUTCOME_WORDS.get(asked.outcome, ""), "row": {}, "evidence": ""}
+        address = asked.address
+    else:
+        cells, address = cells_of(chosen.query), urlencode({"row": json.dumps(asked)})
+        values |= {"outcome": None, "row": {name: cells(name, value) for name, value in asked.items()}}
+        values["evidence"] = f"evidence.zip?{address}"
     try:
-        wanted = row_packets(chosen.query, row)
-        values |= _found(chosen, wanted, watch)
-        values["download"] = f"packets.pcapng?{asked}"
+        values |= _found(chosen, _wanted(chosen, asked), watch)
+        values["download"] = f"packets.pcapng?{address}"
     except LowwaterError as error:
         values["refused"] = str(error)
     return fill_template(chosen.snapshot, "packets.html", "Results", "../../../", values, True)
@@ -106,7 +161,7 @@ def _found(chosen: Chosen, wanted: RowPackets, watch: Callable[[int], None]) -> 
     packets = find_packets(chosen.snapshot.lake, chosen.snapshot.config, wanted, watch=watch)
     return {
         "found": packets,
-        "packets": [_decoded(packet) for packet in packets.first],
+        "packets": [(packet, [_cell(packet, column) for column in SHOWN]) for packet in packets.first],
         "columns": SHOWN,
         "start": wanted.start,
         "end": wanted.end,
@@ -116,20 +171,29 @@ def _found(chosen: Chosen, wanted: RowPackets, watch: Callable[[int], None]) -> 
 
 def _shown(condition: SourceCondition) -> str:
     """Returns a condition as text, after the links and the protocol of its packets."""
+    links, protocol, unless = ", ".join(condition.source.links), condition.source.protocol, condition.unless
     parts = " AND ".join(show(part, 2) for part in condition.parts)
-    return f"{', '.join(condition.source.links)}, {condition.source.protocol}: {parts}"
+    if unless is not None:
+        member = f"NOT {protocol}" if condition.source.member is None else protocol
+        parts = f"NOT ({show(unless.condition)})" if unless.condition is not None else ""
+        return f"{links}, {member}: {parts}".removesuffix(": ")
+    return f"{links}, {protocol}: {parts}".removesuffix(": ")
 
 
-def _decoded(packet: dict[str, Any]) -> dict[str, Any]:
-    decoded = dict(packet)
-    for name in ("srcIP", "destIP"):
-        words = packet.get("ipversion"), packet.get(f"{name}_hi"), packet.get(f"{name}_lo")
-        decoded[name] = None if None in words else format_ip(ip_from_words(*words))  # type: ignore[arg-type]
-    return decoded
+def _cell(packet: dict[str, Any], column: str) -> Cell:
+    value = packet.get(column)
+    if column in ("srcIP", "destIP"):
+        words = packet.get("ipversion"), packet.get(f"{column}_hi"), packet.get(f"{column}_lo")
+        value = None if None in words else format_ip(ip_from_words(*words))  # type: ignore[arg-type]
+    return Cell("" if value is None else str(value), Reading(kind_of(column)).text(value))
 
 
-def _evidence(chosen: Chosen, row: dict[str, Any], watch: Callable[[int], None], headers: dict[str, str]) -> Response:
-    found = gather(find_row(chosen.job, chosen.query, row), MOST_EXPORTED, watch)
+def _evidence(
+    chosen: Chosen, asked: Asked, watch: Callable[[int], None], page: Shown, headers: dict[str, str]
+) -> Response:
+    if isinstance(asked, Outcome):
+        return page("Evidence is of a row: give its columns and values as JSON, `row={...}`.", 400)
+    found = gather(find_row(chosen.job, chosen.query, asked), MOST_EXPORTED, watch)
     file = tempfile.TemporaryFile()  # noqa: SIM115 - closed once it is sent
     write(found, file)
     watch(0)
@@ -140,13 +204,13 @@ def _evidence(chosen: Chosen, row: dict[str, Any], watch: Callable[[int], None],
 
 
 def _download(
-    chosen: Chosen, row: dict[str, Any], watch: Callable[[int], None], page: Shown, headers: dict[str, str]
+    chosen: Chosen, asked: Asked, watch: Callable[[int], None], page: Shown, headers: dict[str, str]
 ) -> Response:
     lake, config = chosen.snapshot.lake, chosen.snapshot.config
-    wanted = row_packets(chosen.query, row)
+    wanted = _wanted(chosen, asked)
     packets = find_packets(lake, config, wanted, 0, watch)
     if not packets.count:
-        return page("No packet of the lake is of this row.", 404)
+        return page("The lake has no such packet.", 404)
     if packets.count > MOST_EXPORTED:
         return page(
             f"{packets.count:,} packets are more than a download has, {MOST_EXPORTED:,}: `lowwater export`.", 413
@@ -162,7 +226,8 @@ def _download(
         file.write(data)
 
     write_selection(selection, "pcapng", write)
-    name = f'attachment; filename="{safe_name(chosen.query.name)}-row.pcapng"'
+    what = asked.outcome if isinstance(asked, Outcome) else "row"
+    name = f'attachment; filename="{safe_name(chosen.query.name)}-{what}.pcapng"'
     return StreamingResponse(
         pieces(file), media_type="application/x-pcapng", headers=headers | {"Content-Disposition": name}
     )

@@ -46,6 +46,7 @@ from lowwater.plan.temporal import granularity
 from lowwater.replay.job import Job
 from lowwater.replay.row_files import spreadsheet_rows, with_texts
 
+from ..cells import Cell, Cells, cells_of, row_cells
 from ..ledgers import Ledgers, Snapshot
 from ..pages import fill_template
 from .answers import OTHER_SITE, Answer, Answers, BusyError, asked_by_person, computed, person, wait_for
@@ -68,14 +69,6 @@ MOST_DOWNLOADED = 1_000_000
 METHODS = ["GET", "HEAD"]
 Shown = Callable[[str, int], Response]
 """(HTML, status) -> response with the headers of the pages."""
-
-
-@dataclass(frozen=True)
-class Cell:
-    """A value as text; `instant` (ns) is the time that a temporal value stands for."""
-
-    text: str
-    instant: int | None = None
 
 
 @dataclass(frozen=True)
@@ -274,7 +267,7 @@ def _page(chosen: Chosen, table: ResultTable, asked: Asked, answers: Answers, wh
     summed = plotted.value if ready[2] else None
     rows = [row for batch in first.value.to_batches() for row in with_texts(batch).to_pylist()] if ready[0] else []
     name, query = chosen.job.query_set, chosen.query.name
-    how = _quantity(chosen.query, asked.number)
+    how, cells = _quantity(chosen.query, asked.number), cells_of(chosen.query)
     saved, problem = _saved(chosen.job)
     values = {
         "name": name,
@@ -283,7 +276,7 @@ def _page(chosen: Chosen, table: ResultTable, asked: Asked, answers: Answers, wh
         "asked": asked,
         "count": counted.value if ready[1] else None,
         "offset": offset,
-        "rows": [_row(chosen.query, table, row) for row in rows] if ready[0] else None,
+        "rows": [_row(cells, table, row) for row in rows] if ready[0] else None,
         "shares": [] if wrong else [answer.share for answer in (first, counted, plotted) if not answer.done.is_set()],
         "shown": ROWS_SHOWN,
         "deepest": DEEPEST,
@@ -295,7 +288,12 @@ def _page(chosen: Chosen, table: ResultTable, asked: Asked, answers: Answers, wh
         "curves": summed,
         "combined": COMBINED[how.combine].format(how.weight),
         "plot": summed
-        and draw_curves(summed, lambda start, end: asked.address(start=start, end=min(end, row_query.end))),
+        and draw_curves(
+            summed,
+            lambda start, end: asked.address(start=start, end=min(end, row_query.end)),
+            partial(cells, asked.number),
+            partial(cells, asked.key),
+        ),
         "versions": [version for version in range(table.newest, -1, -1) if version != table.version][:10],
         "base": f"../{safe_name(name)}/{safe_name(query)}",
         "saved": [each for each in saved if each.query == query],
@@ -308,19 +306,11 @@ def _page(chosen: Chosen, table: ResultTable, asked: Asked, answers: Answers, wh
     return text, 400 if wrong else 200
 
 
-def _row(query: QueryPlan, table: ResultTable, row: dict[str, Any]) -> tuple[list[Cell], str]:
+def _row(cells: Cells, table: ResultTable, row: dict[str, Any]) -> tuple[list[Cell], str]:
     """Returns the cells of a row, and the query part of the address of its packets."""
-    temporal = {field.name: field.temporal for field in query.logical.fields if field.temporal}
-    cells = []
-    for name in table.columns.names:
-        value, clock = row[name], temporal.get(name)
-        instant = None
-        if clock is not None and not clock.origin and clock.increasing and isinstance(value, int):
-            first = clock.first(value)
-            instant = first if 0 <= first < 1 << 62 else None
-        cells.append(Cell("NULL" if value is None else str(value), instant))
     given = {name: row[name] for name in table.columns.names}
-    return cells, urlencode({"row": json.dumps(given, default=str), "last": row[LAST], "version": table.version})
+    named = {"row": json.dumps(given, default=str), "last": row[LAST], "version": table.version}
+    return row_cells(cells, given), urlencode(named)
 
 
 def vega(chosen: Chosen, table: ResultTable, asked: Asked) -> dict[str, Any]:

@@ -97,6 +97,7 @@ def test_measures_are_said_in_words() -> None:
         audits.headline(["said", "again"], ""): "said (and 1 more)",
         pages.marked("**Do** `x < y`"): "<p><strong>Do</strong> <code>x &lt; y</code></p>",
         audits.spoken("<b> 1.2s late"): '&lt;b&gt; <span title="1.2s">1.2 s</span> late',
+        audits.spoken("set skew = 5s, --from 2026-01-01T00:00:00Z"): "set skew = 5s, --from 2026-01-01T00:00:00Z",
     }.items():
         assert said == words
 

@@ -8,12 +8,13 @@ import pyarrow.compute as pc
 import pytest
 from lowwater_review import Ledgers, render
 from lowwater_review.calendar import months
-from lowwater_review.traffic import TALL, Lane, rate, timeline
+from lowwater_review.traffic import TALL, Lane, timeline
 
 from lowwater.instants import HOUR
 from lowwater.lake.layout import METRICS
 from lowwater.lake.open_tables import existing
 from lowwater.lake.tables import read_rows, replace_rows
+from lowwater.plan.readings import scaled
 from tests.review.ledgers import LINKS, START, make
 
 pytestmark = pytest.mark.slow
@@ -62,9 +63,8 @@ def test_each_bar_is_the_number_of_the_ledger_at_its_time(ledgers: Ledgers) -> N
             else:
                 drawn.append((link, hour))
                 value = next(value for name, at, value in wanted if (name, at) == (link, hour))
-                assert (
-                    bar.height == pytest.approx(TALL * value / most, abs=0.06) and rate(value, "packets/s") in bar.text
-                )
+                assert bar.height == pytest.approx(TALL * value / most, abs=0.06)
+                assert scaled(value, "packets/s") in bar.text
     assert drawn == [(name, hour) for name, hour, _ in wanted]
     holes = {link: [bar.text for bar, _ in lanes[link].bars if bar.kind == "absent"] for link in LINKS}
     assert [len(holes[link]) for link in ("main1", "main2", "control")] == [3, 1, 1], "of all links an hour never ran"

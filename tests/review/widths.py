@@ -191,6 +191,8 @@ def _of_rows(app: FastAPI) -> list[str]:
     versions = urlencode(SHOWN | {"before": "0", "after": "1"})
     pages = ["results/index.html", flows, f"results/q/flows?{filtered}", "results/q/singles?number=&key="]
     pages += [f"results/q/flows/packets?{packets}", "results/q/flows/packets?row=%7B%22tb%22%3A1%7D"]
+    outcome = {"outcome": "not_of_protocol", "lfta": "ports", "link": "main1"}
+    pages += [f"results/q/ports/packets?{urlencode(SHOWN | outcome)}"]
     pages += [f"write/sql.html?{urlencode({'text': STATEMENT})}"]
     return [*pages, f"results/q/flows/diff?{versions}", "query/q/flows.html", "streams.html"]
 

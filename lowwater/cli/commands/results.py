@@ -6,7 +6,7 @@ import csv
 import json
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
 from itertools import chain
 from pathlib import Path, PurePath
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from lowwater.lake.results.subscription import Change
+    from lowwater.plan.readings import Reading
     from lowwater.replay.registry import StreamInfo
     from lowwater.replay.versions import VersionChoice
 
@@ -44,6 +45,11 @@ NOTES = 5
 @LIMIT
 @options.form("table", "csv", "json", help="json: a line a row.")
 @options.INSTANTS
+@click.option(
+    "--names",
+    is_flag=True,
+    help="With table: beside numbers what people read, such as 6 TCP, 443 HTTPS, 1536 1.54 kB.",
+)
 @options.SPREADSHEET
 @options.QUERIES
 def rows(
@@ -54,6 +60,7 @@ def rows(
     limit: int | None,
     form: str,
     instants: bool,
+    names: bool,
     spreadsheet: bool,
     queries: Path,
 ) -> None:
@@ -68,11 +75,15 @@ def rows(
     """
     from lowwater.lake.layout import lake_to_read
     from lowwater.lake.results.published_rows import published_rows
+    from lowwater.plan.readings import readings
+    from lowwater.replay.evidence import owner_of
     from lowwater.replay.row_files import spreadsheet_rows, with_texts
     from lowwater.replay.schedule.due import as_they_stand
 
     options.require_range(start, end)
     options.require_csv(spreadsheet, form)
+    if names and form != "table":
+        raise click.UsageError("--names goes with --format table: other programs read the numbers")
     published = published_rows(lake_to_read(lake), query, start, end, instants)
     if limit is None and form == "table":
         limit = SHOWN
@@ -80,7 +91,10 @@ def rows(
     columns = *published.columns, *published.instants
     if spreadsheet:
         columns, batches = tuple(map(str, map(spreadsheet_cell, columns))), map(spreadsheet_rows, batches)
-    FORMATS[form](columns, batches)
+    if names:
+        _table(columns, batches, readings(owner_of(lake, queries, query)[1].logical))
+    else:
+        FORMATS[form](columns, batches)
     count = published.rows if limit is None else min(limit, published.rows)
     if count < published.rows:
         say(f"{count:,} of {published.rows:,} rows; --limit gives more", err=True)
@@ -88,7 +102,7 @@ def rows(
     for note in notes[:NOTES]:
         say(f"note: {note}", err=True)
     if len(notes) > NOTES:
-        say(f"note: and {len(notes) - NOTES:,} times more: lowwater status", err=True)
+        say(f"note: {len(notes) - NOTES:,} more; lowwater status has all", err=True)
 
 
 @click.command()
@@ -175,15 +189,20 @@ class Cut:
                 return
 
 
-def _table(columns: tuple[str, ...], batches: Iterator[pa.RecordBatch]) -> None:
+def _table(
+    columns: tuple[str, ...], batches: Iterator[pa.RecordBatch], how: Mapping[str, Reading] | None = None
+) -> None:
     from rich.table import Table
 
     table = Table(box=None)
     for name in columns:
         table.add_column(styled(name))
+    read = [how.get(name) if how else None for name in columns]
     for batch in batches:
         for row in zip(*(_values(column) for column in batch.columns), strict=True):
-            table.add_row(*(styled("NULL" if cell is None else str(cell)) for cell in row))
+            named = (f" {each.text(cell)}" if each else "" for each, cell in zip(read, row, strict=True))
+            texts = ("NULL" if cell is None else str(cell) for cell in row)
+            table.add_row(*(styled(f"{text}{name}".rstrip()) for text, name in zip(texts, named, strict=True)))
     open_console().print(table)
 
 

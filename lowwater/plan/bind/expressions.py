@@ -13,6 +13,7 @@ from lowwater import config, instants, limits
 from lowwater.catalog import expr as ex
 from lowwater.catalog.functions import SHIFT, AggregateFunction, Function, StateFunction
 from lowwater.catalog.native import NATIVE
+from lowwater.catalog.value_names import PROTOCOL_NUMBERS
 from lowwater.catalog.values import pack_ip, parse_mac
 from lowwater.errors import QueryError, nearest
 from lowwater.gsql import nodes as syntax
@@ -188,7 +189,7 @@ def of_types(op: str, node: syntax.Expression, operands: tuple[ex.Expr, ...], un
         return _of_condition(condition, op, number)
     for side, other in ((left, right), (right, left)):
         if isinstance(side, ex.Const) and isinstance(side.value, str) and sugar.is_protocol(other):
-            return nearest(side.value.lower(), sugar.PROTOCOLS) or "write the number of the protocol"
+            return nearest(side.value.lower(), PROTOCOL_NUMBERS) or "write the number of the protocol"
     for side, name, unit in ((left, node.right, units[1]), (right, node.left, units[0])):
         if isinstance(side, ex.Const) and isinstance(side.value, str) and unit is not None:
             return _of_instant(side.value, op if side is right else "", name, unit)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from lowwater.catalog import expr as ex
+from lowwater.catalog.value_names import PROTOCOL_NUMBERS
 from lowwater.limits import IN_VALUES
 
 
@@ -89,17 +90,11 @@ WORDS: dict[str, Word] = {
 }
 """Word in lower case -> what it is made of."""
 
-PROTOCOLS = {
-    "icmp": 1, "igmp": 2, "tcp": 6, "udp": 17, "gre": 47, "esp": 50, "ah": 51, "icmpv6": 58, "ospf": 89, "sctp": 132,
-    "udplite": 136,
-}  # fmt: skip
-"""Name of a protocol above IP, in lower case -> its number in the column `protocol`."""
-
 
 def protocol_number(value: ex.Expr, other: ex.Expr) -> ex.Expr:
     """Returns the number of a protocol whose name is compared with the column `protocol`; any other value unchanged."""
     name = value.value if isinstance(value, ex.Const) else None
-    if not isinstance(name, str) or not is_protocol(other) or (number := PROTOCOLS.get(name.lower())) is None:
+    if not isinstance(name, str) or not is_protocol(other) or (number := PROTOCOL_NUMBERS.get(name.lower())) is None:
         return value
     return ex.Const(ex.Type.INT, number)
 

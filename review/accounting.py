@@ -1,0 +1,117 @@
+"""What became of every record of an interval (A1), as lines of bars: records of a link, its packets in each LFTA."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from urllib.parse import urlencode
+
+from lowwater.instants import format_instant
+from lowwater.lake.tables import safe_name
+from lowwater.plan.queryset import Plan
+from lowwater.quality.reports import Key
+from lowwater.replay.accounts import OUTCOME_WORDS
+from lowwater.replay.packets import FOUND_AGAIN
+
+from .interval import LinkFacts, LowLevel
+
+WIDTH = 300
+"""Width of the bar of all records of a link, in units of the view box."""
+RECORD_WORDS = {
+    "sane": "go on to the queries",
+    "malformed": "are malformed",
+    "violating": "are later than the skew",
+    "duplicates": "are dropped as copies",
+    "outside": "are outside of the life of the link",
+}
+"""Where a record of a link is counted (A1), in words that follow a number of records."""
+
+
+@dataclass(frozen=True)
+class Portion:
+    """Records with one outcome: a part of a bar; `address` leads to them, and is empty where nothing does."""
+
+    count: int
+    words: str
+    kind: str
+    x: float
+    width: float
+    address: str
+
+
+@dataclass(frozen=True)
+class Line:
+    """A bar: all records of a link, or those that an LFTA reads; its portions add up to `total`."""
+
+    name: str
+    lfta: bool
+    total: int
+    portions: tuple[Portion, ...]
+
+    @property
+    def words(self) -> str:
+        """What the bar shows, for who does not see it."""
+        return f"{self.name}: {', '.join(f'{each.count:,} {each.words}' for each in self.portions)}"
+
+
+@dataclass(frozen=True)
+class LinkLines:
+    """A link: its records, and below them its packets in each LFTA."""
+
+    link: str
+    lines: tuple[Line, ...]
+
+
+def accounting(key: Key, plan: Plan | None, links: Sequence[LinkFacts], low: Sequence[LowLevel]) -> list[LinkLines]:
+    """Returns the lines of each link with records. `plan`: that of the set, whose queries lead to packets."""
+    facts, found = {link.name: link for link in links}, []
+    for name in sorted({*facts, *(each.link for each in low)}):
+        own = [each for each in low if each.link == name and each.sane]
+        lines, link = [], facts.get(name)
+        whole = max([link.account.get("read", 0) if link else 0, *(each.sane for each in own)])
+        if link and link.account.get("read"):
+            lists = {"malformed": link.damaged, "violating": link.late}
+            leads = {kind: f"#{kind}-{safe_name(name)}" for kind, listed in lists.items() if listed}
+            counts = {kind: link.account.get(kind, 0) for kind in RECORD_WORDS}
+            lines.append(Line(name, False, link.account["read"], _portions(counts, RECORD_WORDS, whole, leads)))
+        for each in own:
+            leads = _addresses(key, plan, each)
+            lines.append(Line(each.lfta, True, each.sane, _portions(each.outcomes, OUTCOME_WORDS, whole, leads)))
+        if lines:
+            found.append(LinkLines(name, tuple(lines)))
+    return found
+
+
+def _portions(
+    counts: Mapping[str, int], words: Mapping[str, str], whole: int, addresses: Mapping[str, str]
+) -> tuple[Portion, ...]:
+    portions: list[Portion] = []
+    x = 0.0
+    # What goes on stands first, so that the bars below each other show what is lost from one to the next.
+    for name in sorted(words, key=lambda name: name not in ("sane", "accepted")):
+        if count := counts.get(name, 0):
+            width = WIDTH * count / whole
+            # A part that is too small to be seen is drawn one unit wide, inside of the bar.
+            portions.append(
+                Portion(
+                    count,
+                    words[name],
+                    name.replace("_", "-"),
+                    round(min(x, WIDTH - 1.0), 2),
+                    round(max(width, 1.0), 2),
+                    addresses.get(name, ""),
+                )
+            )
+            x += width
+    return tuple(portions)
+
+
+def _addresses(key: Key, plan: Plan | None, low: LowLevel) -> dict[str, str]:
+    """Outcome -> address of its packets below the results, for the first query that reads the LFTA."""
+    name, start, end = key
+    readers = [query for query in plan.queries if low.lfta in {lfta.name for lfta in query.lftas}] if plan else []
+    if not readers or next(lfta for lfta in readers[0].lftas if lfta.name == low.lfta).kind != "pcap":
+        return {}
+    page = f"results/{safe_name(name)}/{safe_name(readers[0].name)}/packets?"
+    span = {"lfta": low.lfta, "link": low.link, "from": format_instant(start), "to": format_instant(end)}
+    return {outcome: page + urlencode({"outcome": outcome} | span) for outcome in FOUND_AGAIN}

@@ -1,0 +1,46 @@
+"""Values of rows as people read them: the exact value, and beside it the name of a number, an instant, a size."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from lowwater.instants import spoken_instant
+from lowwater.plan.queryset import QueryPlan
+from lowwater.plan.readings import Reading, readings
+from lowwater.plan.temporal import Temporal
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A value as text, and what a person reads beside it; empty for nothing."""
+
+    text: str
+    beside: str = ""
+
+
+Cells = Callable[[str, Any], Cell]
+"""(name of a column, value) -> cell."""
+
+
+def cells_of(query: QueryPlan) -> Cells:
+    """Returns how the values of a query's columns are shown."""
+    how = readings(query.logical)
+    clocks = {field.name: field.temporal for field in query.logical.fields if field.temporal}
+    return lambda name, value: _cell(how.get(name, Reading()), clocks.get(name), value)
+
+
+def row_cells(cells: Cells, row: Mapping[str, Any]) -> list[Cell]:
+    """Returns the cells of a row."""
+    return [cells(name, value) for name, value in row.items()]
+
+
+def _cell(how: Reading, clock: Temporal | None, value: Any) -> Cell:
+    if value is None:
+        return Cell("NULL")
+    if clock is not None and not clock.origin and clock.increasing and isinstance(value, int):
+        first = clock.first(value)
+        if 0 <= first < 1 << 62:
+            return Cell(str(value), spoken_instant(first))
+    return Cell(str(value), how.text(value))
