@@ -50,7 +50,7 @@ def settle(folder: Path, hours: int) -> None:
     lines = [f'[sets]\nall = {json.dumps(LINKS)}\n[replay]\npatience = "0s"\n[schedule]\nlook_back = "36500d"']
     for link in LINKS:
         pattern = f"{folder}/captures/{link}/{link}_%Y%m%dT%H%M%SZ.pcap"
-        lines.append(f'[links.{link}]\ncaptures = "{pattern}"\nrotation = "1h"')
+        lines.append(f'[links.{link}]\ncaptures = "{pattern}"\nrotation = "1h"\npolicy = "publish"')
         lines.append(f'since = "{BEGIN}"\nuntil = "{ends(hours)}"')
     (folder / "lake" / "lowwater.toml").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
@@ -58,7 +58,7 @@ def settle(folder: Path, hours: int) -> None:
 def asked(lake: Path, *command: str) -> dict[str, float]:
     """Seconds and processor seconds of a command."""
     line = [str(Path(sys.executable).with_name("lowwater")), *command, "--lake", str(lake)]
-    if command[0] not in ("ingest", "maintain", "report", "metrics"):
+    if command[0] not in ("ingest", "maintain"):
         line += ["--queries", str(lake.parent / "queries")]
     before, begin = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
     done = subprocess.run(line, cwd=ROOT, capture_output=True, text=True, check=False)

@@ -10,14 +10,17 @@ from __future__ import annotations
 import io
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from textwrap import wrap
 from typing import Any
 
 import click
+from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.style import Style
+from rich.table import Table
 from rich.text import Text
 
 WIDE = 160
@@ -109,6 +112,46 @@ class Terminal(Console):
 def open_console(stderr: bool = False) -> Terminal:
     """Opens the console for results, or with `stderr` for progress messages."""
     return Terminal(stderr, wide=True)
+
+
+LONG = 500
+"""Rows from which on a table is laid out here: the one of rich takes up to a millisecond for each."""
+
+
+def print_table(table: Table) -> None:
+    """Prints a table without a box. In a long one the last column takes what the others leave, and is wrapped there."""
+    console = open_console()
+    if table.row_count < LONG:
+        console.print(table)
+        return
+    columns = [[*column.cells] for column in table.columns]
+    texts = [[shown(str(cell)) for cell in cells] for cells in columns]
+    marks = [any(isinstance(cell, Text) and bool(cell.style) for cell in row) for row in zip(*columns, strict=True)]
+    heads = [shown(str(column.header)) for column in table.columns]
+    widths = [max(map(cell_len, (head, *{*cells}))) for head, cells in zip(heads, texts, strict=True)]
+    rest = max(20, console.width - sum(widths[:-1]) - 2 * len(widths))
+    right = [column.justify == "right" for column in table.columns]
+    console.print(Text(_line(heads, widths, right), style="bold"), soft_wrap=True)
+    lines: list[str] = []
+    for at, row in enumerate(zip(*texts, strict=True)):
+        pieces = wrap(row[-1], rest, break_on_hyphens=False) or [""]
+        marked = marks[at] and console.is_terminal
+        if marked:
+            say("\n".join(lines), nl=bool(lines))
+            lines = []
+        for number, piece in enumerate(pieces):
+            line = _line([*(row[:-1] if number == 0 else [""] * (len(row) - 1)), piece], widths, right)
+            if marked:
+                console.print(Text(line, style="bold red"), soft_wrap=True)
+            else:
+                lines.append(line)
+    say("\n".join(lines), nl=bool(lines))
+
+
+def _line(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> str:
+    spaces = [" " * max(0, width - cell_len(cell)) for cell, width in zip(cells, widths, strict=True)]
+    placed = (gap + cell if to else cell + gap for cell, gap, to in zip(cells, spaces, right, strict=True))
+    return f" {'  '.join(placed)}".rstrip()
 
 
 def size_text(count: int) -> str:

@@ -18,7 +18,8 @@ from lowwater.cli.options import require_range
 from lowwater.cli.why import asks_why
 from lowwater.instants import HOUR, format_instant
 from lowwater.lake import keys, words
-from lowwater.lake.ingestion import arrivals, known_files
+from lowwater.lake.ingestion import known_files
+from lowwater.lake.ingestion.settled import lying
 from lowwater.lake.ledgers import captures, intervals, missing
 from lowwater.lake.ledgers.files import told_files, unread_lines
 from lowwater.lake.ledgers.places import location
@@ -94,10 +95,11 @@ def nothing_due(root: PurePath, jobs: Sequence[Job]) -> str:
 def _lying(jobs: Sequence[Job]) -> list[str]:
     """Says which files lie in the folders of links that no ingest has seen yet: what is due follows from them, too."""
     lake, config = jobs[0].lake, jobs[0].config
-    known = {location(lake, key) for key in told_files(lake)}
+    lie = lying(lake, config, _links(jobs), time.time_ns())
+    known = {location(lake, key) for key in told_files(lake)} if lie else set()
     files: dict[str, list[str]] = {}
     ledgers: dict[str, known_files.KnownFiles] = {}
-    for link, path in arrivals.lying(lake, config, _links(jobs), time.time_ns()):
+    for link, path in lie:
         ledger = ledgers.setdefault(link, known_files.KnownFiles(lake, link, config))
         # What was ingested while its last write was new is looked at once more, and is no news.
         seen = any(row.size == path.stat().st_size for row, _ in ledger.at(path))
@@ -121,7 +123,7 @@ def counted_word(jobs: Sequence[Job]) -> str:
 
 
 def _show_table(work: Sequence[Due], counted: str, zone: str | None) -> None:
-    terminal.open_console().print(_of_intervals(work, counted) if zone is None else work_of_days(work, zone))
+    terminal.print_table(_of_intervals(work, counted) if zone is None else work_of_days(work, zone))
     for line in stale_lines(work):
         terminal.say(line)
     terminal.say(total(work, counted))

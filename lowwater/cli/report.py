@@ -5,23 +5,21 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain, groupby
+from itertools import groupby
 from pathlib import Path, PurePath
 
 from rich.table import Table
 
 from lowwater.cli.by_day import answers
+from lowwater.cli.lake_lines import lake_lines
 from lowwater.config import load_config
 from lowwater.errors import LakeError, LowwaterError
 from lowwater.instants import format_instant, meets
 from lowwater.lake import words
 from lowwater.lake.layout import Lake, lake_to_read
-from lowwater.lake.ledgers import captures, coverage, files, runs
+from lowwater.lake.ledgers import runs
 from lowwater.lake.ledgers.intervals import StatusRow, gravest
-from lowwater.lake.ledgers.missing import drop_lines, outside_lines
-from lowwater.lake.ledgers.statements import erased_lines
-from lowwater.lake.results.published import stray_lines
-from lowwater.quality.reports import IntervalAudit, Key, findings, interval_audits, left_out
+from lowwater.quality.reports import IntervalAudit, Key, findings, interval_audits, left_out, told_audits
 from lowwater.replay.schedule.day_states import Stretch, stretches
 from lowwater.replay.schedule.due import statuses
 from lowwater.terminal import open_console, say, styled
@@ -39,7 +37,8 @@ def show_report(
     this one, a line each.
     Raises LakeError if there is no interval, or none starts at this instant, or meets the range."""
     lake = lake_to_read(root)
-    audits = {audit.key: audit for audit in interval_audits(lake)}
+    found, missing = told_audits(lake) if interval is None else (interval_audits(lake), left_out(lake))
+    audits = {audit.key: audit for audit in found}
     states = _states(lake, queries)
     planned = {name for name, *_ in states}  # whose audits of other intervals are of what was published again since
     keys = sorted({*states, *(key for key in audits if key[0] not in planned)})
@@ -53,20 +52,8 @@ def show_report(
     if zone is not None:
         open_console().print(answers(_stretches(states, audits), zone, *span))
     else:
-        _show_all(lake, chosen, audits, states, detailed=interval is not None)
-    config = load_config(root)
-    lines = (
-        outside_lines(lake, config),
-        coverage.tolerated_lines(lake, config),
-        coverage.undeclared_lines(lake, config),
-        coverage.damage_lines(lake, config),
-        drop_lines(lake),
-    )
-    undecoded = captures.undecoded_lines(lake)
-    more = captures.shared_lines(lake), undecoded, files.unread_lines(lake, config), stray_lines(lake)
-    for line in chain(*lines, *more, erased_lines(lake)):
-        say(line)
-    for line in captures.stray_end_lines(lake):
+        _show_all(lake, chosen, audits, states, missing, detailed=interval is not None)
+    for line in lake_lines(lake, load_config(root)):
         say(line)
     if counted_rows := [states[key] for key in chosen if key in states]:
         say(summary(counted_rows))
@@ -94,10 +81,10 @@ def _show_all(
     chosen: Sequence[Key],
     audits: Mapping[Key, IntervalAudit],
     states: Mapping[Key, StatusRow],
+    missing: Mapping[Key, Sequence[str]],
     detailed: bool,
 ) -> None:
     """Prints each interval that was audited, and one entry for others that follow one another and are alike."""
-    missing = left_out(lake)
     for _, together in groupby(
         chosen, lambda key: key if key in audits else (key[0], (states[key].shown, states[key].why))
     ):
@@ -162,7 +149,10 @@ def _tell(keys: Sequence[Key], states: Mapping[Key, StatusRow]) -> None:
 
 def _say_marked(before: str, state_text: str, behind: str = "") -> None:
     """Prints a line with a state in it, in red if the state needs action."""
-    state = styled(state_text, "bold red" if state_text in words.URGENT else "")
+    if state_text not in words.URGENT:
+        say(f"{before}{state_text}{behind}")
+        return
+    state = styled(state_text, "bold red")
     open_console().print(styled(before) + state + styled(behind), soft_wrap=True)
 
 

@@ -754,11 +754,14 @@ def newest(path: PurePath, follow: bool = True) -> DeltaTable | None:
         return _mirrored(mirror_of(path), path, follow)
     opened = _OPEN.tables.pop(path, None)
     if opened is None or paths.state(commit_file(path, opened.table.version())) != opened.state:
+        if not (paths.exists(path) or os.path.islink(path)):
+            return None
         try:
             table = _open(path)
         except TableNotFoundError:
             return None
         keep(path, table)
+        paths.note_absent(commit_file(path, table.version() + 1))
         return table
     if paths.exists(commit_file(path, opened.table.version() + 1)):
         require_modest_commits(path, opened.table.version())

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from lowwater.instants import SECOND, format_instant
 from lowwater.lake import layout, tables
+from lowwater.lake.answers import answered
 from lowwater.lake.ledgers.runs import AUDIT, read_measures, read_qualities, read_quality
 from lowwater.lake.words import DONE, FAILED
 from lowwater.storage import locks, paths
@@ -104,6 +105,31 @@ def interval_audits(lake: layout.Lake, start: int = 0, end: int = 1 << 62) -> li
         )
         for key in sorted(pages)
     ]
+
+
+def told_audits(lake: layout.Lake) -> tuple[list[IntervalAudit], dict[Key, list[str]]]:
+    """The newest audits of all intervals, without the pages of those in which nothing failed; and what `left_out` says
+    of them: an answer that stands as long as no audit comes."""
+    from lowwater_expectations.audits import Finding
+
+    def told() -> list[Any]:
+        audits = [
+            [*each.key, each.verdict, [vars(failure) for failure in each.failures], each.pages if each.failures else {}]
+            for each in interval_audits(lake)
+        ]
+        return [audits, [[*key, lines] for key, lines in left_out(lake).items()]]
+
+    def finding(values: Mapping[str, Any]) -> Finding:
+        return Finding(**{**values, "rows": tuple(values["rows"]), "messages": tuple(values["messages"])})
+
+    audits, missing = answered(lake, "audits", "", told)
+    return (
+        [
+            IntervalAudit(name, start, end, verdict, tuple(map(finding, failures)), pages)
+            for name, start, end, verdict, failures, pages in audits
+        ],
+        {(name, start, end): lines for name, start, end, lines in missing},
+    )
 
 
 _LEFT_OUT = {

@@ -250,6 +250,16 @@ class Job:
         return sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
 
     @property
+    def footing(self) -> str:
+        """What the states of its intervals depend on beside the files of the lake (`lake.answers`)."""
+        ends = [life_of(self.config.link(link))[1] for link in self.plan.links]
+        passed = min(self.passed, max(ends, default=0)) // self.length  # nothing is expected of links that have ended
+        texts = [(query.name, query.text, query.parts) for query in (*self.plan.queries, *self.plan.internal)]
+        files = {str(file): file_digest(str(file)) for file in sorted(self.named_files)}
+        settings = self.config, self.config.ended, self.through_end
+        return repr((self.query_set, texts, files, settings, self.length, passed, self.lake.shared))
+
+    @property
     def _said(self) -> tuple[dict[str, str], str]:
         suites = {query: suite_digest(suite, self.modules) for query, suite in self.suites.items()}
         if self.unread is not None:

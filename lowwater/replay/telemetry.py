@@ -31,7 +31,8 @@ from lowwater.catalog.schemas import PUNCTUATION
 from lowwater.config import load_config
 from lowwater.errors import LakeError, LowwaterError
 from lowwater.instants import SECOND, format_instant
-from lowwater.lake import backup, query_sets, tables, verification, words
+from lowwater.lake import backup, query_sets, verification, words
+from lowwater.lake.answers import answered
 from lowwater.lake.layout import OUTCOMES, Lake, lake_to_read
 from lowwater.lake.ledgers import intervals, runs
 from lowwater.lake.ledgers.captures import ingested_links, read_captures
@@ -44,7 +45,7 @@ from lowwater.replay.job import Job
 from lowwater.replay.registry import StreamInfo, list_streams
 from lowwater.replay.reuse import lfta_folder, low_range
 from lowwater.replay.schedule import looks
-from lowwater.replay.schedule.due import expected, with_running
+from lowwater.replay.schedule.due import States, with_running
 from lowwater.replay.schedule.links import jobs
 from lowwater.storage import paths
 
@@ -337,25 +338,36 @@ class LakeCollector:
         unplanned: dict[str, LowwaterError] = {}
         planned = jobs(self._root, self._queries, unplanned.__setitem__)
         problems = {name: error.message for name, error in unplanned.items()}
-        yield from _links(lake)
-        yield from _measures(lake)
-        for info in list_streams(lake, planned, problems):
-            yield from _stream(info)
-        replays = runs.read_replays(lake)
-        yield from _lftas(lake, replays)
-        yield from _runs(replays)
-        yield from _intervals(lake, planned, replays)
-        yield from _care(lake)
-        yield from _audits(lake)
-        yield from _sets(planned, problems)
+        settled = answered(
+            lake,
+            "metrics",
+            repr((load_config(self._root), sorted(job.footing for job in planned), problems)),
+            lambda: [*_settled(lake, planned, problems)],
+        )
+        yield from ((name, tuple(labels), value) for name, labels, value in settled)
+        yield from _intervals(lake, planned)
         yield "lowwater_collected_seconds", (), time.time()
         yield "lowwater_collection_seconds", (), time.monotonic() - begin
+
+
+def _settled(lake: Lake, planned: list[Job], problems: dict[str, str]) -> Iterator[Sample]:
+    """Yields the samples on which neither the time nor who is at work has an influence."""
+    yield from _links(lake)
+    yield from _measures(lake)
+    for info in list_streams(lake, planned, problems):
+        yield from _stream(info)
+    replays = runs.read_replays(lake)
+    yield from _lftas(lake, replays)
+    yield from _runs(replays)
+    yield from _care(lake)
+    yield from _audits(lake)
+    yield from _sets(planned, problems)
 
 
 def _links(lake: Lake) -> Iterator[Sample]:
     rows = (*told_files(lake).values(), *overlapping_files(lake, load_config(lake.root)))
     unread = Counter(link for row in rows if row.unread for link in row.links)
-    for link in {*ingested_links(lake), *unread}:
+    for link in sorted({*ingested_links(lake), *unread}):
         yield "lowwater_link_unread_files", (link,), unread[link]
     for link, captures in read_captures(lake, ingested_links(lake)).items():
         if captures:
@@ -433,11 +445,10 @@ def _runs(replays: list[runs.ReplayRow]) -> Iterator[Sample]:
     yield from (("lowwater_tasks_again", (query_set,), again) for query_set, again in sorted(spread.items()))
 
 
-def _intervals(lake: Lake, planned: Sequence[Job], replays: Iterable[runs.ReplayRow]) -> Iterator[Sample]:
+def _intervals(lake: Lake, planned: Sequence[Job]) -> Iterator[Sample]:
     """Yields how many intervals of each query set are what `status` says, a stretch as all that it has."""
-    of_set = tables.grouped((row.query_set, row) for row in replays)
     for job in planned:
-        rows = with_running(lake, [*intervals.set_status(expected(job, job.captures()), of_set.get(job.query_set, []))])
+        rows = with_running(lake, States(job).rows())
         counts: Counter[str] = Counter()
         oldest: dict[str, int] = {}
         for _, together in groupby(rows, lambda row: (row.start, row.end)):

@@ -37,6 +37,48 @@ FENCED = 5  # most tries to write a small file under a lease
 FileState = tuple[int, int, int] | str  # inode, time of change (ns) and size of a file, or version of an object
 
 
+# What is looked at, for whoever keeps an answer as long as each look would find the same (`lake.answers`).
+
+Looks = dict[str, object]
+"""Path -> `state` of the file before it was looked at, `FOLDER`, or None where nothing was; for `path/` the names in a
+folder."""
+FOLDER = "folder"
+_LOOKS: list[Looks] = []
+
+
+@contextmanager
+def looking(looks: Looks) -> Iterator[None]:
+    """Adds what the block looks at of the files of lakes on this machine."""
+    _LOOKS.append(looks)
+    try:
+        yield
+    finally:
+        _LOOKS.pop()
+
+
+def look_again(looked: str) -> object:
+    """Returns what a look finds now, given its path in `Looks`."""
+    if looked.endswith("/"):
+        return sorted(names_in(Path(looked)))
+    try:
+        status = os.stat(looked)
+    except OSError:
+        return None
+    return FOLDER if stat.S_ISDIR(status.st_mode) else (status.st_ino, status.st_mtime_ns, status.st_size)
+
+
+def _note(looked: PurePath | str) -> None:
+    for looks in _LOOKS:
+        if (name := str(looked)) not in looks:
+            looks[name] = look_again(name)
+
+
+def note_absent(path: PurePath) -> None:
+    """Notes that there was no such file, for who knows it by other means."""
+    for looks in _LOOKS:
+        looks[str(path)] = None
+
+
 def keep_private() -> int:
     """Makes new files and folders of this process such that other users cannot read and the group cannot change them.
 
@@ -105,6 +147,7 @@ def local(path: PurePath) -> Path:
 
 
 def _modest(path: PurePath) -> Path:
+    _note(path)
     untrusted.require_inside(path)
     found = objects.file_cache().fetch(path) if isinstance(path, ObjectPath) else Path(path)
     if path.suffix == ".parquet":
@@ -325,6 +368,7 @@ def take_folder(source: Path, target: PurePath) -> None:
 
 def has_folder(path: PurePath) -> bool:
     """Whether the lake has a whole folder, as `take_folder` makes it."""
+    _note(path)
     if isinstance(path, ObjectPath):
         return objects.head(path / WHOLE) is not None
     return Path(path).is_dir()
@@ -344,6 +388,7 @@ def settings_folder(path: PurePath) -> Path:
 
 def has_file(path: PurePath) -> bool:
     """Whether the lake has a file."""
+    _note(path)
     return objects.head(path) is not None if isinstance(path, ObjectPath) else Path(path).is_file()
 
 
@@ -386,6 +431,7 @@ def set_aside(path: PurePath) -> None:
 
 def exists(path: PurePath) -> bool:
     """Whether the lake has a file of this name, or on a disk a folder."""
+    _note(path)
     return has_file(path) if isinstance(path, ObjectPath) else Path(path).exists()
 
 
@@ -398,6 +444,7 @@ def read_lately(path: PurePath, most: int = -1) -> bytes:
 
 def read(path: PurePath, most: int = -1) -> bytes:
     """Reads a small file, or the first bytes of it. Raises OSError if it cannot be read."""
+    _note(path)
     if isinstance(path, ObjectPath):
         return objects.read(path, most)[0]
     untrusted.require_inside(path)
@@ -524,6 +571,7 @@ def remove_tree(path: PurePath) -> None:
 
 def children(folder: PurePath) -> list[PurePath]:
     """Lists the files and folders in a folder by name; none if there is no such folder."""
+    _note(f"{folder}/")
     if isinstance(folder, ObjectPath):
         folders_in, files = objects.children(folder)
         return sorted([*folders_in, *files])
@@ -619,6 +667,7 @@ def matching(folder: PurePath, pattern: str) -> list[PurePath]:
 
 def size(path: PurePath) -> int:
     """Returns the size of a file, bytes. Raises OSError if there is no such file."""
+    _note(path)
     if not isinstance(path, ObjectPath):
         return Path(path).stat().st_size
     stored = objects.head(path)
@@ -642,6 +691,7 @@ def sizes(folder: PurePath, since: str = "") -> Iterator[tuple[str, int]]:
 
 def state(path: PurePath) -> FileState | None:
     """Returns what differs once another file has the name of a file; None without one."""
+    _note(path)
     if isinstance(path, ObjectPath):
         stored = objects.head(path)
         return None if stored is None else str(stored["e_tag"])
@@ -654,6 +704,7 @@ def state(path: PurePath) -> FileState | None:
 
 def written_at(path: PurePath) -> float:
     """Returns when a file was last written, s since the epoch by the clock of its disk or store; 0 without one."""
+    _note(path)
     if isinstance(path, ObjectPath):
         stored = objects.head(path)
         return 0.0 if stored is None else float(stored["last_modified"].timestamp())

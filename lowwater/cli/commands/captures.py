@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sys
+import time
 import uuid
 from collections.abc import Callable, Collection, Sequence
+from contextlib import nullcontext
 from pathlib import Path, PurePath
 from typing import IO, TYPE_CHECKING
 
@@ -225,6 +227,8 @@ def _ingest_patterns(lake: PurePath, link: str | None, start: int | None, end: i
     Raises ConfigError if no link has a pattern."""
     from lowwater.config import load_config
     from lowwater.lake.ingestion import arrivals, ingest as ingestion
+    from lowwater.lake.ingestion.folders import look
+    from lowwater.lake.ingestion.settled import Folders
     from lowwater.lake.layout import open_lake
     from lowwater.replay.progress import Progress
     from lowwater.replay.schedule.ingesting import each_link, of_every_link
@@ -238,18 +242,26 @@ def _ingest_patterns(lake: PurePath, link: str | None, start: int | None, end: i
     results: list[IngestResult] = []
     said: set[str] = set()
     new: dict[str, tuple[Path, ...]] = {}
-    for name, files in arrivals.arrivals(opened, config, link, start, end).items():
+    folders = Folders(opened, config, time.time_ns()) if link is None and start is None and end is None else None
+    settled = folders.settled if folders is not None and folders.whole else None
+    found: dict[str, arrivals.Arrivals] = {}
+    if settled is None:
+        with folders.asking() if folders is not None else nullcontext():
+            found = arrivals.arrivals(opened, config, link, start, end)
+    for name, (known, aside, _) in (settled or {}).items():
+        pattern = ", ".join(config.link(name).patterns)
+        progress.say(f"{name}: no new file" + (_counted(known, aside) or f" of {pattern}"))
+    for name, files in found.items():
         for missing in files.missing:
             sound = False
             said.add(missing.folder)
             terminal.say(f"error: {missing.error(name)}", err=True)
-        counts = (len(files.unchanged), "known"), (files.aside, "set aside")
-        ingested = ", ".join(f"{count:,} {what}" for count, what in counts if count)
+        ingested = _counted(len(files.unchanged), files.aside)
         if files.new:
             new[name] = files.new
-            progress.say(f"{name}: {len(files.new):,} new" + (f", {ingested}" if ingested else ""))
+            progress.say(f"{name}: {len(files.new):,} new{ingested}")
         elif ingested or not files.missing:
-            progress.say(f"{name}: no new file" + (f", {ingested}" if ingested else f" of {files.pattern}"))
+            progress.say(f"{name}: no new file" + (ingested or f" of {files.pattern}"))
     if new:
         count = sum(map(len, new.values()))
         with progress.stage("ingest", f"of {count:,} file{'s' if count > 1 else ''}") as tell:
@@ -280,17 +292,33 @@ def _ingest_patterns(lake: PurePath, link: str | None, start: int | None, end: i
                 sound, hindered = False, hindered or hinders(outcome)
     if results:
         _show(results, opened, config, whole=False)
-    tell_unread(opened, config, said)
+    if settled is None:
+        with folders.asking() if folders is not None and not new else nullcontext():
+            written = look(opened, config)
+        if folders is not None and not new:
+            folders.keep(found, (), written)
+    _say_unread(opened, config, said)
     _tell_idle_keys(opened, config, *([link] if link is not None else sorted(config.links)))
     return sound
 
 
-def tell_unread(lake: Lake, config: Config, said: Collection[str] = ()) -> None:
-    """Looks into the folders of the links, and says what lies there and is not read; not of folders that were told."""
+def _counted(known: int, aside: int) -> str:
+    counts = (known, "known"), (aside, "set aside")
+    return "".join(f", {count:,} {what}" for count, what in counts if count)
+
+
+def tell_unread(lake: Lake, config: Config) -> None:
+    """Looks into the folders of the links, and says what lies there and is not read."""
     from lowwater.lake.ingestion.folders import look
-    from lowwater.lake.ledgers.files import unread_lines
 
     look(lake, config)
+    _say_unread(lake, config)
+
+
+def _say_unread(lake: Lake, config: Config, said: Collection[str] = ()) -> None:
+    """Says what lies in the folders of the links and is not read; not of folders that were told."""
+    from lowwater.lake.ledgers.files import unread_lines
+
     for line in unread_lines(lake, config, said=said):
         terminal.say(line, err=True)
 

@@ -239,14 +239,11 @@ def status(
         _show_space(lake)
         return
     from lowwater.cli.by_day import answers
+    from lowwater.cli.lake_lines import lake_lines
     from lowwater.cli.why import asks_why
     from lowwater.config import load_config
     from lowwater.lake.layout import lake_to_read
-    from lowwater.lake.ledgers import captures, files, missing
-    from lowwater.lake.ledgers.coverage import damage_lines, tolerated_lines, undeclared_lines
     from lowwater.lake.ledgers.intervals import range_words
-    from lowwater.lake.ledgers.statements import erased_lines
-    from lowwater.lake.results.published import stray_lines
     from lowwater.replay.schedule.day_states import stretches
     from lowwater.replay.schedule.due import statuses
     from lowwater.replay.schedule.links import retired_sets
@@ -265,23 +262,14 @@ def status(
     none = f"no interval: {lake} has no captures, or no query set in {queries} (--queries) reads them"
     if rows:
         none = "no interval meets the range"
-    if table.row_count or not unplanned:
-        terminal.open_console().print(table if table.row_count else none)
+    if table.row_count:
+        terminal.print_table(table)
+    elif not unplanned:
+        terminal.say(none)
     if asks:
         terminal.say(asks_why(lake))
-    opened, config = lake_to_read(lake), load_config(lake)
-    lines = (
-        missing.outside_lines(opened, config),
-        tolerated_lines(opened, config),
-        undeclared_lines(opened, config),
-        damage_lines(opened, config),
-        missing.drop_lines(opened),
-        captures.stray_end_lines(opened),
-    )
-    undecoded = captures.undecoded_lines(opened)
-    more = captures.shared_lines(opened), undecoded, files.unread_lines(opened, config), stray_lines(opened)
     retired = (f"query set {name}: {why}" for name, why in retired_sets(lake, queries).items())
-    for line in chain(*lines, *more, retired, erased_lines(opened)):
+    for line in chain(lake_lines(lake_to_read(lake), load_config(lake)), retired):
         terminal.say(line)
     for problem in unplanned:
         terminal.say(problem, err=True)

@@ -239,6 +239,7 @@ class Watch:
         self._settings: tuple[Config, list[int]] | None = None  # and when its schemas changed
         self._seen: dict[Path, tuple[int, int, int]] = {}  # size, last write, and when it was first seen so
         self._tried: dict[Path, FileState] = {}
+        self.found: dict[str, Arrivals] = {}  # by link, of the last look
 
     def look(self, config: Config) -> list[Found]:
         """Looks at the files once, under the current settings; after a change of them every file counts again.
@@ -255,6 +256,7 @@ class Watch:
                 if self._link is not None:
                     raise
                 faults[name] = error
+        self.found = new
         present = {path for files in new.values() for path in files.new}
         self._seen = {path: seen for path, seen in self._seen.items() if path in present}
         self._tried = {path: state for path, state in self._tried.items() if path in present}
@@ -307,15 +309,6 @@ def portions(files: Iterable[tuple[Path, FileState]]) -> Iterator[list[tuple[Pat
         size += file[1].size
     if portion:
         yield portion
-
-
-def lying(lake: Lake, config: Config, links: Iterable[str], now: int) -> list[tuple[str, Path]]:
-    """Complete files (link, path) in the folders of some links that the next ingest takes in, as they are now."""
-    families = {link_names.family_of(link) for link in links}
-    names = [name for name, link in config.links.items() if link_names.family_of(name) in families and link.patterns]
-    watches = [Watch(lake, 0, link=name, clock=lambda: now) for name in names]
-    found = not_refused(lake, config, [each for watch in watches for each in watch.look(config)])
-    return [(each.link, path) for each in found for path, _ in each.complete]
 
 
 def still_refused(lake: Lake, config: Config, files: Iterable[tuple[str, Path]]) -> dict[tuple[str, Path], str]:

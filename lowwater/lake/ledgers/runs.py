@@ -213,9 +213,10 @@ def replay_rows(rows: pa.Table) -> list[ReplayRow]:
 
 
 def replayed_sets(lake: layout.Lake) -> set[str]:
-    """Names of the query sets that ever ran."""
-    names = tables.read_rows(lake.replays, pa.schema([layout.REPLAYS.field("query_set")]))
-    return set(pc.unique(names["query_set"]).to_pylist())
+    """Names of the query sets that ever ran, as the log of the ledger says."""
+    with tables.lake_errors(f"{lake.replays}: the table cannot be read"):
+        table = tables.open_table(lake.replays)
+        return set() if table is None else {row["partition.query_set"] for row in tables.live_files(table)}
 
 
 def last_published(lake: layout.Lake, query_set: str, query: str, start: int, end: int) -> ReplayRow | None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 import shlex
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
+from functools import cache
 from pathlib import Path, PurePath
 from statistics import median
 from typing import Any
@@ -17,6 +18,7 @@ from lowwater.catalog.time import uncovered
 from lowwater.config import load_config
 from lowwater.errors import ConfigError, LakeError, LowwaterError, QueryError
 from lowwater.lake import layout, locks, words
+from lowwater.lake.answers import Question
 from lowwater.lake.keys import differences, is_judged_otherwise
 from lowwater.lake.ledgers import coverage, intervals, missing, runs
 from lowwater.lake.ledgers.captures import Capture, Captures
@@ -42,7 +44,7 @@ def statuses(
     for name in set_names(root, queries):
         try:
             job = Job.open(root, name, queries)
-            sets.append(expected(job, job.captures()))
+            sets.append(States(job))
             if job.unread is not None and tell is not None:
                 tell(name, job.unread)
         except LowwaterError as error:
@@ -50,7 +52,33 @@ def statuses(
                 raise
             tell(name, error)
     lake = layout.lake_to_read(root)
-    return with_running(lake, intervals.status(lake, sets))
+    return with_running(lake, [row for each in sets for row in each.rows()])
+
+
+class States:
+    """The states of all intervals of a query set, but for those that are at work: an answer that stands, or what the
+    ledgers say. Raises LowwaterError if it cannot be asked."""
+
+    def __init__(self, job: Job) -> None:
+        self._job, self._question = job, Question(job.lake, f"states of {job.query_set}", job.footing)
+        if self._question.answer is None:
+            with self._question.asking():
+                self._expected = expected(job, job.captures())
+
+    def rows(self) -> list[intervals.StatusRow]:
+        """The states, by interval and query. Raises LakeError if the lake cannot be read."""
+        if self._question.answer is None:
+            with self._question.asking():
+                replays = runs.read_replays(self._job.lake, self._job.query_set)
+                rows = [*intervals.set_status(self._expected, replays)]
+            self._question.keep([[getattr(row, name) for row in rows] for name in _COLUMNS])
+            return rows
+        columns = dict(zip(_COLUMNS, self._question.answer, strict=True))
+        columns["lacking"] = map(tuple, columns["lacking"])
+        return [intervals.StatusRow(*values) for values in zip(*columns.values(), strict=True)]
+
+
+_COLUMNS = [each.name for each in fields(intervals.StatusRow)]
 
 
 def as_they_stand(rows: PublishedRows, queries: Path) -> PublishedRows:
@@ -224,9 +252,9 @@ def _share(smallest: int, largest: int, start: int, end: int) -> float:
     return max(0, min(end, largest + 1) - max(start, smallest)) / span
 
 
-def estimate(job: Job, captures: Mapping[str, Sequence[Capture]], replays: Iterable[runs.ReplayRow]) -> Estimate:
-    """Fits a line of least squares through the newest runs; takes the median if their packet counts are too similar.
-    `replays`: rows of the ledger `replays`, oldest first."""
+def estimate(job: Job, captures: Mapping[str, Sequence[Capture]], known: missing.KnownMissing) -> Estimate:
+    """Fits a line of least squares through the newest runs; takes the median if their packet counts are too similar."""
+    replays = runs.read_replays(job.lake, job.query_set, newest=NEWEST * (1 + 3 * len(job.plan.queries)))
     seconds: dict[tuple[int, int], dict[str, float]] = {}
     sizes: dict[tuple[int, int], dict[tuple[str, str], int]] = {}
     for row in replays:
@@ -238,7 +266,7 @@ def estimate(job: Job, captures: Mapping[str, Sequence[Capture]], replays: Itera
     newest, files = list(seconds.items())[-NEWEST:], PacketFiles.of(job.lake)
     ran, stored = [], []
     for interval, spent in newest:
-        packets = packet_estimate(files, job.inputs(*interval, captures)).packets
+        packets = packet_estimate(files, job.inputs(*interval, captures, known)).packets
         if sum(spent.values()):
             ran.append((packets, sum(spent.values())))
         if packets and interval in sizes:
@@ -397,9 +425,23 @@ def due(job: Job, selection: DueSelection, kept: list[intervals.StatusRow] | Non
     run can reach (S11).
     Raises ConfigError if the range does not bound whole intervals."""
     _check_bounds(job, selection)
+    # Most often nothing is due, which is remembered; whatever is due changes when it runs.
+    about = f"{job.footing} {selection.start} {selection.end}"
+    nothing = Question(job.lake, f"nothing due of {job.query_set}, {selection.end is None}", about)
+    if nothing.answer:
+        return []
+    unreached: list[intervals.StatusRow] = []
+    with nothing.asking():
+        found = _due_now(job, selection, unreached)
+    if kept is not None:
+        kept += unreached
+    if not (found or unreached or selection.kinds):
+        nothing.keep(True)
+    return found
+
+
+def _due_now(job: Job, selection: DueSelection, kept: list[intervals.StatusRow]) -> list[Due]:
     captures = job.captures()
-    rows_of_run = 1 + 3 * len(job.plan.queries)
-    recent = runs.read_replays(job.lake, job.query_set, newest=NEWEST * rows_of_run)
     groups: dict[tuple[int, int], list[intervals.StatusRow]] = defaultdict(list)
     replays = runs.read_replays(job.lake, job.query_set, selection.span)
 
@@ -408,11 +450,12 @@ def due(job: Job, selection: DueSelection, kept: list[intervals.StatusRow] | Non
 
     for row in intervals.set_status(expected(job, captures), replays, selection.start, selection.end, wanted):
         groups[row.start, row.end].append(row)
-        if kept is not None and row.state == words.KEPT:
+        if row.state == words.KEPT:
             kept.append(row)
     due_intervals: list[Due] = []
     chain = _Chain([query for query in job.plan.queries if properties.hands_over(query.high)])
-    guess, files, known = estimate(job, captures, recent), PacketFiles.of(job.lake), job.known_missing(captures)
+    files, known = PacketFiles.of(job.lake), job.known_missing(captures)
+    guess = cache(lambda: estimate(job, captures, known))
     held, past = locks.at_work(job.lake, job.query_set), runs.Publications(job.lake, job.query_set)
     behind = ""
     for (start, end), rows in sorted(groups.items()):
@@ -501,7 +544,7 @@ def _check_bounds(job: Job, selection: DueSelection) -> None:
 
 
 def _due(
-    inputs: IntervalInputs, rows: Sequence[intervals.StatusRow], guess: Estimate, files: PacketFiles
+    inputs: IntervalInputs, rows: Sequence[intervals.StatusRow], guess: Callable[[], Estimate], files: PacketFiles
 ) -> Due | None:
     first = intervals.gravest(rows)
     state = first.state
@@ -520,7 +563,7 @@ def _due(
     others = inputs.outdated() or inputs.rolled_back()
     edge = bool(gaps) and not others and all(inputs.at_edge(gap) for gap in gaps)
     reads = PacketEstimate() if state in words.TO_CONFIRM else packet_estimate(files, inputs)
-    seconds = 0.0 if state in words.TO_CONFIRM else guess.seconds(reads.packets)
+    seconds = 0.0 if state in words.TO_CONFIRM else guess().seconds(reads.packets)
     return Due(
         inputs.query_set,
         inputs.start,
@@ -530,7 +573,7 @@ def _due(
         tuple(row.query for row in mine),
         reads.packets,
         seconds,
-        guess.bytes(reads.packets),
+        guess().bytes(reads.packets),
         "; ".join(first.lacking),
         reads.exact,
         edge,

@@ -7,6 +7,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import groupby
 from pathlib import Path, PurePath
 from typing import NamedTuple
@@ -17,12 +18,14 @@ from lowwater.errors import AwayError, LakeError, LowwaterError
 from lowwater.high.runner import Runner
 from lowwater.instants import SECOND, format_instant
 from lowwater.lake import clocks, layout, query_sets, words
-from lowwater.lake.ingestion.arrivals import Watch, not_refused
+from lowwater.lake.ingestion.arrivals import Found, Watch, not_refused
 from lowwater.lake.ingestion.folders import look as look_into_folders
+from lowwater.lake.ingestion.settled import Folders, lying
 from lowwater.lake.ledgers import files
 from lowwater.lake.ledgers.captures import Captures
 from lowwater.lake.ledgers.intervals import gravest, merged, range_words, set_status, without
 from lowwater.lake.ledgers.runs import ReplayRow, read_replays, tell_untold
+from lowwater.lake.tables import grouped
 from lowwater.lake.words import FAILED
 from lowwater.replay.interval import Outcome
 from lowwater.replay.job import Job
@@ -172,7 +175,6 @@ def _on_their_way(job: Job, now: int, stuck: Iterable[Left]) -> list[Left]:
     together with the look."""
     # Imported only here: most looks have no news.
     from lowwater.lake.files.patterns import declared_coverage
-    from lowwater.lake.ingestion.arrivals import lying
 
     lie = [
         (link, path.name, declared_coverage(job.config.link(link), path) or (0, now))
@@ -206,13 +208,19 @@ class _Look:
 
     def __init__(self, job: Job, now: int, span: tuple[int, int] | None = None, kinds: Sequence[str] = ()) -> None:
         self._job, self._now, self._span, self._kinds = job, now, span, tuple(kinds)
-        self._captures = job.captures()
         schedule, length = job.config.schedule, job.length
         self._begin = max(0, now - schedule.look_back) // length * length
         self._settled = max(0, now - job.config.replay.patience)
-        self._rows: dict[tuple[int, int], list[ReplayRow]] = {}
-        for row in read_replays(job.lake, job.query_set, (self._begin, max(now, self._begin + 1) + length)):
-            self._rows.setdefault((row.interval_start, row.interval_end), []).append(row)
+
+    @cached_property
+    def _captures(self) -> dict[str, Captures]:
+        return self._job.captures()
+
+    @cached_property
+    def _rows(self) -> dict[tuple[int, int], list[ReplayRow]]:
+        """The rows of the ledger about the last days."""
+        span = self._begin, max(self._now, self._begin + 1) + self._job.length
+        return grouped((row.interval, row) for row in read_replays(self._job.lake, self._job.query_set, span))
 
     def findings(self) -> Findings:
         runs: list[Due] = []
@@ -428,9 +436,17 @@ class Looker:
     def ingest(self, config: Config) -> ingesting.Ingesting:
         """Ingests every file that is new, or has changed, and is complete, whichever interval it is of."""
         if any(link.patterns for link in config.links.values()):
-            arrivals = self._ingesting.watch.look(config)
-            busy = self._ingesting.take(not_refused(self._lake, config, arrivals) if self._alone else arrivals, config)
-            look_into_folders(self._lake, config, self._clock)
+            folders, found, watch = Folders(self._lake, config, self._clock()), list[Found](), self._ingesting.watch
+            settled = folders.settled is not None if self._alone else folders.whole
+            if not settled:
+                with folders.asking():
+                    found = watch.look(config)
+                    found = not_refused(self._lake, config, found) if self._alone else found
+            busy = self._ingesting.take(found, config)
+            if not settled:
+                with folders.asking():
+                    written = look_into_folders(self._lake, config, self._clock)
+                folders.keep(watch.found, found, written)
             lines = files.unread_lines(self._lake, config, hint=False)
             for line in lines if busy or lines != self._unread else ():
                 if line not in self._unread:
