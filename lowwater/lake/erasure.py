@@ -193,7 +193,7 @@ def _under(rows: pa.Table, renamed: Mapping[str, str]) -> pa.Table:
 def _without(lake: layout.Lake, config: Config, old: str, test: Test) -> str:
     """Writes what stays of an attempt as a new one, whose name it returns: its packets, malformed rows, and facts."""
     attempt, files = uuid.uuid4().hex[:12], PacketFiles.of(lake)
-    rows = _contents(lake).filter(pc.equal(_contents(lake).column("attempt"), old)).to_pylist()
+    rows = tables.read_rows(lake.contents, layout.CONTENTS, pc.field("attempt") == old).to_pylist()
     damage = tables.read_rows(lake.malformed, layout.MALFORMED, pc.field("attempt") == old)
     written: dict[PurePath, list[tables.DataFile]] = defaultdict(list)
     kept, malformed = [], []

@@ -485,6 +485,12 @@ class PacketFiles:
         """Whether all captures of a file are."""
         return bool(self.horizons) and all(map(self.is_closed, captures))
 
+    def have(self, captures: Iterable[Capture]) -> bool:
+        """Whether no packets of the captures of a file are missing, but before horizons, and no file of them is gone,
+        cut or set aside as damaged."""
+        found = [self.of_capture(row, row.link) for row in captures if not self.is_closed(row)]
+        return all(rows is not None and self.are_there(rows) for rows in found)
+
     def rows(self, link: str, attempt: str, packets: int | None = None, largest: int = 0) -> list[dict[str, Any]]:
         """Returns the files of an attempt and link, in no order; of a capture with so many packets, up to a timestamp
         (ns), without those at its end that lead what follows (T3). Of a file with both, the first `num_records` count.

@@ -9,7 +9,7 @@ The ledgers keep what they know of the captures, by which all later intervals ar
 from __future__ import annotations
 
 import json
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -24,7 +24,7 @@ from lowwater.config import Config, Keep, Retention, section_of
 from lowwater.errors import BusyError
 from lowwater.instants import HOUR, format_duration, format_instant
 from lowwater.lake import layout, open_tables, tables
-from lowwater.lake.ledgers.captures import Captures, attempts_of, ingested_links, read_captures
+from lowwater.lake.ledgers.captures import Capture, Captures, attempts_of, ingested_links, read_captures
 from lowwater.lake.ledgers.files import seen_by_attempt
 from lowwater.lake.ledgers.places import location
 from lowwater.lake.ledgers.states import READ
@@ -73,6 +73,16 @@ def trim_packets(lake: layout.Lake, retention: Retention, config: Config, now: i
             continue
         with suppress(BusyError), hold(lake, f"ingest of {family_of(link)}") as fence:
             yield from _trim(replace(lake, fence=fence), config, folder, link, horizon, why)
+
+
+def trim_late(lake: layout.Lake, config: Config, captures: Iterable[Capture]) -> None:
+    """Removes the packets of new captures that lie before the horizon of their link: no run reads them, and the link
+    keeps none of that time. The caller holds the ingest of the link.
+    Raises LakeError if the lake cannot be written."""
+    files = PacketFiles.of(lake)
+    for link in sorted({row.link for row in captures if files.is_closed(row)} & files.horizons.keys()):
+        folder = lake.table_of(link, config.past_link(link).kind != "pcap")
+        deque(_trim(lake, config, folder, link, files.horizons[link], ""), maxlen=0)
 
 
 def _tops(lake: layout.Lake, retention: Retention, config: Config, now: int) -> dict[str, tuple[int, str]]:

@@ -68,7 +68,7 @@ WORDS = {
         usual=True,
     ),
     KEPT: Word(
-        "it stays as it is: it is not of today's inputs, and packets that a run would read were removed",
+        "it stays as it is: it would be run again, and packets that a run would read were removed",
         "=",
         DOUBTFUL,
         visible=True,

@@ -252,7 +252,7 @@ class Life:
         assert path.name in re.sub(r"\s", "", said.out + said.err), said
         if "packets" in path.parts:
             folders = {name: folder for folder, name in self.world.links.items()}
-            of = next(part for part in path.parts if part.startswith("link=")).removeprefix("link=")
+            of = next(part for part in path.parts if part.startswith("link=")).removeprefix("link=").partition("@")[0]
             hour = int(path.parent.name.removeprefix("hour=")) - BEGIN // HOUR
             key = folders[of], hour
             if self.disk.get(key) != self.world.known.get(key) or key in self.world.erased:

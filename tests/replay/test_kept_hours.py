@@ -57,8 +57,8 @@ class Old:
         clean("ingest", "--lake", self.root)
         clean("backfill", "--lake", self.root, code=None)
 
-    def trim(self) -> None:
-        age = (time.time_ns() - BEGIN - 2 * HOUR - 1800 * SECOND) // SECOND
+    def trim(self, hours: float = 2.5) -> None:
+        age = (time.time_ns() - BEGIN) // SECOND - round(3600 * hours)
         self.age = f'[retention]\npackets = "{age}s"\n'
         self.write()
         assert "removed packets" in clean("maintain", "--lake", self.root).out
@@ -90,6 +90,32 @@ def test_a_link_that_joins_or_goes(lake: Old) -> None:
     lake.settle()
     assert lake.words() == ["kept", "kept", "done", "provisional"] and lake.counts() == [30, 30, 45, 45]
     clean("verify", "--lake", lake.root)
+
+
+def test_a_copy_of_a_time_that_has_gone_leaves_no_packets(lake: Old) -> None:
+    """Damaged, they would end each backup."""
+    lake.trim()
+    corrected = capture(lake.folder / "a" / "x_2026011508.pcap", [240 * number + 5 - YEAR for number in range(15)])
+    os.utime(corrected, ns=(BEGIN - 99 * HOUR,) * 2)
+    assert "a: 1 new" in clean("ingest", "--lake", lake.root).err
+    left = {path.parent.name for path in (lake.root / "packets").rglob("hour=*/*.parquet")}
+    assert left == {f"hour={BEGIN // HOUR + hour}" for hour in (2, 3)}
+    assert lake.words() == ["kept", "done", "done", "provisional"] and lake.counts() == [30] * 4
+    assert "a: no new file" in clean("ingest", "--lake", lake.root).err
+    clean("verify", "--lake", lake.root, "--data")
+
+
+def test_an_hour_that_waits_for_a_link_when_its_packets_go(lake: Old) -> None:
+    lake.record("a", (5,))
+    lake.record("b", (5,))
+    lake.settle()
+    assert lake.words()[3:] == ["provisional", "cannot start", "provisional"]
+    lake.trim(4.5)
+    assert lake.words()[3:] == ["kept", "cannot start", "provisional"], "hour 4 may bring late packets, for no run"
+    lake.record("a", (4,))
+    lake.record("b", (4,))
+    lake.settle()
+    assert lake.words()[3:] == ["done", "done", "provisional"] and lake.counts() == [30] * 6
 
 
 class WithInterfaces(Old):
@@ -124,6 +150,16 @@ def test_a_link_with_interfaces_that_is_dropped_later(tmp_path: Path) -> None:
     assert lake.words() == ["done"] * 4 and lake.counts() == [15] * 4
     for command in ("ingest", "maintain", "verify", "report", "skew"):
         clean(command, "--lake", lake.root)
+
+
+def test_a_file_of_which_one_interface_has_gone(tmp_path: Path) -> None:
+    lake = WithInterfaces(tmp_path, "d")
+    size = sum(path.stat().st_size for path in (lake.root / "packets").rglob("hour=*/*.parquet"))
+    lake.age = f'[retention]\npackets = "{(size - 1) / 1000:.3f}kB"\n'
+    lake.write()
+    clean("maintain", "--lake", lake.root)
+    assert {*PacketFiles.of(lake_to_read(lake.root)).horizons} == {"d/eth0"}
+    assert "d: no new file" in clean("ingest", "--lake", lake.root).err, "what is gone of it is not missing"
 
 
 def test_a_decoder_that_reads_otherwise(lake: Old, monkeypatch: pytest.MonkeyPatch) -> None:

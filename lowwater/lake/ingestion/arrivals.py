@@ -180,10 +180,7 @@ class _Known:
 
     def _has_packets(self, file: known_files.KnownFile) -> bool:
         """Whether no packets of a file are gone, cut or set aside as damaged; a store is not asked for each file."""
-        if isinstance(self._lake.packets, ObjectPath):
-            return True
-        found = [self._packets.of_capture(row, row.link) for row in file.rows]
-        return all(rows is not None and self._packets.are_there(rows) for rows in found)
+        return isinstance(self._lake.packets, ObjectPath) or self._packets.have(file.rows)
 
     @cached_property
     def _packets(self) -> PacketFiles:

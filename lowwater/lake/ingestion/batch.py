@@ -232,9 +232,7 @@ class Batch:
         """Whether packets are missing of a file that is in the ledger: another program changed the table."""
         if file.row.attempt in self._portion.files:
             return False
-        packets = PacketFiles.of_table(self._table)
-        found = (packets.of_capture(row, row.link) for row in file.rows)
-        return any(rows is None or not packets.are_there(rows) for rows in found)
+        return not PacketFiles.of_table(self._table).have(file.rows)
 
     def _links_of(self, path: Path, facts: CaptureSummary) -> list[str]:
         """Returns the link of each interface of a capture."""

@@ -32,6 +32,7 @@ from lowwater.lake.ledgers.sections import keep_sections
 from lowwater.lake.ledgers.states import ASIDE
 from lowwater.lake.locks import folder_of, handed_over, hold
 from lowwater.lake.tables import fence_off, live_files, read_rows, replace_rows, safe_name, swap_files
+from lowwater.lake.trimming import trim_late
 from lowwater.limits import INGEST_WAIT
 from lowwater.storage import digests, paths
 from lowwater.storage.captures import capture_path
@@ -183,6 +184,8 @@ def ingest(
         after = family_claims(lake, family, config)
         if not stored or batch.leaves_files or any(left.replaced for left in after.left.values()):
             clean(lake, family, after.kept)
+        new = (result for result in batch.results.values() if result.state != "known")
+        trim_late(lake, config, (row for result in new for row in result.captures))
         if stored:
             write(note, _TIDY)
     outcomes = Outcomes(ledger.view, after, batch.results.values(), covers is not None)

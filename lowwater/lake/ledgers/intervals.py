@@ -390,7 +390,8 @@ def set_status(
 def _as_kept(expected: StatusInputs, row: StatusRow) -> StatusRow:
     """Returns the state of a query, which is `kept` where no run can reach it any more (S11)."""
     was = row.state
-    if was not in REACHED and (was, row.reason) != (INCOMPLETE, NOTHING_MISSING):
+    waits = was == PROVISIONAL and expected.unsettled(row.start, row.end) != ""  # else it can be confirmed still
+    if was not in REACHED and not waits and (was, row.reason) != (INCOMPLETE, NOTHING_MISSING):
         return row  # what is known to be missing there is told on; what only packets told nobody knows any more
     removed = expected.removed(row.start, row.end)
     if not removed:
