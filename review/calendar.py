@@ -17,7 +17,7 @@ from lowwater.lake.ledgers.captures import Captures
 from lowwater.lake.ledgers.intervals import visible
 from lowwater.lake.ledgers.runs import AUDIT, PUBLISH
 from lowwater.lake.tables import interval_label, safe_name
-from lowwater.lake.words import DONE, FAILED, HELD, MISSING, WARNED, WORDS
+from lowwater.lake.words import DONE, FAILED, HELD, MISSING, WARNED, WORDS, gravity
 from lowwater.quality.reports import Key
 from lowwater.replay.schedule.due import times_of
 
@@ -130,7 +130,8 @@ def set_calendar(name: str, length: int, intervals: Sequence[Interval], end: int
             day, within = divmod(start, DAY)
             row = rows.setdefault(day, [None] * columns)
             at = min(columns - 1, within // length)
-            if row[at] is None:
+            before = row[at]  # of another length, or where several begin
+            if before is None or gravity(interval.state) < gravity(before.state):
                 row[at] = Cell(f"{moment(start):%-d %b %H:%M}, {interval.state}", interval.state, address)
     return Calendar(name, "query set", f"set/{safe_name(name)}.html", _heads(columns), _days(rows), counts)
 

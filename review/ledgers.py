@@ -188,7 +188,7 @@ def _part(snapshot: Snapshot, start: int, end: int) -> Part:
     for name, job in sorted(snapshot.jobs.items()):
         links = {link: snapshot.captures[link] for link in job.plan.links}
         ran = [row for key, rows in replays.items() if key[0] == name for row in rows]
-        others = [key[1:] for key in snapshot.keys if key[0] == name]
+        others = [key[1:] for key in snapshot.keys - replays.keys() if key[0] == name]
         states = set_status(expected(job, links), ran, wanted=lambda begin, _: start <= begin < end, runs=others)
         for bounds, together in groupby(states, lambda row: (row.start, row.end)):
             key = name, *bounds

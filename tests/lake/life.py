@@ -21,10 +21,11 @@ import tempfile
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 from deltalake import DeltaTable
@@ -54,6 +55,7 @@ QUERY = (
 
 Records = tuple[tuple[int, str], ...]
 """Timestamp (ns) and source of each packet."""
+Rows = Counter[tuple[Any, ...]]
 Key = tuple[str, int]
 """Folder of a link, number of an hour."""
 
@@ -69,6 +71,27 @@ def with_interfaces(frames: Sequence[tuple[int, bytes]]) -> bytes:
     return b"".join(blocks)
 
 
+def at_hour(hour: int) -> int:
+    """The instant at which an hour begins, ns."""
+    return BEGIN + hour * HOUR
+
+
+@contextmanager
+def as_user(user: int, group: int) -> Iterator[None]:
+    """Lets this process be one of another user, as long as the block lasts."""
+    groups, mask = os.getgroups(), os.umask(0o002)
+    os.setgroups([])
+    os.setegid(group)
+    os.seteuid(user)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+        os.setegid(0)
+        os.setgroups(groups)
+        os.umask(mask)
+
+
 class Killed(BaseException):
     """The end of a process, wherever it was."""
 
@@ -80,22 +103,30 @@ class World:
     Attributes:
         links: folder of captures -> name of the link.
         query: name of the query.
+        query_set: name of its query set.
         skew: of all links, s.
+        length: of an interval, s.
+        periods: folder -> hour from which another recorder writes its files, under other names.
+        ends: folder -> hour at which the link has ended.
         keep: what `[retention]` says of packets, in the settings file's words; empty without.
         known: what the lake has read.
         cut: the files of `known` whose last record is torn.
         erased: what lay there when packets were erased: the same file is not read again.
-        kept: rows of hours whose packets are gone, by hour.
+        kept: rows of bins whose packets are gone, by bin.
     """
 
     links: dict[str, str] = field(default_factory=lambda: {"a": "a", "b": "b"})
     query: str = "q"
+    query_set: str = "s"
     skew: int = 1
+    length: int = 3600
+    periods: dict[str, int] = field(default_factory=dict)
+    ends: dict[str, int] = field(default_factory=dict)
     keep: str = ""
     known: dict[Key, Records] = field(default_factory=dict)
     cut: set[Key] = field(default_factory=set)
     erased: dict[Key, Records] = field(default_factory=dict)
-    kept: dict[int, Counter[tuple[object, ...]]] = field(default_factory=dict)
+    kept: dict[int, Rows] = field(default_factory=dict)
 
 
 class Life:
@@ -120,10 +151,16 @@ class Life:
 
     def settings(self) -> None:
         """Writes the settings and the query."""
-        text = '[interval]\nlength = "1h"\n[query_sets.s]\nfiles = ["../q/q.gsql"]\n'
+        text = f'[interval]\nlength = "{self.world.length}s"\n'
+        text += f'[query_sets.{self.world.query_set}]\nfiles = ["../q/q.gsql"]\n'
         for folder, name in sorted(self.world.links.items()):
             text += f'[links.{name}]\ncaptures = "../in/{folder}/x_%Y%m%d%H.pcap"\nrotation = "1h"\n'
             text += f'skew = "{self.world.skew}s"\n'
+            if folder in self.world.ends:
+                text += f'until = "{format_instant(at_hour(self.world.ends[folder]))}"\n'
+            if folder in self.world.periods:
+                text += f'[[links.{name}.periods]]\nsince = "{format_instant(at_hour(self.world.periods[folder]))}"\n'
+                text += f'captures = "../in/{folder}/new_%Y%m%d_%H.pcap"\nskew = "2s"\n'
         keep = f'[retention]\npackets = "{self.world.keep}"\n' if self.world.keep else ""
         (self.lake / "lowwater.toml").write_text(text + keep)
         (self.top / "q" / "q.gsql").write_text(QUERY.format(self.world.query, BIN))
@@ -137,8 +174,9 @@ class Life:
     # What happens.
 
     def file(self, key: Key) -> Path:
-        stamp = time.strftime("%Y%m%d%H", time.gmtime(BEGIN // SECOND + key[1] * 3600))
-        return self.top / "in" / key[0] / f"x_{stamp}.pcap"
+        new = key[1] >= self.world.periods.get(key[0], HOURS)
+        name = time.strftime("new_%Y%m%d_%H" if new else "x_%Y%m%d%H", time.gmtime(at_hour(key[1]) // SECOND))
+        return self.top / "in" / key[0] / f"{name}.pcap"
 
     def write(self, key: Key, records: Records, torn: bool = False) -> None:
         frames = [(at, udp(source, "10.1.0.1", 5, 6)) for at, source in records]
@@ -161,7 +199,9 @@ class Life:
         last = max(there, default=-1) + 1
         new = [(folder, hour) for hour in range(min(HOURS, last + self.chance.randrange(1, 4))) for folder in "ab"]
         for key in new:
-            if key not in self.disk and key not in self.world.known and self.chance.random() < 0.85:
+            if key in self.disk or key in self.world.known or key[1] >= self.world.ends.get(key[0], HOURS):
+                continue
+            if self.chance.random() < 0.85:
                 self.write(key, self.drawn(key[1]))
 
     def correct(self) -> None:
@@ -176,9 +216,12 @@ class Life:
     def rotate(self) -> None:
         """Somebody removes a capture that the lake has read."""
         keys = [key for key in self.disk if self.world.known.get(key) == self.disk[key] and key not in self.torn]
+        if not keys:
+            return self.publish()
         key = self.chance.choice(sorted(keys))
         self.file(key).unlink()
         del self.disk[key]
+        return None
 
     def chosen(self) -> Key:
         return self.chance.choice(sorted(self.disk))
@@ -199,6 +242,82 @@ class Life:
         new = f"q{len(self.acts)}"
         self.run("rename", "query", self.world.query, new, "--why", "a better name")
         self.world.query = new
+
+    def rename_set(self) -> None:
+        new = f"s{len(self.acts)}"
+        self.run("rename", "set", self.world.query_set, new, "--why", "a better name")
+        self.world.query_set = new
+
+    def change_length(self) -> None:
+        """Intervals are shorter, or longer, from now on."""
+        self.world.length = self.chance.choice(sorted({1800, 3600, 7200} - {self.world.length}))
+        self.settings()
+
+    def new_recorder(self) -> None:
+        """A recorder is replaced at the end of what it has recorded: no hour before is stale by that."""
+        folder = self.chance.choice("ab")
+        since = 1 + max((hour for link, hour in {*self.disk, *self.world.known} if link == folder), default=-1)
+        if folder in {*self.world.periods, *self.world.ends} or not 0 < since < HOURS:
+            return self.publish()
+        before = self.words()
+        self.world.periods[folder] = since
+        self.settings()
+        after = self.words()
+        assert {each: word for each, word in before.items() if each[1] <= at_hour(since)} == {
+            each: word for each, word in after.items() if each[1] <= at_hour(since)
+        }
+        return None
+
+    def end_link(self) -> None:
+        """A link ends with its last recording; half of the time its packets may not stay."""
+        folder = self.chance.choice("ab")
+        there = [hour for link, hour in {*self.disk, *self.world.known} if link == folder]
+        if folder in self.world.ends or folder not in {link for link, _ in self.world.known}:
+            return self.publish()
+        self.world.ends[folder] = max(there) + 1
+        self.settings()
+        if self.chance.random() < 0.5:
+            return None
+        self.acts[-1] += " drop"
+        captures = ("--captures",) if self.chance.random() < 0.5 else ()
+        said = ("retire", "link", self.world.links[folder], "--drop", "--why", "its packets may not be kept", *captures)
+        assert "nothing was changed" in self.run(*said).out
+        self.run(*said, "--yes")
+        for key in [key for key in self.disk if key[0] == folder and not self.file(key).exists()]:
+            del self.disk[key]
+            self.torn.discard(key)
+        return None
+
+    def stranger(self) -> None:
+        """Another user, who has no rights, or may read, or is of the group whose members work in the lake."""
+        if os.geteuid():
+            return self.publish()
+        kind = self.chance.choice(["nobody", "reader", "member"])
+        self.acts[-1] += f" {kind}"
+        self.top.parent.chmod(0o711)
+        self.give(self.top / "in", 0, 0o755)
+        self.give(self.top / "q", 0, 0o755)
+        self.give(self.lake, 3000, {"nobody": 0o750, "reader": 0o755, "member": 0o2770}[kind])
+        open_tables._OPEN.tables.clear()
+        before = self.words() if kind == "reader" else {}
+        open_tables._OPEN.tables.clear()
+        with as_user(2001, 3000 if kind == "member" else 2001):
+            if kind == "member":
+                self.publish()
+            elif kind == "reader":
+                assert self.words() == before
+            for command in () if kind == "member" else ("status", "ingest", "backfill", "maintain", "plan", "report"):
+                said = self.run(command, code=None)
+                assert "error: " in said.err or (kind == "reader" and said.code == 0), (command, said)
+        open_tables._OPEN.tables.clear()
+        return None
+
+    @staticmethod
+    def give(folder: Path, group: int, mode: int) -> None:
+        """Gives a folder and all in it to a group, with a mode of folders."""
+        for path in (folder, *folder.rglob("*")):
+            os.chown(path, -1, group)
+            path.chmod(mode if path.is_dir() else mode & 0o666)
 
     def drop_query(self) -> None:
         """The table is to be made anew."""
@@ -283,7 +402,10 @@ class Life:
         shutil.rmtree(self.lake)
         open_tables._OPEN.tables.clear()
         self.run("restore", "--from", self.top.parent / "backups")
+        named = {key: self.file(key) for key in self.disk}
         self.world = copy.deepcopy(self.saved)
+        for key, path in named.items():  # the settings of then know the recorders of then
+            path.rename(self.file(key))
         (self.top / "q" / "q.gsql").write_text(QUERY.format(self.world.query, BIN))
         return None
 
@@ -348,71 +470,102 @@ class Life:
             for folder, name in self.world.links.items()
         }
 
-    def expected(self, hour: int) -> Counter[tuple[object, ...]]:
-        """The rows of an hour: count, bin and source."""
-        packets = [each for folder in "ab" for each in self.world.known.get((folder, hour), ())]
-        counted = Counter((at // SECOND // BIN, source) for at, source in packets)
-        return Counter((count, source, at) for (at, source), count in counted.items())
+    @staticmethod
+    def bins(start: int, end: int) -> range:
+        """The bins of which [start, end), ns, has the rows: those that end there."""
+        return range((start + 1) // SECOND // BIN, end // SECOND // BIN)
 
-    def rows(self, lake: Path, hour: int) -> Counter[tuple[object, ...]]:
-        """The rows of an hour. Of a table with a damaged file that nothing makes again, whoever reads it is told."""
-        start = BEGIN + hour * HOUR
+    def expected(self, start: int, end: int) -> Rows:
+        """The rows of an interval: count, source and bin."""
+        packets = (each for records in self.world.known.values() for each in records)
+        counted = Counter((at // SECOND // BIN, source) for at, source in packets)
+        bins = self.bins(start, end)
+        return Counter((count, source, at) for (at, source), count in counted.items() if at in bins)
+
+    def rows(self, lake: Path, start: int, end: int) -> Rows:
+        """The rows of an interval. If a damaged file is made again by nothing, whoever reads its table is told."""
         if not (lake / "tables" / self.world.query).is_dir():
             return Counter()
         try:
-            found = table_rows(lake, self.world.query, start, start + HOUR)
+            found = table_rows(lake, self.world.query, start, end)
         except digests.DamagedError:
             assert any("flip tables" in act for act in self.acts)
-            return self.world.kept.get(hour) or self.expected(hour)
+            kept = [self.world.kept.get(each) for each in self.bins(start, end)]
+            return sum(filter(None, kept), Rows()) if None not in kept else self.expected(start, end)
         names = sorted(("c", "srcIP", "tb", "_last", "_hour"))
         at = [names.index(name) for name in ("c", "srcIP", "tb")]
         return Counter(tuple(row[number] for number in at) for row in found)
 
-    def words(self) -> dict[int, str]:
-        """The word of each hour, on which all agree."""
-        said = statuses(self.lake, self.top / "q")
-        found = {(row.start - BEGIN) // HOUR: row.shown for row in said if row.end - row.start == HOUR}
-        counts = Counter(row.shown for row in said for _ in range((row.end - row.start) // HOUR))
+    def words(self) -> dict[tuple[int, int], str]:
+        """The word of each interval, on which all agree."""
+        said = [*statuses(self.lake, self.top / "q")]
+        own = {(row.start, row.end): row for row in said if row.end - row.start == self.world.length * SECOND}
+        found = {bounds: row.shown for bounds, row in own.items()}
+        counts = Counter[str]()
+        for row in said:
+            counts[row.shown] += row.intervals
         text = self.run("metrics").out
         told = {word: int(float(n)) for word, n in re.findall(r'lowwater_intervals\{.*state="([^"]+)"\} (\S+)', text)}
         assert {word: n for word, n in told.items() if n} == counts, (told, counts)
         snapshot = Ledgers(self.lake, self.top / "q").now()
         pages = page_states(lambda address: render(snapshot, address))
-        shown = {(at - BEGIN) // HOUR: word for (_, at), word in pages.items()}
-        assert {hour: shown.get(hour) for hour in found} == found, (shown, found)
-        lines = re.findall(rf"(\S+Z) +s +\S+ +({'|'.join(words.WORDS)})\b", self.run("status").out)
-        assert dict(lines) == {format_instant(row.start): row.shown for row in said if row.end - row.start == HOUR}, (
-            lines,
+        length = self.world.length * SECOND
+        shown = {at // length * length: word for (_, at), word in pages.items()}
+        cells = {start: [row.shown for row in said if row.start // length * length == start] for start, _ in found}
+        assert {at: shown.get(at) for at in cells} == {at: words.gravest(each) for at, each in cells.items()}, (
+            shown,
             said,
         )
+        name = self.world.query_set
+        lines = re.findall(rf"(\S+Z) +{name} +\S+ +({'|'.join(words.WORDS)})\b", self.run("status").out)
+        one = {format_instant(start): word for (start, _), word in found.items()}
+        assert one.items() <= dict(lines).items(), (lines, said)
         plan = json.loads(self.run("plan", "--format", "json", code=None).out)
-        planned = {each["from"] for each in plan["intervals"]} if "intervals" in plan else None
-        due = {
-            format_instant(row.start) for row in said if row.shown in words.DUE and row.shown not in words.TO_CONFIRM
-        }
-        assert planned is None or due <= planned, (due, plan)
-        report = " ".join(self.run("report", code=None).out.split())
-        assert f"{counts['done']} done" in report or not counts["done"], (report, counts)
+        planned = {(each["start"], each["end"]): each["word"] for each in plan["intervals"]}
+        planned |= {(each["start"], each["end"]): each["state"] for each in plan["kept"]}
+        of_length = {(row.start, row.end): row.shown for row in said if row.start % length == row.end % length == 0}
+        must = {words.BLOCKED, words.KEPT, *words.DUE} - {*words.TO_CONFIRM}
+        assert planned.items() <= of_length.items(), (planned, said)
+        assert {each for each, word in of_length.items() if word in must} <= planned.keys(), (planned, said)
+        report = self.run("report", code=None).out.splitlines()
+        summary = re.findall(r"([\d,]+) ([a-z ]+?)(?=[,;:]|$)", report[-1]) if report else []
+        numbers = {word: int(n.replace(",", "")) for n, word in summary}
+        total = numbers.pop("intervals", numbers.pop("interval", 0))
+        due = sum(n for word, n in counts.items() if word in words.DUE and word not in words.VISIBLE) - counts["failed"]
+        assert total == counts.total() and numbers.pop("due", 0) == due, (report, counts)
+        assert numbers == {word: counts[word] for word in numbers}, (report, counts)
         for command in ("streams", "log"):
             self.run(command)
+        if (self.lake / "tables" / self.world.query).is_dir():
+            table = self.run("rows", self.world.query, "--format", "csv", code=None)
+            if table.code == 0:
+                stored = self.rows(self.lake, 0, 1 << 62)
+                assert len(table.out.splitlines()) - 1 == stored.total(), (table, stored)
         self.run("skew", code=None if any("packets/" in act for act in self.acts) else 0)  # it reads all packets
         return found
 
+    def hours(self, start: int, end: int) -> list[Key]:
+        """The files that an interval reads."""
+        among = range((start - BEGIN) // HOUR, -(-(end - BEGIN) // HOUR))
+        return [(folder, hour) for folder in "ab" for hour in among if hour < self.world.ends.get(folder, 1 << 30)]
+
     def check(self) -> None:
-        """No wrong row is `done`, and all agree on the word of each hour."""
+        """No wrong row is `done`, and all agree on the word of each interval."""
         found, horizons = self.words(), self.horizons()
-        for hour, word in found.items():
-            keys = [(folder, hour) for folder in "ab"]
-            gone = any(BEGIN + hour * HOUR < horizon for horizon in horizons.values())
-            if gone and word in ("done", "kept"):
-                had = self.rows(self.lake, hour)
-                assert self.world.kept.setdefault(hour, had) == had, (hour, word)
+        for (start, end), word in found.items():
+            if any(start < horizon for horizon in horizons.values()):
+                if word in ("done", "kept", "provisional"):
+                    had = self.rows(self.lake, start, end)
+                    for each in self.bins(start, end):
+                        rows = Rows({row: n for row, n in had.items() if row[2] == each})
+                        assert self.world.kept.setdefault(each, rows) == rows, (format_instant(start), word)
             elif word in ("done", "provisional"):
-                assert self.rows(self.lake, hour) == self.expected(hour), (hour, word)
-                assert all(key in self.world.known and key not in self.world.cut for key in keys), (hour, word)
-        for hour in [*self.world.kept]:
-            if not any(BEGIN + hour * HOUR < horizon for horizon in horizons.values()):
-                del self.world.kept[hour]
+                assert self.rows(self.lake, start, end) == self.expected(start, end), (format_instant(start), word)
+                for key in self.hours(start, end):
+                    assert key in self.world.known and key not in self.world.cut, (format_instant(start), word, key)
+        for each in [*self.world.kept]:
+            if not any(each * BIN * SECOND < horizon for horizon in horizons.values()):
+                del self.world.kept[each]
 
     def step(self) -> None:
         """One act, then all is looked at; most often somebody has ingested and published in between."""
@@ -421,12 +574,13 @@ class Life:
             **dict.fromkeys((self.correct, self.cut, self.rotate, self.move, self.rename_link, self.rename_query), 1),
             **dict.fromkeys((self.drop_query, self.change_skew, self.trim, self.erase, self.flip), 1),
             **dict.fromkeys((self.foreign_delete, self.foreign_join, self.back_up, self.restore, self.kill), 1),
-            **dict.fromkeys((self.full, self.wrong_clock, self.maintain), 1),
+            **dict.fromkeys((self.full, self.wrong_clock, self.maintain, self.rename_set, self.change_length), 1),
+            **dict.fromkeys((self.new_recorder, self.end_link, self.stranger), 1),
         }
         act = self.chance.choices([*acts], [*acts.values()])[0]
         needs_rows = act in (self.rename_query, self.drop_query, self.flip, self.foreign_delete, self.foreign_join)
         if (needs_rows and not (self.lake / "tables" / self.world.query).is_dir()) or (
-            act in (self.correct, self.cut, self.rotate) and not self.world.known.keys() & self.disk.keys()
+            act in (self.correct, self.cut) and not self.world.known.keys() & self.disk.keys()
         ):
             act = self.publish
         self.acts.append(act.__name__)
@@ -459,24 +613,20 @@ class Life:
         shutil.copy(self.lake / "lowwater.toml", anew)
         for command in ("ingest", "backfill"):
             assert lowwater(command, "--lake", anew).code in (0, 1)
-        there = {
-            (row.start - BEGIN) // HOUR: row.shown
-            for row in statuses(anew, self.top / "q")
-            if row.end - row.start == HOUR
-        }
-        for hour, word in there.items():
-            keys = [(folder, hour) for folder in "ab"]
-            if any(BEGIN + hour * HOUR < horizon for horizon in horizons.values()) or self.lost.intersection(keys):
+        there = {(row.start, row.end): row.shown for row in statuses(anew, self.top / "q")}
+        for (start, end), word in there.items():
+            keys = self.hours(start, end)
+            if any(start < horizon for horizon in horizons.values()) or self.lost.intersection(keys):
                 continue
-            if self._has_all(hour):
-                # What comes behind an hour says whether its records may still be late.
-                assert here.get(hour) == word or not self._has_all(hour + 1), (hour, here, there)
-                if word in words.VISIBLE and here.get(hour) in words.VISIBLE:
-                    assert self.rows(self.lake, hour) == self.rows(anew, hour), (hour, word)
+            if self._has_all(keys) and (start, end) in here:
+                # What comes behind an interval says whether its records may still be late.
+                assert here[start, end] == word or not self._has_all(self.hours(end, end + 1)), (start, here, there)
+                if word in words.VISIBLE and here[start, end] in words.VISIBLE:
+                    assert self.rows(self.lake, start, end) == self.rows(anew, start, end), (start, word)
 
-    def _has_all(self, hour: int) -> bool:
-        """Whether the disk has what the lake knows of an hour."""
-        return all(self.disk.get((folder, hour)) == self.world.known.get((folder, hour)) for folder in "ab")
+    def _has_all(self, keys: Sequence[Key]) -> bool:
+        """Whether the disk has what the lake knows of some hours."""
+        return all(self.disk.get(key) == self.world.known.get(key) for key in keys)
 
 
 def main() -> None:

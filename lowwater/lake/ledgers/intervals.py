@@ -384,18 +384,24 @@ def set_status(
             found = _of_part(expected, *bounds, around, list(newest[around].values()), damaged, over)
         else:
             found = _of_interval(expected, *bounds, list(newest.get(bounds, {}).values()), damaged, over)
-        yield from (_as_kept(expected, row) for row in found)
+        yield from filter(None, (_as_kept(expected, row, published[row.query]) for row in found))
 
 
-def _as_kept(expected: StatusInputs, row: StatusRow) -> StatusRow:
-    """Returns the state of a query, which is `kept` where no run can reach it any more (S11)."""
+def _as_kept(expected: StatusInputs, row: StatusRow, published: Sequence[ReplayRow]) -> StatusRow | None:
+    """Returns the state of a query, which is `kept` where no run can reach it any more (S11). None where it never ran,
+    and intervals of other lengths are published over all of it: they stay."""
     was = row.state
     waits = was == PROVISIONAL and expected.unsettled(row.start, row.end) != ""  # else it can be confirmed still
     if was not in REACHED and not waits and (was, row.reason) != (INCOMPLETE, NOTHING_MISSING):
         return row  # what is known to be missing there is told on; what only packets told nobody knows any more
-    removed = expected.removed(row.start, row.end)
+    length = expected.times.length
+    # One of another length would not run itself, but those of the present one that meet it.
+    removed = expected.removed(row.start // length * length, -(-row.end // length) * length)
     if not removed:
         return row
+    others = merged(other.interval for other in published if other.is_published)
+    if (was, row.reason) == (MISSING, NEVER) and not without([(row.start, row.end)], others):
+        return None
     reason = "" if was == INCOMPLETE else f": {row.reason.removesuffix(RUN_AGAIN)}"
     return replace(row, state=KEPT, reason=f"{was}{reason}; {removed}", lacking=(), removed=removed)
 
