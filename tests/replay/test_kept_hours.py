@@ -8,6 +8,8 @@ import time
 from pathlib import Path
 
 import pytest
+from lowwater_review.ledgers import Ledgers
+from lowwater_review.pages import render
 
 from lowwater.instants import HOUR, SECOND, format_instant
 from lowwater.lake.ingestion import known_files
@@ -18,6 +20,7 @@ from lowwater.replay.schedule.due import statuses
 from tests.cli.hostile import clean
 from tests.lake.support import BASE, capture
 from tests.lake.test_interfaces import pcapng
+from tests.replay.month import page_states
 from tests.replay.support import column_rows
 
 pytestmark = pytest.mark.slow
@@ -116,6 +119,19 @@ def test_an_hour_that_waits_for_a_link_when_its_packets_go(lake: Old) -> None:
     lake.record("b", (4,))
     lake.settle()
     assert lake.words()[3:] == ["done", "done", "provisional"] and lake.counts() == [30] * 6
+
+
+def test_hours_are_kept_when_intervals_are_longer_from_now_on(lake: Old) -> None:
+    lake.trim(1.5)
+    lake.age += '[interval]\nlength = "2h"\n'
+    lake.settle()
+    assert lake.words() == ["done", "done", "provisional"], "no run makes the first two hours one"
+    (lake.folder / "n.gsql").write_text(QUERY.replace("count(*)", "count(*)+0"))
+    assert lake.words() == ["kept", "kept", "stale"]
+    snapshot = Ledgers(lake.root, lake.folder).now()
+    assert [*page_states(lambda address: render(snapshot, address)).values()] == ["kept", "stale"]
+    lake.settle()
+    assert lake.words() == ["kept", "kept", "provisional"] and lake.counts() == [30] * 4
 
 
 class WithInterfaces(Old):
