@@ -35,7 +35,7 @@ from lowwater.storage.object_paths import ObjectPath
 
 NOTE = "backup.json"
 """File of a lake that says when it was backed up last, and to where."""
-_LEFT_OUT = {"_locks", "_work", "_doctor", "_ledgers", "_logs", "tries", NOTE, layout.RESTORING}
+_LEFT_OUT = {"_locks", "_work", "_doctor", "_logs", "tries", NOTE, layout.RESTORING}
 """What has a meaning for processes at work only, or is made again, as trials are."""
 _LATE = ("state", "reports")
 """Written before what the tables say of them, so they are copied after the versions are known; the others before."""
@@ -256,7 +256,7 @@ class _Copy:
         of_tables |= {"tables", "streams", "lfta", "sums", "measures", "records"}
         with tables.lake_errors(f"{root}: cannot be listed"):
             for each in paths.children(root):
-                if each.name in _LEFT_OUT | of_tables or each.name.startswith("clock-"):
+                if each.name in _LEFT_OUT | of_tables or each.name.startswith(("clock-", layout.LAYOUT)):
                     continue
                 if (each.name in _LATE) != late:
                     continue

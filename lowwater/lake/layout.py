@@ -445,7 +445,7 @@ class Lake:
     def packed_ledgers(self) -> list[PurePath]:
         """Paths of the ledgers whose small files are in the pack of logs: each run reads them, or adds to them."""
         read = self.contents, self.sightings, self.replays, self.heartbeats, self.metrics, self.lateness
-        return [*read, *self.all_measures()]
+        return [*read, self.quality, *self.all_measures()]
 
     def all_measures(self) -> list[PurePath]:
         """Paths of the tables of measures, which no run reads."""
@@ -609,15 +609,17 @@ def make_ledgers(lake: Lake) -> None:
         raise errors.LakeError(f"{folder}: cannot be written: permission denied", UNWRITABLE)
     names = paths.names_in(root)
     _require_format(root, names)
-    for path, schema, partition in _missing(lake):
+    for path, schema, partition in _missing(lake, names):
         create(path, schema, partition)
     if lake.shared is None and not {FORMAT, documents.OF_FORMAT_1[0]} <= names:
         with lake_errors(f"{root / FORMAT}: cannot be written"):
             paths.write(root / FORMAT, b"")
             close_format_1(root)
-    if isinstance(root, ObjectPath) and _noted(lake) != _layout(lake):
+    if isinstance(root, ObjectPath) and _layout(lake) not in names:
         with suppress(OSError):  # who may only read a lake looks at each ledger
-            paths.write(root / _LAYOUT, _layout(lake))
+            paths.write(root / _layout(lake), b"")
+            for name in (each for each in names if each.startswith(LAYOUT)):
+                paths.remove(root / name)
             objects.look_again(root)
 
 
@@ -636,8 +638,9 @@ def open_lake(root: PurePath, make: bool = True, shared: PurePath | None = None)
     return lake
 
 
-_LAYOUT = "_ledgers"
-"""Object of a lake in a store that says by which layout its ledgers were made: opening each to look takes requests."""
+LAYOUT = "_ledgers"
+"""What the name of an object of a lake in a store begins with that says by which layout its ledgers were made: opening
+each to look takes requests, and names are listed anyway."""
 
 
 def _ledgers(lake: Lake) -> list[tuple[PurePath, pa.Schema, list[str]]]:
@@ -655,26 +658,16 @@ def _ledgers(lake: Lake) -> list[tuple[PurePath, pa.Schema, list[str]]]:
     ]
 
 
-def _missing(lake: Lake) -> list[tuple[PurePath, pa.Schema, list[str]]]:
-    """Returns the ledgers that are to be made, or may lack columns."""
+def _missing(lake: Lake, names: Collection[str]) -> list[tuple[PurePath, pa.Schema, list[str]]]:
+    """Returns the ledgers that are to be made, or may lack columns, in a lake in whose folder are these names."""
     ledgers = _ledgers(lake)
-    if not isinstance(lake.root, ObjectPath) or _noted(lake) != _layout(lake):
+    if not isinstance(lake.root, ObjectPath) or _layout(lake) not in names:
         return ledgers
     there = {folder for parent in {lake.root, lake.source} for folder in paths.folders(parent)}
     return [ledger for ledger in ledgers if ledger[0] not in there]
 
 
-def _noted(lake: Lake) -> bytes:
-    def look() -> bytes:
-        try:
-            return paths.read(lake.root / _LAYOUT)
-        except FileNotFoundError:
-            return b""
-
-    return objects.lately(_LAYOUT, lake.root, look)
-
-
-def _layout(lake: Lake) -> bytes:
-    """Identifies the columns of the ledgers, and where they are."""
+def _layout(lake: Lake) -> str:
+    """The name of the object that says which columns the ledgers have, and where they are."""
     text = "\n".join(f"{path}: {schema} {partition}" for path, schema, partition in _ledgers(lake))
-    return sha256(text.encode()).hexdigest().encode()
+    return f"{LAYOUT}={sha256(text.encode()).hexdigest()[:16]}"

@@ -330,7 +330,11 @@ class Mirror:
 
     def _begin(self) -> bool:
         """Brings the newest checkpoint, or the first commit; returns whether the pack of the lake has the log."""
-        if self._unpack():
+        entry = _packed(self._path)
+        if entry is not None and entry["version"] < 0:
+            self.version = 0 if self._bring(0) else -1
+            return False
+        if entry is not None and self._unpack(entry):
             return True
         try:
             hint = json_value(objects.read(self._log_there / _HINT, limits.CHECKPOINT_HINT_BYTES + 1)[0])
@@ -358,11 +362,8 @@ class Mirror:
             hint["parts"] = parts
         (self._log / _HINT).write_text(json.dumps(hint))
 
-    def _unpack(self) -> bool:
+    def _unpack(self, entry: Mapping[str, Any]) -> bool:
         """Takes the log from the pack of its lake, where its newest commit is still the one that was packed."""
-        entry = _packed(self._path)
-        if entry is None:
-            return False
         found = objects.head(self._log_there / commit_name(entry["version"]))
         if found is None or found["e_tag"] != entry["tag"]:
             return False
@@ -390,10 +391,12 @@ class Mirror:
         return {name: size for name, size in names if self._cache.has(self._path.joinpath(*name.split("/")))}
 
     def pack(self, rows: bool = False) -> dict[str, Any] | None:
-        """Returns what `_unpack` takes, with `rows` also small data files; None as long as that would be no help."""
+        """Returns what `_begin` takes, with `rows` also small data files; None as long as that would be no help."""
         from deltalake import DeltaTable
 
         with self.lock:
+            if self.version < 0 and self._looked_at is not None:
+                return {"version": -1, "tag": "", "base": 0, "files": {}, "data": {}}
             base = self._checked
             names = [commit_name(at) for at in range(base + 1 if base else 0, self.version + 1)]
             if self.version < 0 or not self._tag or len(names) > 2 * CHECKPOINTS:
@@ -566,7 +569,10 @@ class Mirror:
                 self._clean()
 
     def _clean(self) -> None:
-        """Removes old entries that no version of the last KEPT seconds needs."""
+        """Removes old entries that no version of the last KEPT seconds needs. No pack that says that there is no table
+        stands any more: who has it asks for the first commit only."""
+        if lake := _lake_of(self._path):
+            drop_pack(lake)
         written = {}
         for path, entry in objects.entries(self._log_there):
             if found := _ENTRY.fullmatch(path.name):
@@ -581,7 +587,8 @@ _LAKES: set[ObjectPath] = set()
 _PACK = "_logs"
 """Object of a lake with the newest checkpoints and commits of its tables, and small files of ledgers that runs read:
 who opens ten of them asks for it once. It tells nothing that the logs do not: its commits and files never change, and
-a table of which the newest commit is another is opened without it."""
+a table of which the newest commit is another is opened without it. Of one that was not there it says so: then only
+the first commit is asked for, which goes no earlier than KEPT later (`Mirror._clean`)."""
 
 
 def know(lake: PurePath) -> None:
@@ -595,8 +602,12 @@ _PACKS: dict[PurePath, tuple[float, dict[str, Any]]] = {}
 
 
 def _packed(path: ObjectPath) -> dict[str, Any] | None:
-    lake = next((place for place in path.parents if place in _LAKES), None)
+    lake = _lake_of(path)
     return None if lake is None else _read_pack(lake).get(path.relative_to(lake).as_posix())
+
+
+def _lake_of(path: ObjectPath) -> ObjectPath | None:
+    return next((place for place in path.parents if place in _LAKES), None)
 
 
 def _read_pack(lake: ObjectPath, most: float = objects.LOOK) -> dict[str, Any]:

@@ -314,10 +314,10 @@ def with_constraints(
     )
 
 
-def check_owner(path: PurePath, owner: str) -> None:
-    """Checks that a table, if it exists, belongs to a query set (S3).
+def check_owner(path: PurePath, owner: str, follow: bool = True) -> None:
+    """Checks that a table, if it exists, belongs to a query set (S3); `follow` as of `open_tables.newest`.
     Raises OwnerError if it belongs to another query set."""
-    if (table := open_table(path)) is not None:
+    if (table := open_table(path, follow)) is not None:
         _require_owner(path, table, owner)
 
 
@@ -333,10 +333,11 @@ def _require_owner(path: PurePath, table: DeltaTable, owner: str) -> None:
         )
 
 
-def open_table(path: PurePath) -> DeltaTable | None:
-    """Returns a table at its newest version; None if there is none. The next call in this thread may update it."""
+def open_table(path: PurePath, follow: bool = True) -> DeltaTable | None:
+    """Returns a table at its newest version; None if there is none. The next call in this thread may update it.
+    `follow` as of `open_tables.newest`."""
     with lake_errors(f"{path}: the table cannot be read"):
-        return newest(path)
+        return newest(path, follow)
 
 
 def commit(path: PurePath, change: Callable[[DeltaTable, Options], object], fence: Fence | None = None) -> None:

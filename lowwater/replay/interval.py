@@ -941,7 +941,7 @@ def _audit(attempt: _Attempt, batch: _Batch, begun: float) -> _Batch:
             turn.outcome, state=runs.AUDIT, rows=verdict.rows, verdict=verdict.verdict, report=verdict.report
         )
         passed.append(turn)
-    attempt.write(*made)
+    attempt.hold(*made)
     if failed:
         attempt.failed(failed)
     return replace(batch, turns=passed)

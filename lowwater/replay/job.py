@@ -356,7 +356,7 @@ def require_owned(job: Job) -> None:
     """Checks that no table of a query set belongs to another one (S3), as after a set has got another name: each of its
     runs would fail. Raises OwnerError if one does."""
     for query in job.plan.queries:
-        check_owner(job.lake.stream(query.name), job.query_set)
+        check_owner(job.lake.stream(query.name), job.query_set, follow=False)  # each commit looks once more
         check_owner(job.lake.table(query.name), job.query_set)
 
 

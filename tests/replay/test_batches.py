@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import threading
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -308,12 +309,13 @@ class Killed(BaseException):
 
 @contextmanager
 def dies(at: int, before: bool) -> Iterator[list[int]]:
-    """Kills the process at its commit of a number, before or behind it; yields the number of commits so far."""
+    """Kills the process at its commit of a number, at none where it is -1, before or behind it; yields the number of
+    commits so far. No thread of it commits behind that, and all have ended when this is left."""
     commits, real = [0], tables.commit
 
     def commit(*arguments: Any, **more: Any) -> None:
         mine, commits[0] = commits[0], commits[0] + 1
-        if mine == at and before:
+        if mine > at >= 0 or (mine == at and before):
             raise Killed
         real(*arguments, **more)
         if mine == at:
@@ -322,6 +324,10 @@ def dies(at: int, before: bool) -> Iterator[list[int]]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tables, "commit", commit)
         yield commits
+        for thread in threading.enumerate():
+            if thread.name.startswith("lowwater-backfill"):
+                thread.join(60)
+                assert not thread.is_alive()
 
 
 def killed(lake: Path, *kill: Any) -> int:
@@ -347,7 +353,7 @@ def test_a_killed_batch_leaves_the_old_or_the_new_and_the_next_run_goes_on(tmp_p
                     assert table_rows(lake, query, start, end) in ([], table_rows(alone, query, start, end))
         pins = pinned(open_lake(lake), "q")
         assert pins is None or pins.tables or pins.unfinished
-        at += chance.randrange(2, 9)
+        at += chance.randrange(5, 14)
     assert at > 20, "the last runs were killed where they publish"
     ours = left(lake)
     for name in (*NAMES, "states", *LEDGERS):
