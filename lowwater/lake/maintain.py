@@ -2,24 +2,24 @@
 settings keep no more.
 
 Called by `lowwater maintain` and its DAG, under the locks of the runs. Leftovers in `packets/` are removed by ingest.
-It never changes the order of stream files, whose digest was audited.
+Stream files, whose digest was audited, stay byte for byte (`lake.packing`).
 """
 
 from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import PurePath
-from typing import TYPE_CHECKING
+from typing import NamedTuple
 from urllib.parse import unquote
 
 from lowwater.config import Retention, load_config
 from lowwater.errors import AwayError, BusyError, LakeError, TakenOverError
 from lowwater.instants import HOUR, format_duration
-from lowwater.lake import layout, open_tables, tables, trimming, upkeep, verification
+from lowwater.lake import layout, open_tables, packing, tables, trimming, upkeep, verification
 from lowwater.lake.clocks import store_clock
 from lowwater.lake.ledgers.runs import PUBLISH, ReplayRow, read_replays
 from lowwater.lake.locks import hold, hold_range, hold_staging
@@ -29,9 +29,6 @@ from lowwater.lake.upkeep import LOG, Doubled, changes, doubled, join_files
 from lowwater.lake.words import DONE, FAILED, INCOMPLETE, PROVISIONAL
 from lowwater.storage import locks, paths
 from lowwater.storage.failures import away
-
-if TYPE_CHECKING:
-    pass
 
 DOUBLED = "doubled"  # what is said of a table that has rows twice; it is left alone until it is mended
 LEFT = "left alone"  # what is said of a table that cannot be read or written
@@ -132,6 +129,8 @@ def maintain(
         with apart.of(lake.replays):  # it says which intervals are published
             replays = read_replays(lake)
             steps += _remove_streams(lake, replays, retention, now, dry_run, apart)
+            if retention.streams is None:
+                steps += _pack_streams(lake, replays, sound, dry_run, apart)
             steps += _join_tables(lake, replays, sound, dry_run, apart)
         for path in () if dry_run else paths.folders(lake.root / "tables"):  # published since the last maintenance
             with apart.of(path):
@@ -320,6 +319,40 @@ def _remove_stage(
     the rows of LFTAs of a batch once that is so for one of its intervals, and the ledger has no later row about any:
     they are of use to all of them together only."""
     removed, waiting, recent = (defaultdict[str, list[tuple[int, int]]](list) for _ in range(3))
+    intervals = [*_runs(replays)]
+    for name, start, end, last, latest, settled in intervals:
+        if latest >= before:
+            recent[name].append((start, end))
+        if not settled or latest >= before:
+            waiting[name].append((start, end))
+            continue
+        removed[name].append((start, end))
+        folders = _lfta_folders(lake, name) if low else [lake.stream(row.query) for row in last]
+        yield from _remove_range(lake, name, (start, end), folders, dry_run, apart)
+    for name in {each.query_set for each in intervals} if low else ():
+        for folder in _lfta_folders(lake, name):
+            with apart.of(folder):
+                for bounds in _batches(
+                    folder, {(each.start, each.end) for each in intervals if each.query_set == name}
+                ):
+                    used = not _meets(removed[name], bounds) and _meets(waiting[name], bounds)
+                    if not used and not _meets(recent[name], bounds):
+                        yield from _remove_range(lake, name, bounds, [folder], dry_run, apart)
+
+
+class _Run(NamedTuple):
+    """What the ledger says of an interval: the newest row of each of its queries, when the last of them ended, and
+    whether all were published since and nothing failed."""
+
+    query_set: str
+    start: int
+    end: int
+    last: Sequence[ReplayRow]
+    latest: int
+    settled: bool
+
+
+def _runs(replays: Iterable[ReplayRow]) -> Iterator[_Run]:
     newest: dict[tuple[str, int, int], dict[str, ReplayRow]] = defaultdict(dict)
     visible: dict[tuple[str, int, int, str], ReplayRow] = {}
     for row in replays:
@@ -332,24 +365,34 @@ def _remove_stage(
         # has no more.
         published = max((row.finished_at for row in last if row.stage == PUBLISH), default=0)
         present = [row for row in last if row.stage == PUBLISH or row.finished_at > published]
-        settled = last and all(row.stage == PUBLISH and row.state in (DONE, INCOMPLETE) for row in present)
+        settled = bool(last) and all(row.stage == PUBLISH and row.state in (DONE, INCOMPLETE) for row in present)
         latest = max(row.finished_at for row in rows.values())
         failed = any(row.state == FAILED and row.finished_at == latest for row in rows.values())
-        if latest >= before:
-            recent[name].append((start, end))
-        if not settled or failed or latest >= before:
-            waiting[name].append((start, end))
+        yield _Run(name, start, end, last, latest, settled and not failed)
+
+
+def _pack_streams(
+    lake: layout.Lake, replays: list[ReplayRow], sound: Collection[PurePath], dry_run: bool, apart: Apart
+) -> Iterator[UpkeepStep]:
+    """Joins the streams of days that are over and wholly published, where the settings keep them."""
+    closed: dict[tuple[str, str], list[tuple[int, int]]] = defaultdict(list)
+    for run in _runs(replays):
+        for row in run.last if run.settled else ():
+            closed[run.query_set, row.query].append((run.start, run.end))
+    for (name, query), spans in sorted(closed.items()):
+        path = lake.stream(query)
+        if path not in sound:
             continue
-        removed[name].append((start, end))
-        folders = _lfta_folders(lake, name) if low else [lake.stream(row.query) for row in last]
-        yield from _remove_range(lake, name, (start, end), folders, dry_run, apart)
-    for name in {key[0] for key in newest} if low else ():
-        for folder in _lfta_folders(lake, name):
-            with apart.of(folder):
-                for bounds in _batches(folder, {key[1:] for key in newest if key[0] == name}):
-                    used = not _meets(removed[name], bounds) and _meets(waiting[name], bounds)
-                    if not used and not _meets(recent[name], bounds):
-                        yield from _remove_range(lake, name, bounds, [folder], dry_run, apart)
+        days = packing.old_days(spans)
+        with apart.of(path):
+            if dry_run:
+                sizes = [size for files in packing.due(path, days).values() for _, size in files]
+                found = [(len(sizes), sum(sizes))] if sizes else []
+            else:
+                found = [*packing.pack(lake, name, path, days)]
+            if found:
+                files, size = (sum(each[at] for each in found) for at in (0, 1))
+                yield UpkeepStep("joined", _relative(lake, path), files, size)
 
 
 def _meets(ranges: Iterable[tuple[int, int]], bounds: tuple[int, int]) -> bool:

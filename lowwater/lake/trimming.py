@@ -30,6 +30,7 @@ from lowwater.lake.ledgers.places import location
 from lowwater.lake.ledgers.states import READ
 from lowwater.lake.locks import hold
 from lowwater.lake.packets import HORIZONS, PacketFiles, horizons_of
+from lowwater.lake.results.streams import Replaced
 from lowwater.link_names import family_of
 from lowwater.storage import digests, paths
 from lowwater.storage.captures import is_address
@@ -256,11 +257,12 @@ def _left(lake: layout.Lake, folder: PurePath, link: str, horizon: int) -> list[
 
 def trim_interval(lake: layout.Lake, path: PurePath, label: str, why: str, dry_run: bool) -> Iterator[Trimmed]:
     """Removes what a table of `lfta/` or `streams/` has of an interval."""
-    rows = tables.interval_files(tables.open_table(path), label)
+    replaced = Replaced(path, [label])
+    rows = replaced.rows(tables.open_table(path))
     if not rows:
         return
     if not dry_run:
-        tables.swap_files(path, [], lambda newest: tables.interval_files(newest, label), fence=lake.fence)
+        tables.swap_files(path, [], replaced.rows, replaced.rest, lake.fence)
         with tables.lake_errors(f"{path}: rows of {label} cannot be removed"):
             for row in rows:
                 paths.remove(path / row["path"])

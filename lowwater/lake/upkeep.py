@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 from lowwater import documents, errors, instants, limits
 from lowwater.lake import layout, open_tables, tables
 from lowwater.storage import digests, paths, untrusted
+from lowwater.storage.locks import Fence
 from lowwater.storage.object_paths import ObjectPath
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ SELDOM = 16
 
 
 @dataclass(frozen=True)
-class _Join:
+class Join:
     """Files of a partition, by name, and the file with their rows."""
 
     names: frozenset[str]
@@ -94,21 +95,21 @@ def join(path: PurePath, chosen: Callable[[Mapping[str, Any]], bool], grouped: i
         tables.require_room(path, sum(row["size_bytes"] for rows in groups for row in rows))
         schema = pa.schema(table.schema().to_arrow())
         joins = [
-            _Join(frozenset(row["path"] for row in rows), write_joined(path, schema, rows, grouped)) for rows in groups
+            Join(frozenset(row["path"] for row in rows), write_joined(path, schema, rows, grouped)) for rows in groups
         ]
     return not joins or commit_joins(path, joins)
 
 
-def commit_joins(path: PurePath, joins: Sequence[_Join]) -> bool:
+def commit_joins(path: PurePath, joins: Sequence[Join], fence: Fence | None = None) -> bool:
     """Commits the joins whose files are all there; returns whether these were all."""
-    done: list[_Join] = []
+    done: list[Join] = []
 
     def present(newest: DeltaTable) -> list[dict[str, Any]]:
         live = {row["path"]: row for row in tables.live_files(newest)}
         done[:] = [each for each in joins if each.names <= live.keys()]
         return [live[name] for each in done for name in sorted(each.names)]
 
-    tables.swap_files(path, [], present, lambda _: [each.file for each in done], rows_change=False)
+    tables.swap_files(path, [], present, lambda _: [each.file for each in done], fence, rows_change=False)
     return len(done) == len(joins)
 
 

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import cache
 from hashlib import file_digest, sha256
 from itertools import groupby
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote
 
 import pyarrow as pa
 
 from lowwater import documents
+from lowwater.caches import make_folder
 from lowwater.errors import LakeError
-from lowwater.lake import layout, open_tables, tables
+from lowwater.lake import footers, layout, open_tables, tables
 from lowwater.lake.tables import create, describe
 from lowwater.storage import digests, locks, paths
 from lowwater.storage.object_paths import ObjectPath
@@ -67,34 +70,146 @@ def write_stream(
         for folder in () if isinstance(path, ObjectPath) else folders.values():
             others += [old for old in paths.children(folder) if old.suffix == ".parquet" and old not in written]
 
+    replaced = Replaced(path, labels.values())
+
     def earlier(table: DeltaTable) -> list[dict[str, Any]]:
-        live = tables.files_by_interval(table)
-        rows = [row for label in labels.values() for row in live.get(label, ())]
+        rows = replaced.rows(table)
         if isinstance(path, ObjectPath):
             others[:] = [path / unquote(row["path"]) for row in rows]
         return rows
 
-    tables.swap_files(path, [file for of_interval in described.values() for file in of_interval], earlier, fence=fence)
+    new = [file for of_interval in described.values() for file in of_interval]
+    tables.swap_files(path, new, earlier, replaced.rest, fence)
     with tables.lake_errors(f"{path}: cannot be cleaned"):
         paths.remove(*others)
     return {span: sum(file.rows for file in of_interval) for span, of_interval in described.items()}
 
 
 def stream_files(path: PurePath, start: int, end: int) -> list[PurePath]:
-    """Lists the files of the interval [start, end), ns, of a stream, in order; none if it was not written."""
-    return sorted(path / name for name, _ in _files_of(path, start, end))
+    """Lists the files of the interval [start, end), ns, of a stream, in order; none if it was not written. Those in the
+    file of a day are taken out of it, onto this machine."""
+    return sorted(path / name for name, _ in _own(path, start, end)) or _taken_out(path, start, end)
 
 
-def _files_of(path: PurePath, start: int, end: int) -> Sequence[tuple[str, int]]:
-    """Path and size of the files of an interval; what the log says is divided once for all intervals of a version."""
+class _Listed(NamedTuple):
+    """What the log of a stream says: path and size of the files of each interval, and of those of days, which begin
+    and end somewhere (ns)."""
 
-    def by_interval(table: DeltaTable | None) -> Mapping[str, Sequence[tuple[str, int]]]:
+    own: Mapping[str, Sequence[tuple[str, int]]]
+    days: Sequence[tuple[int, int, str]]
+
+
+def _listed(path: PurePath) -> _Listed:
+    """What the log says is divided once for all intervals of a version."""
+
+    def divided(table: DeltaTable | None) -> _Listed:
         live = [] if table is None else tables.live_files(table)
-        return tables.grouped((row["partition.interval"], (row["path"], row["size_bytes"])) for row in live)
+        own = tables.grouped(
+            (row["partition.interval"], (row["path"], row["size_bytes"])) for row in live if not is_of_day(row)
+        )
+        spans = ((tables.label_bounds(row["partition.interval"]), row["path"]) for row in live if is_of_day(row))
+        return _Listed(own, [(*span, name) for span, name in spans if span is not None])
 
     with tables.lake_errors(f"{path}: the table cannot be read"):
-        files = open_tables.cached_value(path, "files by interval", by_interval)
-    return files.get(tables.interval_label(start, end), ())
+        return open_tables.cached_value(path, "files by interval", divided)
+
+
+def _own(path: PurePath, start: int, end: int) -> Sequence[tuple[str, int]]:
+    return _listed(path).own.get(tables.interval_label(start, end), ())
+
+
+# Old intervals of a stream lie in one file a day, byte for byte (`lake.packing`, docs/adr/0207). What of it an
+# interval has is taken out where it is asked for, and by whoever replaces the interval.
+
+OF_DAY = "day-"
+"""Begins the name of the file of a day; the files in it are named by the label of their interval and their own name."""
+
+
+def is_of_day(row: Mapping[str, Any]) -> bool:
+    """Whether a row of `live_files` is of the file of a day."""
+    return str(row["path"]).rpartition("/")[2].startswith(OF_DAY)
+
+
+def members_of(path: PurePath, name: str) -> dict[tuple[str, str], tuple[int, int]]:
+    """The files in the file of a day: label of their interval and own name -> offset and bytes.
+    Raises LakeError if it is damaged."""
+    with tables.lake_errors(f"{path / name}: the stream cannot be read"):
+        found = footers.members(paths.local(path / unquote(name)))
+    return {(label, own): place for (label, _, own), place in ((key.partition(" "), at) for key, at in found.items())}
+
+
+def _packed(path: PurePath, start: int, end: int) -> Iterator[tuple[str, str, tuple[int, int]]]:
+    """Yields where the files of an interval are: the file of a day, their name, their offset and bytes."""
+    label = tables.interval_label(start, end)
+    for first, last, name in _listed(path).days:
+        if first <= start and end <= last:
+            for (whose, own), place in members_of(path, name).items():
+                if whose == label:
+                    yield name, own, place
+
+
+def _taken_out(path: PurePath, start: int, end: int) -> list[PurePath]:
+    found = list[PurePath]()
+    for name, own, place in _packed(path, start, end):
+        target = _scratch() / sha256(f"{path}/{name}".encode()).hexdigest()[:16] / str(start) / own
+        if not target.exists():
+            target.parent.mkdir(parents=True, exist_ok=True)
+            (data,) = footers.content(paths.local(path / unquote(name)), [place])
+            draft = target.with_suffix(f".{uuid.uuid4().hex[:8]}")
+            draft.write_bytes(data)
+            draft.replace(target)
+        found.append(target)
+    return sorted(found)
+
+
+@cache
+def _scratch() -> Path:
+    return make_folder("lowwater-streams-")
+
+
+def write_day(path: PurePath, label: str, files: Mapping[tuple[str, str], bytes]) -> tables.DataFile:
+    """Writes the file of a day, `label`, and describes it; `files` of one form (`footers.form`), by `members_of`."""
+    target = path / f"interval={label}" / f"{OF_DAY}{uuid.uuid4().hex[:12]}.parquet"
+    with paths.draft(target).open("wb") as out:
+        footers.write_together(out, {" ".join(key): data for key, data in files.items()})
+    return describe(path, paths.seal(target), {"interval": label})
+
+
+class Replaced:
+    """Some intervals of a stream, which a commit takes out of it; files of days have the others in a new file."""
+
+    def __init__(self, path: PurePath, labels: Iterable[str]) -> None:
+        self._path, self._labels = path, {*labels}
+
+    def rows(self, table: DeltaTable | None) -> list[dict[str, Any]]:
+        """The files of a version that go, rows of `live_files`."""
+        live = [] if table is None else tables.live_files(table)
+        return [row for row in live if row["partition.interval"] in self._labels or (is_of_day(row) and self._has(row))]
+
+    def rest(self, rows: Iterable[Mapping[str, Any]]) -> list[tables.DataFile]:
+        """Writes the files of days anew that have other intervals too."""
+        written = []
+        for row in filter(is_of_day, rows):
+            stays = {key: at for key, at in self._members(row).items() if key[0] not in self._labels}
+            if stays and row["partition.interval"] not in self._labels:
+                file = paths.local(self._path / unquote(row["path"]))
+                data = dict(zip(stays, footers.content(file, [*stays.values()]), strict=True))
+                written.append(write_day(self._path, row["partition.interval"], data))
+        return written
+
+    def _has(self, row: Mapping[str, Any]) -> bool:
+        first, _, last = row["partition.interval"].partition("_")  # the order of labels is that of time
+        near = any(first <= label.partition("_")[0] and label.partition("_")[2] <= last for label in self._labels)
+        if not near:
+            return False
+        members = self._members(row)
+        return not members or any(label in self._labels for label, _ in members)
+
+    def _members(self, row: Mapping[str, Any]) -> dict[tuple[str, str], tuple[int, int]]:
+        """What is in the file of a day; nothing of a damaged one, which goes as a whole: runs make its rows again."""
+        with suppress(LakeError):
+            return members_of(self._path, row["path"])
+        return {}
 
 
 def stream_key(path: PurePath, start: int, end: int) -> str:
@@ -106,7 +221,8 @@ def stream_key(path: PurePath, start: int, end: int) -> str:
 
 def stream_bytes(path: PurePath, start: int, end: int) -> int:
     """Returns the size of the files of the interval [start, end), ns, of a stream."""
-    return sum(size for _, size in _files_of(path, start, end))
+    own = [size for _, size in _own(path, start, end)]
+    return sum(own or (size for *_, (_, size) in _packed(path, start, end)))
 
 
 def stream_parts(path: PurePath, start: int, end: int) -> list[list[PurePath]]:
