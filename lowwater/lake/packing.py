@@ -14,6 +14,7 @@ from itertools import groupby
 from pathlib import Path, PurePath
 from urllib.parse import unquote
 
+from lowwater import limits
 from lowwater.errors import BusyError
 from lowwater.instants import HOUR
 from lowwater.lake import footers, tables, upkeep
@@ -25,7 +26,7 @@ from lowwater.storage import paths
 DAY = 24 * HOUR
 OLD = 2 * DAY
 """So far behind the end of a day something is published, once its streams are joined: late files come within days."""
-AT_ONCE = 7
+AT_ONCE = 31
 """Days that are joined under one lock of their range."""
 
 Span = tuple[int, int]
@@ -61,12 +62,13 @@ def pack(lake: Lake, query_set: str, path: PurePath, days: Mapping[int, Sequence
 
 
 def due(path: PurePath, days: Mapping[int, Sequence[str]]) -> dict[int, list[tuple[str, int]]]:
-    """Day -> path and size of the files of a stream that go into that of the day: where more than one is."""
+    """Day -> path and size of the files of a stream that go into that of the day: where there are several, and together
+    they are no larger than a file is to be. Others are few for their bytes."""
     if not isinstance(path, Path):  # a look into the file of a day would take all of it from a store
         return {}
-    table, day_of = tables.open_table(path), {label: day for day, labels in days.items() for label in labels}
+    day_of = {label: day for day, labels in days.items() for label in labels}
     found: dict[int, list[tuple[str, int]]] = defaultdict(list)
-    for row in [] if table is None else tables.live_files(table):
+    for row in streams.rows_of(tables.open_table(path)):
         if streams.is_of_day(row):
             span = tables.label_bounds(row["partition.interval"])
             day = None if span is None else span[0]
@@ -75,7 +77,10 @@ def due(path: PurePath, days: Mapping[int, Sequence[str]]) -> dict[int, list[tup
         if day is not None and day in days:
             found[day].append((row["path"], row["size_bytes"]))
     return {
-        day: files for day, files in found.items() if len(files) > 1 and not all(_is_of_day(name) for name, _ in files)
+        day: files
+        for day, files in found.items()
+        if len(files) > 1 and not all(_is_of_day(name) for name, _ in files)
+        if sum(size for _, size in files) <= limits.JOINED_FILE_BYTES
     }
 
 
@@ -97,10 +102,11 @@ def _packed(lake: Lake, path: PurePath, days: Mapping[int, Sequence[str]]) -> tu
                     contents[form][key] = data
                     names[form].add(name)
                 size += count
-                gone.append(path / unquote(name))
             for form, whole in contents.items():
-                file = streams.write_day(path, label, dict(sorted(whole.items())))
-                joins.append(upkeep.Join(frozenset(names[form]), file))
+                if not all(map(_is_of_day, names[form])):
+                    file = streams.write_day(path, label, dict(sorted(whole.items())))
+                    joins.append(upkeep.Join(frozenset(names[form]), file))
+                    gone += [path / unquote(name) for name in names[form]]
     if joins and upkeep.commit_joins(path, joins, lake.fence):
         with tables.lake_errors(f"{path}: cannot be cleaned"):
             paths.remove(*(file for file in gone if _is_of_day(file.name)))

@@ -99,11 +99,18 @@ class _Listed(NamedTuple):
     days: Sequence[tuple[int, int, str]]
 
 
+def rows_of(table: DeltaTable | None) -> list[dict[str, Any]]:
+    """Lists the files of a stream as `live_files`, without their bounds: there may be thousands."""
+    files = None if table is None else tables.files_of(table)
+    names = ["path", "size_bytes", "partition.interval"]
+    return [] if files is None or not files.num_rows else files.select(names).to_pylist()
+
+
 def _listed(path: PurePath) -> _Listed:
     """What the log says is divided once for all intervals of a version."""
 
     def divided(table: DeltaTable | None) -> _Listed:
-        live = [] if table is None else tables.live_files(table)
+        live = rows_of(table)
         own = tables.grouped(
             (row["partition.interval"], (row["path"], row["size_bytes"])) for row in live if not is_of_day(row)
         )
