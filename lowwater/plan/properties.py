@@ -5,10 +5,12 @@ read or were counted.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum, StrEnum
+from functools import wraps
 from math import gcd
+from typing import TypeVar
 
 import pyarrow as pa
 
@@ -24,6 +26,26 @@ TIMESTAMP = "_timestamp"
 """Last column of an LFTA by arrival: the timestamp of the record; NULL for a record that the LFTA does not take."""
 
 
+T = TypeVar("T")
+
+
+def _remembered(ask: Callable[[ops.Node], T]) -> Callable[[ops.Node], T]:
+    """Remembers what is asked of a plan for each interval: nodes never change, and to compare them costs more."""
+    known: dict[int, tuple[ops.Node, T]] = {}
+
+    @wraps(ask)
+    def asked(plan: ops.Node) -> T:
+        kept = known.get(id(plan))
+        if kept is None or kept[0] is not plan:
+            if len(known) >= 64:
+                known.clear()
+            kept = known[id(plan)] = plan, ask(plan)
+        return kept[1]
+
+    return asked
+
+
+@_remembered
 def by_arrival(plan: ops.Node) -> bool:
     """Whether an operator of a plan makes progress with records only; then intervals go by arrival (I4)."""
     return any(node.origin for node in ops.walk(plan))
@@ -35,6 +57,7 @@ def carried_state(plan: ops.Node) -> list[str]:
     return list(dict.fromkeys(reasons))
 
 
+@_remembered
 def hands_over(plan: ops.Node) -> bool:
     """Whether a query hands its state to the next interval, so that no interval reads further back than it must.
 

@@ -41,7 +41,7 @@ class QueryPlan:
     # the parts of `text`, as (label, text): `query flows`, `parameter $n`, `protocol LOG`
     parts: tuple[tuple[str, str], ...] = ()
 
-    @property
+    @cached_property
     def lftas(self) -> list[ops.Lfta]:
         return ops.lftas_of(self.high)
 
@@ -50,7 +50,7 @@ class QueryPlan:
         """Paths of the files that its functions read, such as prefix tables."""
         return files_read(expr for node in ops.walk(self.logical) for expr in node.exprs())
 
-    @property
+    @cached_property
     def links(self) -> list[str]:
         return sorted({link for lfta in self.lftas for link in lfta.links})
 
@@ -65,7 +65,7 @@ class Plan:
     notes: tuple[Note, ...] = ()  # remarks, such as an option without effect
     setting: rules.Setting = field(default_factory=rules.Setting, compare=False, repr=False)
 
-    @property
+    @cached_property
     def lftas(self) -> list[ops.Lfta]:
         return ops.lftas_of(*(query.high for query in self.queries))
 
@@ -74,7 +74,7 @@ class Plan:
         """The LFTAs, with the columns that something above them reads."""
         return lftas_as_read([query.high for query in self.queries])
 
-    @property
+    @cached_property
     def links(self) -> list[str]:
         return sorted({link for query in self.queries for link in query.links})
 

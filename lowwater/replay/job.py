@@ -9,15 +9,17 @@ import shlex
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from hashlib import sha256
 from pathlib import Path, PurePath
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
 from lowwater import __version__, documents, link_names
 from lowwater.capture.content.retention import ContentOptions
+from lowwater.capture.tables.options import TableOptions
 from lowwater.catalog.user_functions import module_files
 from lowwater.catalog.watchlists import file_digest
 from lowwater.config import LONGEST_SKEW, Config, Link, load_config, section_of
@@ -299,7 +301,12 @@ class Job:
             through_end=self.through_end,
             known=known or self.known_missing(captures),
             past=past,
+            readings=self._readings,
         )
+
+    @cached_property
+    def _readings(self) -> dict[str, Reading]:
+        return {}
 
     def _ends(self, end: int, captures: Mapping[str, Sequence[Capture]]) -> dict[str, int]:
         """The end of each link that has one, ns: `until`, otherwise the end of coverage before `end` (T5)."""
@@ -403,6 +410,23 @@ def query_files(config: Config, query_set: str, folder: Path) -> list[Path]:
     raise ConfigError(f"there is no query set {query_set!r}", nearest(query_set, names))
 
 
+class Reading(NamedTuple):
+    """How a plan wants a link to be read: the arguments of `keys.outdated`."""
+
+    version: int
+    records: TableOptions | None
+    content: Sequence[str]
+    otherwise: bool
+
+    @classmethod
+    def of(cls, config: Config, plan: queryset.Plan, link: str) -> Reading:
+        records = record_options.planned_options(config, plan, link)
+        content = checks.content_of(checks.optional_columns([lfta for lfta in plan.read_lftas if link in lfta.links]))
+        ended = config.ended.get(link_names.family_of(link))
+        version = known_files.version_of(records or ContentOptions())
+        return cls(version, records, content, ended is not None and ended.otherwise)
+
+
 @dataclass(frozen=True, kw_only=True)
 class IntervalInputs(LowInputs):
     """The inputs of one interval, with their coverage and digest."""
@@ -412,6 +436,7 @@ class IntervalInputs(LowInputs):
     through_end: bool  # whether a gap before the first capture of a link, or after its last, is accepted
     known: KnownMissing = field(compare=False, repr=False)  # no row and no digest depends on it
     past: runs.Publications | None = field(compare=False, repr=False)  # what is published; None to read the ledger
+    readings: dict[str, Reading] = field(compare=False, repr=False)  # by link, which all intervals of a job share
 
     def takes_up(self, query: queryset.QueryPlan) -> bool:
         """Whether a query continues the state of the interval before (I4)."""
@@ -676,15 +701,10 @@ class IntervalInputs(LowInputs):
         """The reasons why captures must be ingested again before the interval can run."""
         reasons = []
         for link, start in self.link_starts(self.plan.queries).items():
-            settings, records = self.config.link(link), record_options.planned_options(self.config, self.plan, link)
-            content = checks.content_of(
-                checks.optional_columns([lfta for lfta in self.plan.read_lftas if link in lfta.links])
-            )
-            version = known_files.version_of(records or ContentOptions())
-            captures = self.captures.get(link, ())
-            ended = self.config.ended.get(link_names.family_of(link))
-            otherwise = ended is not None and ended.otherwise
-            reasons += outdated(captures, settings, version, start, self.end, records, content, otherwise)
+            if (reading := self.readings.get(link)) is None:
+                reading = self.readings[link] = Reading.of(self.config, self.plan, link)
+            captures, settings = self.captures.get(link, ()), self.config.link(link)
+            reasons += outdated(captures, settings, reading.version, start, self.end, *reading[1:])
         return reasons
 
     def rolled_back(self) -> list[str]:

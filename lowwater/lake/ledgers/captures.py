@@ -411,8 +411,21 @@ class Captures(Sequence[Capture]):
 
     def meeting(self, start: int, end: int) -> list[int]:
         """Returns the indices of captures whose records meet [start, end), ns."""
+        first, last = self._near(start, end)
+        smallest, largest = self._records[:, first:last]
+        return [first + at for at in _places((smallest < end) & (largest >= start))]
+
+    def _near(self, start: int, end: int) -> tuple[int, int]:
+        """The captures of which records may meet [start, end), ns, as a range of indices: what an interval of a year
+        costs then does not grow with the year."""
+        first = int(np.searchsorted(self._reached[0], start))
+        return first, max(first, int(np.searchsorted(self._reached[1], end)))
+
+    @cached_property
+    def _reached(self) -> NDArray[np.int64]:
+        """The largest timestamp up to each capture, and the smallest from each one on: both rise."""
         smallest, largest = self._records
-        return _places((smallest < end) & (largest >= start))
+        return np.vstack([np.maximum.accumulate(largest), np.minimum.accumulate(smallest[::-1])[::-1]])
 
     def charged(self, start: int, end: int, skew: int) -> list[int]:
         """Returns the indices of captures without records of [start, end), ns, but with such that count there (A1): all

@@ -13,13 +13,14 @@ from pathlib import Path, PurePath
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lowwater.capture.records.facts import Hole
 from lowwater.catalog.expr import columns_of
 from lowwater.catalog.time import is_late, uncovered
 from lowwater.config import Config, Link, section_of
 from lowwater.documents import FILE_NAME
-from lowwater.instants import format_duration, format_instant
+from lowwater.instants import HOUR, format_duration, format_instant
 from lowwater.lake import layout
 from lowwater.lake.files.patterns import covers_line, pieces_of, second_coverage
 from lowwater.lake.ledgers.captures import (
@@ -529,11 +530,11 @@ def left_out_records(lake: layout.Lake, config: Config, captures: Mapping[str, S
 
 def declared_drops(lake: layout.Lake, config: Config, captures: Mapping[str, Sequence[Capture]]) -> Finder:
     """Finds the records that captures say were lost in an interval, where they are more than the link bears."""
-    ordered = {link: Captures.of(rows) for link, rows in captures.items()}
+    ordered, beside = {link: Captures.of(rows) for link, rows in captures.items()}, drops_beside(lake)
 
     def find(link: str, read_from: int, start: int, end: int) -> Iterator[Missing]:
         of_link, limit = ordered.get(link, Captures()), config.link(link).max_drops
-        found = lost_of_link(lake, link, of_link, start, end)
+        found = _lost(beside.get(link, ()), of_link, start, end)
         count, whole = counted(found)
         if count and _pass_limit(lake, link, of_link, count, whole, (start, end), limit):
             text = (
@@ -560,16 +561,19 @@ def refused_records(lake: layout.Lake, config: Config, captures: Mapping[str, Se
     """Finds hours of which too many records were refused as late, by their own time: whatever interval they arrive in,
     which may never run."""
     files = PacketFiles.of(lake)
-    read: dict[str, Sequence[LateRecords]] = {}
+    read: dict[str, tuple[Sequence[LateRecords], NDArray[np.int64]]] = {}  # with the hours of their own time
 
     def find(link: str, read_from: int, start: int, end: int) -> Iterator[Missing]:
         of_link = captures.get(link, ())
         if link not in read:
-            read[link] = late_records(files, link, of_link, config)
-        if not read[link]:
+            found = late_records(files, link, of_link, config)
+            stamps = np.concatenate([np.zeros(0, np.int64), *(each.stamps for each in found)])
+            read[link] = found, np.unique(stamps // HOUR)
+        late, hours = read[link]
+        if not np.diff(np.searchsorted(hours, (start // HOUR, -(-end // HOUR)))).any():
             return
         limit, settings = config.limits(link).violating.warning, config.link(link)
-        for refused in refused_hours(read[link], start, end):
+        for refused in refused_hours(late, start, end):
             records = records_within(files, link, of_link, *in_life(settings, refused.start, refused.end))
             if refused.total > limit * records:
                 yield _refused(link, refused, records, settings)
@@ -604,7 +608,11 @@ def lost_of_link(
     lake: layout.Lake, link: str, captures: Captures, start: int = 0, end: int = temporal.END_OF_TIME
 ) -> list[Lost]:
     """Returns the records that captures of a link, and logs beside them, say were lost in [start, end), ns."""
-    logs = [each for each in drops_beside(lake).get(link, ()) if each.meets(start, end)]
+    return _lost(drops_beside(lake).get(link, ()), captures, start, end)
+
+
+def _lost(beside: Sequence[Lost], captures: Captures, start: int, end: int) -> list[Lost]:
+    logs = [each for each in beside if each.meets(start, end)]
     found = [each for each in captures.lost if each.meets(start, end)]
     return in_order([*found, *logs]) if logs else found
 

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path, PurePath
 from statistics import median
 from typing import Any
@@ -134,6 +134,7 @@ def expected(job: Job, captures: Mapping[str, Captures]) -> intervals.StatusInpu
     times = times_of(job, captures)
     longest = max((job.config.link(link).longest_skew for link in job.plan.links), default=0)
 
+    @lru_cache(4)  # an interval asks several times
     def inputs(start: int, end: int) -> IntervalInputs:
         return job.inputs(start, end, captures, known, past)
 

@@ -57,6 +57,13 @@ class LowInputs:
 
     def link_starts(self, queries: Sequence[queryset.QueryPlan]) -> dict[str, int]:
         """Link -> first timestamp that some queries read, ns."""
+        return dict(self._all_starts) if queries is self.plan.queries else self._starts(queries)
+
+    @cached_property
+    def _all_starts(self) -> dict[str, int]:
+        return self._starts(self.plan.queries)
+
+    def _starts(self, queries: Sequence[queryset.QueryPlan]) -> dict[str, int]:
         starts: dict[str, int] = {}
         for query in queries:
             needed = self._read_from(query)
