@@ -1,8 +1,8 @@
 """Makes docs/performance.md, its plots and the tables of README.md from the JSON of `bench_end`.
 
-`python -m benchmarks.performance [--json var/bench/end.json] [--profile FILE] [--interval FILE] [--history FILE]`
-copies each JSON into docs/ first: of `bench_end`, `bench_profile`, `bench_interval` and `bench_history`. Without an
-option it takes the copy there.
+`python -m benchmarks.performance [--json var/bench/end.json] [--profile FILE] [--interval FILE] [--history FILE]
+[--year FILE]` copies each JSON into docs/ first: of `bench_end`, `bench_profile`, `bench_interval`, `bench_history` and
+`bench_year`. Without an option it takes the copy there.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ FIGURES = ROOT / "docs" / "performance.json"
 PROFILE = ROOT / "docs" / "performance-profile.json"
 INTERVAL = ROOT / "docs" / "performance-interval.json"
 HISTORY = ROOT / "docs" / "performance-history.json"
+YEAR = ROOT / "docs" / "performance-year.json"
 PAGE = ROOT / "docs" / "performance.md"
 README = ROOT / "README.md"
 MARKERS = re.compile(r"(?<=<!-- performance -->\n).*?(?=<!-- /performance -->)", re.DOTALL)
@@ -157,6 +158,7 @@ def page(
     profile: Mapping[str, Any] | None = None,
     interval: Mapping[str, Any] | None = None,
     history: Mapping[str, Any] | None = None,
+    year: Mapping[str, Any] | None = None,
 ) -> str:
     """The text of docs/performance.md.
 
@@ -165,6 +167,7 @@ def page(
         profile: of `bench_profile`; None if there are none.
         interval: of `bench_interval`; None if there are none.
         history: of `bench_history`; None if there are none.
+        year: of `bench_year`; None if there are none.
     """
     machine = figures["machine"]
     versions = ", ".join(f"{name} {text}" for name, text in machine["versions"].items() if text)
@@ -190,6 +193,7 @@ def page(
     parts += profile_parts(profile) if profile else ()
     parts += interval_parts(interval) if interval else ()
     parts += history_parts(history) if history else ()
+    parts += year_parts(year) if year else ()
     parts += ["## Not measured\n", *(f"- {text}." for text in figures["not_measured"]), ""]
     return "\n".join(parts)
 
@@ -270,6 +274,31 @@ def history_parts(history: Mapping[str, Any]) -> Iterator[str]:
             f"Airflow's backfill of {airflow['hours']} hours of them, in {airflow['runs']} runs of `backfill_flows`, a "
             f"day each: {seconds(airflow['seconds'])} s.\n"
         )
+
+
+def year_parts(year: Mapping[str, Any]) -> Iterator[str]:
+    """How a lake grows in a year, and what asking it takes."""
+    yield "## A year of hours\n"
+    yield (
+        "Hours of two links with some 70 packets each and one query, published and maintained; "
+        f"{year['machine']}, load average before the run {year['load']}. Each command is a process of its own, whose "
+        "start counts: seconds, and processor seconds in brackets. The first time no answer stands, as after a change; "
+        "again nothing is new ([ADR 206](adr/0206-answers-that-stand.md)). `python benchmarks/bench_year.py` measures "
+        "it.\n"
+    )
+    names = [*year["months"][0]["again"]]
+    rows = [
+        (f"{each['hours']:,}", f"{each['files_an_hour']:.1f}", turn, *(_asked(each[turn][name]) for name in names))
+        for each in year["months"]
+        for turn in ("first", "again")
+    ]
+    yield table(
+        ("hours", "files an hour", "asked", *(f"`{name}`" if name != "by day" else name for name in names)), rows
+    )
+
+
+def _asked(found: Mapping[str, float]) -> str:
+    return f"{found['seconds']:.1f} ({found['processor_seconds']:.1f})"
 
 
 def _size(size: Mapping[str, Any]) -> Iterator[str]:
@@ -385,7 +414,7 @@ def with_table(readme: str, figures: Mapping[str, Any]) -> str:
 
 def committed() -> list[Any]:
     """The figures in docs/, in the order of the arguments of `page`; None for a file that is not there."""
-    files = (FIGURES, PROFILE, INTERVAL, HISTORY)
+    files = (FIGURES, PROFILE, INTERVAL, HISTORY, YEAR)
     return [json.loads(file.read_text(encoding="utf-8")) if file.is_file() else None for file in files]
 
 
@@ -396,9 +425,10 @@ def main() -> None:
     parser.add_argument("--profile", type=Path, help="figures to take over into docs/performance-profile.json")
     parser.add_argument("--interval", type=Path, help="figures to take over into docs/performance-interval.json")
     parser.add_argument("--history", type=Path, help="figures to take over into docs/performance-history.json")
+    parser.add_argument("--year", type=Path, help="figures to take over into docs/performance-year.json")
     options = parser.parse_args()
     taken = ((options.json, FIGURES), (options.profile, PROFILE), (options.interval, INTERVAL))
-    taken = (*taken, (options.history, HISTORY))
+    taken = (*taken, (options.history, HISTORY), (options.year, YEAR))
     for given, kept in taken:
         if given:
             shutil.copyfile(given, kept)

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from lowwater import __version__, documents, link_names
+from lowwater import __version__, documents, link_names, revisions
 from lowwater.capture.content.retention import ContentOptions
 from lowwater.capture.tables.options import TableOptions
 from lowwater.catalog.user_functions import module_files
@@ -259,7 +259,14 @@ class Job:
         texts = [(query.name, query.text, query.parts) for query in (*self.plan.queries, *self.plan.internal)]
         files = {str(file): file_digest(str(file)) for file in sorted(self.named_files)}
         settings = self.config, self.config.ended, self.through_end
-        return repr((self.query_set, texts, files, settings, self.length, passed, self.lake.shared))
+        readings = [Reading.of(self.config, self.plan, link) for link in self.plan.links]
+        rules = (
+            keys.SEMANTICS_VERSION,
+            revisions.DECODINGS,
+            revisions.READINGS,
+            [(each.version, str(each.records)) for each in readings],
+        )
+        return repr((self.query_set, texts, files, settings, rules, self.length, passed, self.lake.shared))
 
     @property
     def _said(self) -> tuple[dict[str, str], str]:
