@@ -31,7 +31,7 @@ from lowwater.instants import HOUR, SECOND, format_duration, format_instant, par
 from lowwater.limits import SETTINGS_BYTES
 from lowwater.storage import paths
 from lowwater.storage.captures import is_address
-from lowwater.storage.failures import hint_of, lake_error
+from lowwater.storage.failures import hint_in_lake, lake_error
 from lowwater.storage.object_paths import require_pattern
 
 # Sections of the settings file: their base class, and the limits by which audits judge. `config` has the others.
@@ -1085,7 +1085,8 @@ def load_config(
             data = toml_table(paths.read_lately(chosen, SETTINGS_BYTES + 1).decode() if text is None else text)
         except OSError as error:
             if path is not None or not isinstance(error, FileNotFoundError | NotADirectoryError):
-                raise errors.ConfigError(f"{chosen}: cannot be read: {error.strerror}", hint_of(error, "")) from error
+                hint = hint_in_lake(error, "")
+                raise errors.ConfigError(f"{chosen}: cannot be read: {error.strerror}", hint) from error
         except ValueError as error:
             raise errors.ConfigError(f"{chosen}: is not valid TOML: {error}") from error
     variables = override(data, os.environ)
@@ -1114,7 +1115,8 @@ def kept_sections(lake: PurePath) -> dict[str, dict[str, Any]]:
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except OSError as error:
-        raise lake_error(error, f"{lake / SECTIONS}: cannot be read: {error.strerror}", hint_of(error, "")) from error
+        hint = hint_in_lake(error, "")
+        raise lake_error(error, f"{lake / SECTIONS}: cannot be read: {error.strerror}", hint) from error
     except ValueError:
         found = None
     if isinstance(found, dict) and all(map(_is_section, found.values())):

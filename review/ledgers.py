@@ -181,13 +181,14 @@ def kept_by_snapshot(function: Callable[Concatenate[Snapshot, P], T]) -> Callabl
 def _part(snapshot: Snapshot, start: int, end: int) -> Part:
     chosen = (pads.field("interval_end") > start) & (pads.field("interval_start") < end)
     replays: dict[Key, list[ReplayRow]] = defaultdict(list)
-    for row in replay_rows(read_rows(snapshot.lake.replays, REPLAYS, chosen)):
+    every = replay_rows(read_rows(snapshot.lake.replays, REPLAYS, chosen))
+    for row in every:
         replays[row.query_set, row.interval_start, row.interval_end].append(row)
     audits = {audit.key: audit for audit in interval_audits(snapshot.lake, start, end)}
     intervals = []
     for name, job in sorted(snapshot.jobs.items()):
         links = {link: snapshot.captures[link] for link in job.plan.links}
-        ran = [row for key, rows in replays.items() if key[0] == name for row in rows]
+        ran = [row for row in every if row.query_set == name]  # oldest first, whatever their intervals
         others = [key[1:] for key in snapshot.keys - replays.keys() if key[0] == name]
         states = set_status(expected(job, links), ran, wanted=lambda begin, _: start <= begin < end, runs=others)
         for bounds, together in groupby(states, lambda row: (row.start, row.end)):

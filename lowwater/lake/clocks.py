@@ -10,9 +10,8 @@ from lowwater.errors import LakeError
 from lowwater.instants import HOUR, SECOND, format_duration, format_instant
 from lowwater.lake import layout, tables
 from lowwater.lake.ledgers.captures import ingested_links, read_captures
-from lowwater.lake.locks import WRITABLE
 from lowwater.storage import paths
-from lowwater.storage.failures import hint_of
+from lowwater.storage.failures import hint_in_lake
 
 CLOCKS = 120 * SECOND  # difference between two clocks that is said
 MINUTE = 60 * SECOND
@@ -31,7 +30,7 @@ def store_clock(lake: layout.Lake, dry_run: bool = False) -> int:
     except OSError as error:
         if dry_run:
             return time.time_ns()
-        raise LakeError(f"{lake.locks}: cannot be written: {error.strerror}", hint_of(error, WRITABLE)) from error
+        raise LakeError(f"{lake.locks}: cannot be written: {error.strerror}", hint_in_lake(error)) from error
 
 
 def ahead(lake: layout.Lake, most: float = ASKED) -> int:

@@ -19,7 +19,7 @@ from lowwater.lake import open_tables
 from lowwater.lake.tables import create, lake_errors, safe_name
 from lowwater.plan import operators as ops, properties
 from lowwater.storage import objects, paths, untrusted
-from lowwater.storage.failures import hint_of
+from lowwater.storage.failures import hint_in_lake, hint_of
 from lowwater.storage.locks import Fence
 from lowwater.storage.object_paths import ObjectPath
 
@@ -581,7 +581,7 @@ def lake_to_read(root: str | PurePath) -> Lake:
     try:
         found = is_lake(path)
     except OSError as error:
-        hint = hint_of(error, "ask its owner for the right to read it, or read it as the user who wrote it")
+        hint = hint_in_lake(error, "check that it can be read")
         raise errors.LakeError(f"{path}: cannot be read: {error.strerror}", hint) from error
     if not found and RESTORING in paths.names_in(path):
         raise errors.LakeError(

@@ -18,11 +18,8 @@ from lowwater import caches, errors, instants
 from lowwater.lake.layout import Lake
 from lowwater.lake.tables import safe_name
 from lowwater.storage import locks, paths
-from lowwater.storage.failures import hint_of
+from lowwater.storage.failures import hint_in_lake
 from lowwater.storage.object_paths import ObjectPath
-
-WRITABLE = "check that the lake is writable"
-
 
 Held = AbstractContextManager[locks.Fence | None]
 """Holds a lock; gives the fence of commits under it: None in a folder, where nobody takes it from a living process."""
@@ -117,7 +114,7 @@ def _lock_errors(path: PurePath, name: str) -> Iterator[None]:
         held = "it" if error.range == (0, 0) else _span(*error.range)
         raise errors.BusyError(f"{name}: process {error.holder} is at work on {held}", error.holder.advice()) from error
     except OSError as error:
-        raise errors.LakeError(f"{path}: cannot be locked: {error.strerror}", hint_of(error, WRITABLE)) from error
+        raise errors.LakeError(f"{path}: cannot be locked: {error.strerror}", hint_in_lake(error)) from error
 
 
 def _span(start: int, end: int) -> str:
@@ -149,7 +146,7 @@ def _staging(lake: Lake, home: PurePath) -> Iterator[Path]:
     try:
         folder.mkdir(parents=True)
     except OSError as error:
-        raise errors.LakeError(f"{folder}: cannot be made: {error.strerror}", WRITABLE) from error
+        raise errors.LakeError(f"{folder}: cannot be made: {error.strerror}", hint_in_lake(error)) from error
     with caches.removed_at_end(Path(home)):
         yield folder
 

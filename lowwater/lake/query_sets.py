@@ -19,6 +19,7 @@ from lowwater import documents, limits
 from lowwater.errors import LakeError
 from lowwater.lake.words import DAMAGED, FAILED, INCOMPLETE, MISSING, PROVISIONAL, STALE
 from lowwater.storage import objects, paths
+from lowwater.storage.failures import hint_in_lake
 
 KINDS = (MISSING, FAILED, STALE, DAMAGED, PROVISIONAL, INCOMPLETE)
 """Reasons for an interval to be due; one that is half published, or audited only, counts as missing. One that is
@@ -114,7 +115,7 @@ def _writing(path: PurePath) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise LakeError(f"{path}: cannot be written: {error.strerror}", "check that the lake is writable") from error
+        raise LakeError(f"{path}: cannot be written: {error.strerror}", hint_in_lake(error)) from error
 
 
 def look_file(root: PurePath, query_set: str) -> PurePath:

@@ -33,7 +33,7 @@ from lowwater.errors import LakeError, OwnerError, TakenOverError
 from lowwater.lake import open_tables
 from lowwater.lake.open_tables import newest
 from lowwater.storage import paths
-from lowwater.storage.failures import Door, StoreError, lake_error, store_error
+from lowwater.storage.failures import MAY, Door, StoreError, lake_error, store_error
 from lowwater.storage.locks import Fence, LostError
 from lowwater.storage.object_paths import ObjectPath
 from lowwater.storage.untrusted import require_names
@@ -166,6 +166,8 @@ def _told(what: str, error: BaseException) -> LakeError | None:
         hint = GONE_HINT if isinstance(error, FileNotFoundError) else ROOM_HINT
     elif isinstance(error, DeltaError) and not _LOG.search(str(error)):
         hint = ROOM_HINT
+    if "Permission denied" in said:
+        hint = MAY
     told = lake_error(error, f"{what}: {said}", hint)
     told.__cause__ = error
     return told

@@ -30,6 +30,10 @@ SECRETS = (
 
 KEYS = "check the keys in the environment: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY for S3"
 RIGHTS = "give the keys the rights to list, read, write and delete below the lake's prefix"
+MAY = (
+    "this user has no right to it: run the command as another one; or give the rights to the group of the lake, chmod "
+    "-R g+rwX with its folder, and let all who write there have umask 007"
+)
 LATER = "run the command again later"
 ANSWER = "check the address of the store (AWS_ENDPOINT_URL) and the network, then run the command again"
 
@@ -248,6 +252,11 @@ def _detail(message: str, text: str) -> str:
 def hint_of(error: OSError, otherwise: str) -> str:
     """Returns what to do about an error: the hint of an error of a store; for another error the given text."""
     return error.hint if isinstance(error, StoreError) else otherwise
+
+
+def hint_in_lake(error: OSError, otherwise: str = "check that the lake is writable") -> str:
+    """Returns what to do about an error of a file of a lake: of its store, or of the rights to it."""
+    return MAY if isinstance(error, PermissionError) else hint_of(error, otherwise)
 
 
 def redacted(text: str) -> str:

@@ -512,11 +512,9 @@ class Life:
         pages = page_states(lambda address: render(snapshot, address))
         length = self.world.length * SECOND
         shown = {at // length * length: word for (_, at), word in pages.items()}
-        cells = {start: [row.shown for row in said if row.start // length * length == start] for start, _ in found}
-        assert {at: shown.get(at) for at in cells} == {at: words.gravest(each) for at, each in cells.items()}, (
-            shown,
-            said,
-        )
+        begun = {start: [row.shown for row in said if row.start // length * length == start] for start, _ in found}
+        cells = {at: words.gravest(each) for at, each in begun.items()}
+        assert not {at: (shown.get(at), word) for at, word in cells.items() if shown.get(at) != word}, said
         name = self.world.query_set
         lines = re.findall(rf"(\S+Z) +{name} +\S+ +({'|'.join(words.WORDS)})\b", self.run("status").out)
         one = {format_instant(start): word for (start, _), word in found.items()}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -9,13 +11,20 @@ import pytest
 from tests.lake.life import Life
 
 
+@pytest.fixture
+def place() -> Iterator[Path]:
+    """A folder that other users reach, too."""
+    with tempfile.TemporaryDirectory(prefix="life-") as folder:
+        yield Path(folder)
+
+
 @pytest.mark.slow
-def test_a_short_life_goes_well(tmp_path: Path) -> None:
-    Life(tmp_path, 1).live(steps=5)
+def test_a_short_life_goes_well(place: Path) -> None:
+    Life(place, 1).live(steps=5)
 
 
 @pytest.mark.nightly
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(100, 120))
-def test_a_life_goes_well(tmp_path: Path, seed: int) -> None:
-    Life(tmp_path, seed).live()
+def test_a_life_goes_well(place: Path, seed: int) -> None:
+    Life(place, seed).live()

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from lowwater.lake import open_tables
 from lowwater.lake.layout import open_lake
 from lowwater.storage import paths
+from lowwater.storage.failures import MAY
 from lowwater.storage.paths import private
+from tests.lake.life import Life, as_user
 from tests.lake.support import capture
 from tests.replay.support import lowwater
 
@@ -55,3 +59,23 @@ def test_a_lake_made_by_python_is_private_too(tmp_path: Path, umask: int) -> Non
     made = [tmp_path / "lake", *(tmp_path / "lake").rglob("*")]
     assert len(made) > 20
     assert {path: oct(path.stat().st_mode) for path in made if path.stat().st_mode & (0o027 | umask)} == {}
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root is another user")
+def test_who_lacks_a_right_is_told_how_to_get_it() -> None:
+    with tempfile.TemporaryDirectory(prefix="lake-") as folder:
+        top = Path(folder)
+        top.chmod(0o711)
+        lake = open_lake(top / "lake")
+        (lake.root / "lowwater.toml").write_text("[links.a]\n")
+        for mode, command in ((0o750, "status"), (0o755, "maintain")):
+            Life.give(lake.root, 0, mode)
+            with as_user(2001, 2001):
+                said = lowwater(command, "--lake", lake.root)
+            assert said.code == 1 and MAY in said.err, (command, said)
+        Life.give(lake.root, 3000, 0o2770)
+        lake.replays.chmod(0o700)
+        open_tables.forget(lake.replays)
+        with as_user(2001, 3000):
+            said = lowwater("status", "--lake", lake.root)
+        assert said.code == 1 and MAY in said.err and str(lake.replays) in said.err, said

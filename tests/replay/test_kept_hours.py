@@ -69,6 +69,10 @@ class Old:
     def words(self) -> list[str]:
         return [row.shown for row in statuses(self.root, self.folder)]
 
+    def pages(self) -> list[str]:
+        snapshot = Ledgers(self.root, self.folder).now()
+        return [*page_states(lambda address: render(snapshot, address)).values()]
+
     def counts(self) -> list[int]:
         """The number of packets of each hour, as published."""
         found = column_rows(self.root, "n", ["tb", "c"], BEGIN, BASE)
@@ -128,10 +132,12 @@ def test_hours_are_kept_when_intervals_are_longer_from_now_on(lake: Old) -> None
     assert lake.words() == ["done", "done", "provisional"], "no run makes the first two hours one"
     (lake.folder / "n.gsql").write_text(QUERY.replace("count(*)", "count(*)+0"))
     assert lake.words() == ["kept", "kept", "stale"]
-    snapshot = Ledgers(lake.root, lake.folder).now()
-    assert [*page_states(lambda address: render(snapshot, address)).values()] == ["kept", "stale"]
+    assert lake.pages() == ["kept", "stale"], "a cell of two hours shows the graver one"
     lake.settle()
     assert lake.words() == ["kept", "kept", "provisional"] and lake.counts() == [30] * 4
+    lake.age = lake.age.replace("2h", "1h")
+    lake.settle()
+    assert lake.words() == lake.pages() == ["kept", "kept", "done", "provisional"] and lake.counts() == [30] * 4
 
 
 class WithInterfaces(Old):

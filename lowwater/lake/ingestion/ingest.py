@@ -36,6 +36,7 @@ from lowwater.lake.trimming import trim_late
 from lowwater.limits import INGEST_WAIT
 from lowwater.storage import digests, paths
 from lowwater.storage.captures import capture_path
+from lowwater.storage.failures import hint_in_lake
 from lowwater.storage.object_paths import ObjectPath
 from lowwater.storage.paths import write
 
@@ -82,7 +83,7 @@ def _clean_table(lake: layout.Lake, table: PurePath, name: str, attempts: Collec
         for path in on_disk:
             paths.remove(path)
     except OSError as error:
-        raise LakeError(f"{path}: cannot be removed: {error.strerror}", "check that the lake is writable") from error
+        raise LakeError(f"{path}: cannot be removed: {error.strerror}", hint_in_lake(error)) from error
 
 
 def _clean_rows(lake: layout.Lake, table: PurePath, link: str, attempts: Collection[str]) -> None:

@@ -17,6 +17,7 @@ from lowwater.lake.ledgers.statements import retired_links
 from lowwater.limits import SETTINGS_BYTES
 from lowwater.link_names import family_of
 from lowwater.storage import objects, paths
+from lowwater.storage.failures import hint_in_lake
 
 
 def keep_sections(lake: Lake, config: Config) -> None:
@@ -41,7 +42,7 @@ def keep_sections(lake: Lake, config: Config) -> None:
             paths.write(lake.root / SECTIONS, json.dumps(now, indent=1).encode())
         except OSError as error:
             text = f"{lake.root / SECTIONS}: cannot be written: {error.strerror}"
-            raise LakeError(text, "check that the lake is writable") from error
+            raise LakeError(text, hint_in_lake(error)) from error
         if not before:
             objects.look_again(lake.root)  # it may have the first object of its folder
 

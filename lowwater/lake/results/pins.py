@@ -24,6 +24,7 @@ from lowwater.lake.results import published
 from lowwater.lake.tables import safe_name
 from lowwater.limits import PUBLISH_WAIT, STATE_BYTES
 from lowwater.storage import locks, paths
+from lowwater.storage.failures import hint_in_lake
 
 VERSION = 2
 """Version of the format of the file; 1 had no digests."""
@@ -162,5 +163,5 @@ def _write(lake: Lake, query_set: str, queries: Sequence[str], fence: locks.Fenc
     except locks.LostError:
         raise BusyError(f"{query_set}: another process has taken the publication over", "run it again") from None
     except OSError as error:
-        raise LakeError(f"{file}: cannot be written: {error.strerror}", "check that the lake is writable") from None
+        raise LakeError(f"{file}: cannot be written: {error.strerror}", hint_in_lake(error)) from None
     return pins

@@ -21,6 +21,7 @@ from lowwater.errors import LakeError
 from lowwater.lake import footers, layout, open_tables, tables
 from lowwater.lake.tables import create, describe
 from lowwater.storage import digests, locks, paths
+from lowwater.storage.failures import hint_in_lake
 from lowwater.storage.object_paths import ObjectPath
 from lowwater.storage.untrusted import open_regular
 
@@ -278,7 +279,8 @@ def keep_state(files: Mapping[str, bytes], staged: Path, folder: PurePath) -> No
         paths.take_folder(staged, folder)
     except OSError as error:
         raise LakeError(
-            f"{folder}: cannot be written: {error.strerror}", "check that the lake is writable and its disk has room"
+            f"{folder}: cannot be written: {error.strerror}",
+            hint_in_lake(error, "check that the lake is writable and its disk has room"),
         ) from None
 
 
