@@ -137,7 +137,7 @@ def test_hours_are_kept_when_intervals_are_longer_from_now_on(lake: Old) -> None
     assert lake.words() == ["kept", "kept", "provisional"] and lake.counts() == [30] * 4
     lake.age = lake.age.replace("2h", "1h")
     lake.settle()
-    assert lake.words() == lake.pages() == ["kept", "kept", "done", "provisional"] and lake.counts() == [30] * 4
+    assert lake.words() == lake.pages() == ["kept", "done", "done", "provisional"] and lake.counts() == [30] * 4
 
 
 class WithInterfaces(Old):
