@@ -140,6 +140,32 @@ def test_hours_are_kept_when_intervals_are_longer_from_now_on(lake: Old) -> None
     assert lake.words() == lake.pages() == ["kept", "done", "done", "provisional"] and lake.counts() == [30] * 4
 
 
+def test_what_a_person_says_of_hours_whose_packets_are_gone(tmp_path: Path) -> None:
+    """What they accept makes nothing `done` that only packets could tell of, and what they drop is made by no run."""
+    lake = Old(tmp_path)
+    path = tmp_path / "a" / "x_2026011508.pcap"
+    lake.more = 'policy = "publish"\nthresholds.malformed = 0.9\n'
+    data = bytearray(path.read_bytes())
+    data[24 + 150 : 24 + 550] = b"\xff" * 400  # 8 of 15 records
+    path.write_bytes(data)
+    os.utime(path, ns=(BEGIN - 99 * HOUR,) * 2)
+    lake.settle()
+    lake.trim()
+    assert lake.words() == ["incomplete", "done", "done", "provisional"]
+    act = ("accept", "n", "--lake", lake.root, "--interval", format_instant(BEGIN), "--cause", "damage")
+    assert "accepted" in clean(*act, "--why", "the disk failed").out
+    assert lake.words()[0] == "kept" and "kept" in clean("backfill", "--lake", lake.root).err
+    clean(*act, "--undo")
+    assert lake.words()[0] == "incomplete" and lake.counts() == [22, 30, 30, 30]
+    drop = ("retire", "query", "n", "--lake", lake.root, "--drop", "--why", "made anew")
+    said = clean(*drop).out
+    assert "2 intervals of it can be made by no run again" in said and "nothing was changed: --yes drops it" in said
+    assert lake.words()[0] == "incomplete" and lake.counts() == [22, 30, 30, 30]
+    assert "tables/n: gone" in clean(*drop, "--yes").out
+    lake.settle()
+    assert lake.words() == ["kept", "kept", "done", "provisional"] and lake.counts() == [30, 30]
+
+
 class WithInterfaces(Old):
     """Each file has two interfaces, of which one hears half as much."""
 

@@ -63,7 +63,8 @@ def late_records(
     clocks = np.array(ordered.clocks, np.int64)
     smallest, largest, lag = (ordered.numbers(name, -1) for name in ("smallest", "largest", "lag"))
     doubtful = (smallest >= 0) & ((lag > settings.shortest_skew) | (clocks - smallest > settings.shortest_skew))
-    doubtful &= (smallest < end) & (largest >= start)
+    # Of captures before the horizon no process knows them, whatever it has read before (S11).
+    doubtful &= (smallest < end) & (largest >= max(start, files.horizons.get(link, 0)))
     found = []
     for at in np.flatnonzero(doubtful).tolist():
         capture, clock = ordered[at], int(clocks[at])
