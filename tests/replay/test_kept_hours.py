@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import copy
 import os
+import shutil
 import time
 from pathlib import Path
 
@@ -48,9 +50,9 @@ class Old:
             os.utime(path, ns=(BEGIN - 100 * HOUR,) * 2)
 
     def write(self) -> None:
-        text = f'[query_sets.n]\nfiles = ["{self.folder}/n.gsql"]\n{self.age}'
+        text = f'[query_sets.n]\nfiles = ["../n.gsql"]\n{self.age}'
         for link in self.links:
-            text += f'[links.{link}]\ncaptures = "{self.folder}/{link}/x_%Y%m%d%H.pcap"\nrotation = "1h"\n'
+            text += f'[links.{link}]\ncaptures = "../{link}/x_%Y%m%d%H.pcap"\nrotation = "1h"\n'
             text += f'skew = "3s"\n{self.more}'
         (self.root / "lowwater.toml").write_text(text)
 
@@ -60,10 +62,13 @@ class Old:
         clean("ingest", "--lake", self.root)
         clean("backfill", "--lake", self.root, code=None)
 
-    def trim(self, hours: float = 2.5) -> None:
+    def retain(self, hours: float = 2.5) -> None:
         age = (time.time_ns() - BEGIN) // SECOND - round(3600 * hours)
         self.age = f'[retention]\npackets = "{age}s"\n'
         self.write()
+
+    def trim(self, hours: float = 2.5) -> None:
+        self.retain(hours)
         assert "removed packets" in clean("maintain", "--lake", self.root).out
 
     def words(self) -> list[str]:
@@ -79,9 +84,18 @@ class Old:
         return [count for _, count in sorted(found)]
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Old:
+    return Old(tmp_path_factory.mktemp("old"))
+
+
 @pytest.fixture
-def lake(tmp_path: Path) -> Old:
-    return Old(tmp_path)
+def lake(made: Old, tmp_path: Path) -> Old:
+    """A copy at another place, with its captures."""
+    shutil.copytree(made.folder, tmp_path / "old")
+    lake = copy.copy(made)
+    lake.folder, lake.root = tmp_path / "old", tmp_path / "old" / "lake"
+    return lake
 
 
 def test_a_link_that_joins_or_goes(lake: Old) -> None:
@@ -140,10 +154,9 @@ def test_hours_are_kept_when_intervals_are_longer_from_now_on(lake: Old) -> None
     assert lake.words() == lake.pages() == ["kept", "done", "done", "provisional"] and lake.counts() == [30] * 4
 
 
-def test_what_a_person_says_of_hours_whose_packets_are_gone(tmp_path: Path) -> None:
+def test_what_a_person_says_of_hours_whose_packets_are_gone(lake: Old) -> None:
     """What they accept makes nothing `done` that only packets could tell of, and what they drop is made by no run."""
-    lake = Old(tmp_path)
-    path = tmp_path / "a" / "x_2026011508.pcap"
+    path = lake.folder / "a" / "x_2026011508.pcap"
     lake.more = 'policy = "publish"\nthresholds.malformed = 0.9\n'
     data = bytearray(path.read_bytes())
     data[24 + 150 : 24 + 550] = b"\xff" * 400  # 8 of 15 records

@@ -71,3 +71,12 @@ def test_packets_go_from_a_store(root: ObjectPath, tmp_path: Path) -> None:
     assert words() == ["kept"] * 4
     clean("maintain", *at[:2])
     clean("verify", *at[:2])
+    clean("rename", "query", "n", "m", *at, "--why", "a better name")
+    clean("rename", "set", "n", "site", *at, "--why", "a better name")
+    assert words() == ["kept"] * 4
+    drop = ("retire", "query", "m", *at, "--drop", "--why", "nobody reads it")
+    assert "nothing was changed: --yes drops it" in clean(*drop).out and words() == ["kept"] * 4
+    assert "tables/m: gone" in clean(*drop, "--yes").out
+    assert not [path for path in objects.below(root) if "/tables/" in str(path)]
+    clean("maintain", *at[:2])
+    clean("verify", *at[:2])
