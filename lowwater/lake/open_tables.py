@@ -401,7 +401,10 @@ class Mirror:
             names = [commit_name(at) for at in range(base + 1 if base else 0, self.version + 1)]
             if self.version < 0 or not self._tag or len(names) > 2 * CHECKPOINTS:
                 return None
-            files = {name: (self._log / name).read_bytes() for name in names}
+            try:
+                files = {name: (self._log / name).read_bytes() for name in names}
+            except FileNotFoundError:  # its copies went with the table, which was renamed or dropped
+                return None
             checkpoint = self._log / f"{base:020d}.checkpoint.parquet"
             if base and checkpoint.exists() and checkpoint.stat().st_size <= limits.PACKED_CHECKPOINT_BYTES:
                 files[checkpoint.name] = checkpoint.read_bytes()
