@@ -15,8 +15,8 @@ from typing import Any, BinaryIO
 import pyarrow.parquet as pq
 
 from lowwater.errors import LakeError
-from lowwater.lake.parquet import MAGIC, varint
 
+MAGIC = b"PAR1"
 MEMBERS = b"lowwater.members"
 """Key of the metadata of a footer with the files that are in it: JSON, name -> offset and bytes."""
 
@@ -28,6 +28,16 @@ _OFFSETS: Mapping[tuple[int, ...], Any] = {
     (1, 3): {9, 10, 11, 14},  # of its metadata: of pages, dictionary and Bloom filter
 }
 """Path of fields from a row group on -> its fields that are places in the file."""
+
+
+def varint(value: int) -> bytes:
+    """Encodes a non-negative number, seven bits a byte, the least bits first."""
+    data = bytearray()
+    while value >= 0x80:
+        data.append(value & 0x7F | 0x80)
+        value >>= 7
+    data.append(value)
+    return bytes(data)
 
 
 @dataclass

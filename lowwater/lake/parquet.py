@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from lowwater.capture.headers.fields import put_little32, put_little64
 from lowwater.capture.interpretation import FirstRecords
+from lowwater.lake.footers import MAGIC, varint
 from lowwater.machine_code import cached_njit
 
 # Pages of 32-bit or 64-bit numbers, after Encodings.md of the Parquet format: levels, DELTA_BINARY_PACKED, dictionary
@@ -290,7 +291,6 @@ def page(
 
 # Page headers and the footer in Thrift's compact protocol, after parquet.thrift.
 
-MAGIC = b"PAR1"
 
 PLAIN, RLE, DELTA, DICTIONARY = 0, 3, 5, 8  # numbers of encodings
 BOOLEAN, INT32, INT64, DOUBLE, TEXT = 0, 1, 2, 5, 6  # numbers of physical types; TEXT is BYTE_ARRAY
@@ -324,16 +324,6 @@ class ColumnChunk:
     unpacked: int  # bytes without compression
     codec: int = 0
     bounds: tuple[int, int] | None = None  # smallest and largest value of a 64-bit column; None without them
-
-
-def varint(value: int) -> bytes:
-    """Encodes a non-negative number, seven bits a byte, the least bits first."""
-    data = bytearray()
-    while value >= 0x80:
-        data.append(value & 0x7F | 0x80)
-        value >>= 7
-    data.append(value)
-    return bytes(data)
 
 
 def _number(identity: int, value: int, kind: int = _I32) -> _Field:
