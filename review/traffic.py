@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from lowwater.instants import SECOND, spoken_instant, spoken_span
+from lowwater.instants import SECOND, spoken_span
 from lowwater.lake.tables import interval_label, safe_name
 from lowwater.plan.readings import scaled
 
 from .drawing import Bar, Mark
 from .ledgers import Interval, Snapshot, kept_by_snapshot
-from .results.curve_drawing import clock_marks
+from .results.curve_drawing import clock_label, clock_marks
 from .trends import DAY, DAYS, Point, links_between
 
 WIDTH, LEFT, RIGHT = 1100, 130, 140
@@ -80,10 +80,7 @@ def timeline(snapshot: Snapshot, start: int, end: int) -> Timeline | None:
         bars = tuple(_state(each, bar, y + FLAT) for each in intervals if each.query_set == name and each.start < end)
         lanes.append(Lane(name, f"set/{safe_name(name)}.html", y, FLAT, bars))
         y += FLAT + SPACE
-    across = tuple(
-        Mark(round(LEFT + (at - start) * scale, 1), spoken_instant(at).removesuffix(" UTC"))
-        for at in clock_marks(start, end)
-    )
+    across = tuple(Mark(round(LEFT + (at - start) * scale, 1), clock_label(at)) for at in clock_marks(start, end))
     return Timeline(start, end, WIDTH, y + 24, LEFT, WIDTH - RIGHT, tuple(lanes), across, tuple(words))
 
 

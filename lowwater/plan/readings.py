@@ -58,13 +58,13 @@ class Reading:
             >>> Reading("protocol").text(6), Reading(unit="bytes").text(1_536), Reading(nanoseconds=1_000).text(2_500)
             ('TCP', '1.54 kB', '2.5 ms')
         """
-        if isinstance(value, bool) or not isinstance(value, int | float):
+        if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 1 << 63:
             return ""
         if self.kind and isinstance(value, int):
             return value_name(self.kind, value)
         if self.unit == BYTES:
             return scaled(value, "B") if abs(value) >= 1000 else ""
-        if self.nanoseconds and value == value and abs(value) < 1 << 62:
+        if self.nanoseconds:
             span = round(abs(value) * self.nanoseconds)
             return f"{'-' * (value < 0)}{spoken_duration(span)}" if span < 1 << 62 else ""
         return ""

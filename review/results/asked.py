@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 from urllib.parse import urlencode
 
 import pyarrow as pa
@@ -28,6 +28,14 @@ ROWS_SHOWN = 50
 NEWEST = 24 * HOUR
 """Length of the range that is shown first, up to the newest row, ns."""
 MOST_FILTERS = 8
+TIME, BARS, MATRIX, HOURS = "time", "bars", "matrix", "hours"
+FORMS = {
+    TIME: "over time",
+    BARS: "largest values",
+    MATRIX: "two columns",
+    HOURS: "day and hour",
+}
+"""Forms of a plot, with what the pages call them."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +47,13 @@ class Asked:
     page: int  # number of the page, from 1
     number: str  # column of the plot; empty to count rows
     key: str  # column whose values are the series of the plot; empty for one series
+    form: str = TIME  # what the plot is, of FORMS
+    across: str = ""  # second column of a matrix
+
+    @property
+    def plot(self) -> tuple[str, ...]:
+        """What the plot shows of the rows."""
+        return self.form, self.number, self.key, self.across if self.form == MATRIX else ""
 
     def address(self, **changed: object) -> str:
         """Returns the query part of the address, with changed attributes; a change but of the page begins at page 1."""
@@ -55,7 +70,13 @@ class Asked:
         pairs += [("search", asked.row_query.search)]
         pairs += [("sort", asked.row_query.sort), ("desc", int(asked.row_query.descending))]
         pairs += [("number", asked.number), ("key", asked.key), ("page", asked.page)]
+        pairs += _form_pairs(asked.form, asked.across)
         return urlencode(pairs)
+
+
+def _form_pairs(form: str, across: str) -> list[tuple[str, object]]:
+    pairs: list[tuple[str, object]] = [("form", form)] * (form != TIME)
+    return pairs + [("across", across)] * (form == MATRIX)
 
 
 def parse_asked(
@@ -92,7 +113,17 @@ def parse_asked(
     order = given.get("sort", ""), given.get("desc") == "1"
     search = " ".join(given.get("search", "").split())
     row_query = RowQuery(start, end, tuple(dict.fromkeys(filters)), *order, search)
-    return Asked(table.version, row_query, int(page), given.get("number", number), given.get("key", key))
+    form = given.get("form") or TIME
+    if form not in FORMS:
+        raise LakeError(f"there is no plot {form[:20]!r}", f"there are: {', '.join(FORMS)}")
+    number, key = given.get("number", number), given.get("key", key)
+    if form in (BARS, MATRIX) and not key:
+        raise LakeError(f"a plot of {FORMS[form]} needs a column", "choose one beside `by`")
+    across = given.get("across") or next((name for name in _keys(table, query) if name != key), "")
+    if form == MATRIX and not across:
+        raise LakeError(f"a plot of {FORMS[MATRIX]} needs a second column", "choose one beside `and`")
+    plot = number, key, form, across if form == MATRIX else ""
+    return Asked(table.version, row_query, int(page), *plot)
 
 
 def proposed(table: ResultTable, query: QueryPlan) -> tuple[str, str]:
@@ -102,15 +133,21 @@ def proposed(table: ResultTable, query: QueryPlan) -> tuple[str, str]:
     has, such as a port or an identifier, says nothing: then the rows are counted.
     """
     temporal = {field.name for field in query.logical.fields if field.temporal}
-    keys = unique_key(query.logical) or ()
+    keys, own = unique_key(query.logical) or (), _keys(table, query)
     names = [name for name in table.columns.names if name not in temporal]
     numbers = [name for name in names if name not in keys and is_number(table.columns.field(name).type)]
-    texts = [name for name in keys if name in names] or [
-        name for name in names if pa.types.is_string(table.columns.field(name).type)
-    ]
     ranks = {name: each.measure for name, each in quantities(query.logical).items()}
     numbers = sorted((name for name in numbers if ranks[name] < Measure.FIELD), key=ranks.__getitem__)
-    return (numbers[0] if numbers else ""), (texts[0] if texts else "")
+    return (numbers[0] if numbers else ""), (own[0] if own else "")
+
+
+def _keys(table: ResultTable, query: QueryPlan) -> list[str]:
+    """The columns by which rows are grouped, else those with texts; none of time."""
+    temporal = {field.name for field in query.logical.fields if field.temporal}
+    names = [name for name in table.columns.names if name not in temporal]
+    return [name for name in unique_key(query.logical) or () if name in names] or [
+        name for name in names if pa.types.is_string(table.columns.field(name).type)
+    ]
 
 
 def numbers_of(table: ResultTable) -> list[str]:
@@ -138,15 +175,26 @@ class SavedPlot(BaseModel):
     # (column, comparison, value) of the rows
     filters: Annotated[tuple[tuple[str, str, str], ...], Field(max_length=MOST_FILTERS)] = ()
     search: str = ""  # words of the rows
+    form: Literal["time", "bars", "matrix", "hours"] = "time"  # what the plot is, of FORMS
+    across: str = ""  # second column of a matrix
+
+    @property
+    def given(self) -> dict[str, str]:
+        """The parameters of its address that stand once."""
+        form = {} if self.form == TIME else {"form": self.form}
+        rest = {"across": self.across, "search": self.search}
+        return {"number": self.number, "key": self.key} | form | {name: value for name, value in rest.items() if value}
+
+    @property
+    def filters_given(self) -> dict[str, list[str]]:
+        """The parameters of its address that stand once for each filter."""
+        names = "column", "op", "value"
+        return {name: [triple[at] for triple in self.filters] for at, name in enumerate(names)}
 
     @property
     def address(self) -> str:
         """The query part of its address."""
-        pairs = [("number", self.number), ("key", self.key)]
-        for triple in self.filters:
-            pairs += zip(("column", "op", "value"), triple, strict=True)
-        pairs += [("search", self.search)] * bool(self.search)
-        return urlencode(pairs)
+        return urlencode(self.given | self.filters_given, doseq=True)
 
 
 _PLOTS = TypeAdapter(tuple[SavedPlot, ...])
@@ -183,12 +231,21 @@ def read_plots(job: Job) -> tuple[SavedPlot, ...]:
     return plots
 
 
+def saved_plots(job: Job) -> tuple[tuple[SavedPlot, ...], str]:
+    """Returns the saved plots of a query set, and what is wrong with their file; empty for nothing."""
+    try:
+        return read_plots(job), ""
+    except LakeError as error:
+        return (), str(error)
+
+
 def as_plot(title: str, query: str, asked: Asked) -> SavedPlot:
     """The plot of an address. Raises LakeError if the title is empty or too long."""
     filters = tuple((each.column, each.operator, each.value) for each in asked.row_query.filters)
     try:
         plot = SavedPlot(title=title.strip(), query=query, number=asked.number, key=asked.key, filters=filters)
-        return plot.model_copy(update={"search": asked.row_query.search})
+        more = {"search": asked.row_query.search, "form": asked.form, "across": asked.across}
+        return plot.model_copy(update=more)
     except ValidationError as error:
         raise LakeError(f"the plot has no title of 1 to {LONGEST_TITLE} characters", "give `title`") from error
 
@@ -199,6 +256,20 @@ def with_plot(plots: Sequence[SavedPlot], plot: SavedPlot) -> str:
     entries = [each.model_dump(exclude_defaults=True) for each in (*others, plot)]
     # No browser takes the file for a page, whatever a title says.
     return json.dumps(entries, indent=2, ensure_ascii=False).replace("<", "\\u003c") + "\n"
+
+
+def proposed_plots(table: ResultTable, query: QueryPlan) -> list[SavedPlot]:
+    """The plots of a query of which none is saved: its number over time, and by the key with the largest values."""
+    number, key = proposed(table, query)
+    what = number or "rows"
+    found = [
+        SavedPlot(title=f"{query.name}: {what}{f' by {key}' if key else ''}", query=query.name, number=number, key=key)
+    ]
+    other = next((name for name in _keys(table, query) if name != key), key)
+    if other:
+        title = f"{query.name}: {what} of the largest {other}"
+        found.append(SavedPlot(title=title, query=query.name, number=number, key=other, form="bars"))
+    return found
 
 
 def _first(error: ValidationError) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 from lowwater.instants import HOUR, SECOND, spoken_instant
 from lowwater.lake.results.exploring import Curves
 
-from ..cells import Cell
+from ..cells import Cell, named_text, plain, read_number
 
 WIDTH, HEIGHT, LEFT, BOTTOM = 1100, 280, 80, 34
 MARKS = 5
@@ -71,13 +71,6 @@ def draw_curves(
         key: how a value of the key is shown.
     """
 
-    def read(value: float) -> str:
-        beside = number(value).beside
-        return f"{value:,.6g} ({beside})" if beside else f"{value:,.6g}"
-
-    def named(name: str) -> str:
-        return f"{name} {key(int(name)).beside}".rstrip() if re.fullmatch(r"-?\d{1,18}", name) else name
-
     parts = len(curves.curves[0].values) if curves.curves else 0
     known = [value for curve in curves.curves for value in curve.values if value is not None]
     most, least = max(known, default=0.0), min(known, default=0.0)
@@ -98,23 +91,44 @@ def draw_curves(
             for at, value in enumerate(curve.values)
             if value is not None
         ]
-        lines.append(Line(named(curve.name), " ".join(points), "" if curve.total is None else read(curve.total)))
+        lines.append(
+            Line(
+                named_text(key, curve.name),
+                " ".join(points),
+                "" if curve.total is None else read_number(number, curve.total),
+            )
+        )
     slots = []
     for at in range(parts):
         begin = curves.start + at * curves.step
-        told = [(value, named(curve.name)) for curve in curves.curves if (value := curve.values[at]) is not None]
-        shown = ", ".join(f"{name}: {read(value)}".removeprefix(": ") for value, name in told)
+        told = [
+            (value, named_text(key, curve.name)) for curve in curves.curves if (value := curve.values[at]) is not None
+        ]
+        shown = ", ".join(f"{name}: {read_number(number, value)}".removeprefix(": ") for value, name in told)
         text = f"{spoken_instant(begin)}: {curves.absent.get(at, shown or 'no row')}"
         place = round(LEFT + at * step, 1), round(step, 2)
         slots.append(Slot(*place, text, address(begin, begin + curves.step), at in curves.absent))
     width = WIDTH - LEFT - 10
     span = curves.step * parts
     across = tuple(
-        (round(LEFT + width * (at - curves.start) / span, 1), spoken_instant(at))
+        (round(LEFT + width * (at - curves.start) / span, 1), clock_label(at))
         for at in clock_marks(curves.start, curves.start + span)
     )
-    up = tuple((y(value), number(value).beside or f"{value:,.6g}") for value in _number_marks(least, most))
+    up = tuple((y(value), number(value).beside or plain(value)) for value in _number_marks(least, most))
     return CurvePlot(WIDTH, HEIGHT, LEFT, bottom, tuple(lines), tuple(slots), across, up)
+
+
+def clock_label(at: int) -> str:
+    """Returns an instant (ns) as a mark of an axis: the day, and the time of day unless it is midnight.
+
+    Example:
+        >>> clock_label(0), clock_label(90_061 * SECOND)
+        ('1 Jan 1970', '2 Jan 01:01:01')
+    """
+    text = spoken_instant(at).removesuffix(" UTC")
+    if at % (24 * HOUR) == 0:
+        return text.partition(",")[0]
+    return re.sub(r" \d{4},", "", text)
 
 
 def clock_marks(start: int, end: int) -> list[int]:

@@ -44,7 +44,8 @@ from ..cells import Cell, cells_of
 from ..ledgers import Ledgers
 from ..pages import fill_template
 from .answers import computed
-from .pages import METHODS, Chosen, Shown, answer_of, pieces
+from .pages import METHODS, Shown, answer_of, pieces
+from .pictures import Chosen
 
 LONGEST_ROW = 16_384
 """Most characters of a row in an address."""

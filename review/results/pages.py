@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import json
 import tempfile
-from bisect import bisect_left
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import IO, Any
 from urllib.parse import urlencode
@@ -22,62 +21,47 @@ from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
 
 from lowwater.errors import LakeError, LowwaterError
-from lowwater.instants import HOUR, format_instant
-from lowwater.lake.ledgers.coverage import any_covers
-from lowwater.lake.ledgers.runs import PUBLISH
+from lowwater.instants import HOUR
 from lowwater.lake.open_tables import has_table
 from lowwater.lake.results.exploring import (
     DEEPEST,
     LAST,
     OPERATORS,
     SEARCHED,
-    Curves,
     ResultTable,
     compare,
-    curves,
     instant_of,
     result_table,
 )
 from lowwater.lake.tables import safe_name
-from lowwater.lake.words import FAILED
-from lowwater.plan.properties import Combine, Quantity, quantities, unique_key
-from lowwater.plan.queryset import QueryPlan
-from lowwater.plan.temporal import granularity
-from lowwater.replay.job import Job
+from lowwater.plan.properties import unique_key
 from lowwater.replay.row_files import spreadsheet_rows, with_texts
 
 from ..cells import Cell, Cells, cells_of, row_cells
-from ..ledgers import Ledgers, Snapshot
+from ..ledgers import Ledgers
 from ..pages import fill_template
 from .answers import OTHER_SITE, Answer, Answers, BusyError, asked_by_person, computed, person, wait_for
 from .asked import (
+    FORMS,
     LONGEST_TITLE,
     ROWS_SHOWN,
     Asked,
-    SavedPlot,
     as_plot,
     numbers_of,
     parse_asked,
     plots_file,
     read_plots,
+    saved_plots,
     with_plot,
 )
-from .curve_drawing import draw_curves
+from .board import board
+from .pictures import Chosen, compute, picture, vega
 
 MOST_DOWNLOADED = 1_000_000
 """Most rows of a download."""
 METHODS = ["GET", "HEAD"]
 Shown = Callable[[str, int], Response]
 """(HTML, status) -> response with the headers of the pages."""
-
-
-@dataclass(frozen=True)
-class Chosen:
-    """The query of an address, with the snapshot that the user may see."""
-
-    snapshot: Snapshot
-    job: Job
-    query: QueryPlan
 
 
 def choose(ledgers: Ledgers, sees: Callable[[str], bool], set_name: str, query: str) -> Chosen | None:
@@ -144,8 +128,24 @@ def add_results(router: APIRouter, ledgers: Ledgers, permission: Any, page: Show
         sets = []
         for name, job in sorted(snapshot.jobs.items()):
             queries = [(plan.name, has_table(snapshot.lake.table(plan.name))) for plan in job.plan.queries]
-            sets.append((name, queries, *_saved(job)))
+            sets.append((name, queries, *saved_plots(job)))
         return page(fill_template(snapshot, "results_index.html", "Results", "../", {"sets": sets}, True), 200)
+
+    @router.api_route("/results/{set_name}", methods=METHODS)
+    def plots_of_set(set_name: str, request: Request, sees: Any = permission) -> Response:
+        if not asked_by_person(request):
+            return page(OTHER_SITE, 403)
+        try:
+            snapshot = ledgers.now().only(sees)
+            job = next((job for name, job in snapshot.jobs.items() if safe_name(name) == set_name), None)
+            if job is None:
+                return page("There is no such page.", 404)
+            given = {name: request.query_params.get(name, "") for name in ("from", "to", "search")}
+            return page(board(snapshot, job, given, answers, person(request)), 200)
+        except BusyError as error:
+            return page(str(error), 503)
+        except LowwaterError as error:
+            return page(str(error), 400)
 
     @router.api_route("/results/{set_name}/{query}", methods=METHODS)
     def results(set_name: str, query: str, request: Request, sees: Any = permission) -> Response:
@@ -179,72 +179,11 @@ def add_results(router: APIRouter, ledgers: Ledgers, permission: Any, page: Show
         return await computed(request, lambda watch: answer(set_name, query, request, sees, made, watch), page)
 
 
-def _saved(job: Job) -> tuple[tuple[SavedPlot, ...], str]:
-    """The saved plots of a query set, and what is wrong with their file."""
-    try:
-        return read_plots(job), ""
-    except LowwaterError as error:
-        return (), str(error)
-
-
 def _version(request: Request) -> int | None:
     text = request.query_params.get("version", "")
     if not text:
         return None
     return int(text) if text.isdecimal() and len(text) < 10 else -1
-
-
-def epoch_of(query: QueryPlan) -> int:
-    """Returns the length of the epochs of a query, ns: a shorter part of a plot would be without rows at times."""
-    clocks = [field.temporal for field in query.logical.fields if field.temporal and not field.temporal.origin]
-    return max([1, *(granularity([clock]) for clock in clocks)])
-
-
-COMBINED = {
-    Combine.SUM: "added up",
-    Combine.LARGEST: "the largest value",
-    Combine.SMALLEST: "the smallest value",
-    Combine.MEAN: "the mean, weighted by {}",
-    Combine.ALONE: "the value of the only row: several of them cannot be combined",
-}
-"""What a plot says of parts of time with several rows."""
-
-
-def _quantity(query: QueryPlan, number: str) -> Quantity:
-    return quantities(query.logical).get(number, Quantity()) if number else Quantity()
-
-
-def _curves(table: ResultTable, chosen: Chosen, asked: Asked) -> Curves:
-    how = _quantity(chosen.query, asked.number)
-    grain = epoch_of(chosen.query)
-    found = curves(table, asked.row_query, asked.number, asked.key, grain=grain, combine=how.combine, weight=how.weight)
-    return replace(found, absent={**found.absent, **_absent(chosen, found)})
-
-
-def _absent(chosen: Chosen, summed: Curves) -> dict[int, str]:
-    """Returns the parts of time without rows in which no interval is published, or that no link covers: their number
-    and why. There is no row, but not none to find."""
-    published = sorted(
-        {
-            (record.interval_start, record.interval_end)
-            for record in chosen.snapshot.records
-            if (record.query_set, record.query) == (chosen.job.query_set, chosen.query.name)
-            and record.stage == PUBLISH
-            and record.state != FAILED
-        }
-    )
-    begins, absent = [start for start, _ in published], {}
-    for at in range(max((len(curve.values) for curve in summed.curves), default=0)):
-        begin = summed.start + at * summed.step
-        end = begin + summed.step
-        if any(curve.values[at] is not None for curve in summed.curves):
-            continue
-        last = bisect_left(begins, end) - 1
-        if last < 0 or published[last][1] <= begin:
-            absent[at] = "not published"
-        elif not any_covers(chosen.snapshot.captures, chosen.snapshot.config, chosen.query.links, begin, end):
-            absent[at] = "not covered"
-    return absent
 
 
 def _page(chosen: Chosen, table: ResultTable, asked: Asked, answers: Answers, who: Hashable) -> tuple[str, int]:
@@ -257,18 +196,17 @@ def _page(chosen: Chosen, table: ResultTable, asked: Asked, answers: Answers, wh
 
     first = ask(asked.page, lambda table: table.page(row_query, offset, ROWS_SHOWN))
     counted = ask("count", lambda table: table.count(row_query))
-    plotted = ask((asked.number, asked.key), lambda table: _curves(table, chosen, asked))
+    plotted = ask(asked.plot, lambda table: compute(table, chosen, asked))
     wait_for(files, first, counted, plotted)
     wrong: LowwaterError | None = None
     try:
         ready = [answer.ready for answer in (first, counted, plotted)]
     except LowwaterError as error:  # the form stays, so that it can be mended
         wrong, ready = error, [False] * 3
-    summed = plotted.value if ready[2] else None
     rows = [row for batch in first.value.to_batches() for row in with_texts(batch).to_pylist()] if ready[0] else []
     name, query = chosen.job.query_set, chosen.query.name
-    how, cells = _quantity(chosen.query, asked.number), cells_of(chosen.query)
-    saved, problem = _saved(chosen.job)
+    cells = cells_of(chosen.query)
+    saved, problem = saved_plots(chosen.job)
     values = {
         "name": name,
         "query": query,
@@ -285,15 +223,8 @@ def _page(chosen: Chosen, table: ResultTable, asked: Asked, answers: Answers, wh
         "operators": OPERATORS,
         "searched": SEARCHED,
         "numbers": numbers_of(table),
-        "curves": summed,
-        "combined": COMBINED[how.combine].format(how.weight),
-        "plot": summed
-        and draw_curves(
-            summed,
-            lambda start, end: asked.address(start=start, end=min(end, row_query.end)),
-            partial(cells, asked.number),
-            partial(cells, asked.key),
-        ),
+        "forms": FORMS,
+        "picture": picture(chosen, asked, plotted.value) if ready[2] else None,
         "versions": [version for version in range(table.newest, -1, -1) if version != table.version][:10],
         "base": f"../{safe_name(name)}/{safe_name(query)}",
         "saved": [each for each in saved if each.query == query],
@@ -311,28 +242,6 @@ def _row(cells: Cells, table: ResultTable, row: dict[str, Any]) -> tuple[list[Ce
     given = {name: row[name] for name in table.columns.names}
     named = {"row": json.dumps(given, default=str), "last": row[LAST], "version": table.version}
     return row_cells(cells, given), urlencode(named)
-
-
-def vega(chosen: Chosen, table: ResultTable, asked: Asked) -> dict[str, Any]:
-    """Returns the plot as a Vega-Lite specification with its data."""
-    summed = _curves(table, chosen, asked)
-    rows = [
-        {"time": format_instant(summed.start + at * summed.step), "value": value, "series": curve.name}
-        for curve in summed.curves
-        for at, value in enumerate(curve.values)
-        if value is not None
-    ]
-    return {
-        "$schema": "https://vega.github.io/schema/vega-lite/v6.json",
-        "title": f"{chosen.query.name}: {asked.number or 'rows'}{f' by {asked.key}' if asked.key else ''}",
-        "data": {"values": rows},
-        "mark": {"type": "line", "interpolate": "step-after"},
-        "encoding": {
-            "x": {"field": "time", "type": "temporal", "scale": {"type": "utc"}},
-            "y": {"field": "value", "type": "quantitative", "title": asked.number or "rows"},
-            "color": {"field": "series", "type": "nominal", "title": asked.key or ""},
-        },
-    }
 
 
 def _download(

@@ -41,6 +41,7 @@ def test_no_route_answers_who_is_not_logged_in(view: Any) -> None:
         "/dag": "/dag",
         "/run": "/run",
         "/results/index.html": "/results/index.html",
+        "/results/{set_name}": "/results/q",
         **{
             f"/results/{{set_name}}/{{query}}{last}": f"/results/q/flows{last.replace('{form}', 'csv')}"
             for last in (

@@ -20,13 +20,17 @@ from lowwater.errors import LakeError
 from lowwater.instants import HOUR, SECOND
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.results.exploring import (
+    DAY_AND_HOUR,
+    LARGEST,
     ODD,
     OTHERS,
     SEVERAL,
     Filter,
+    Grid,
     RowQuery,
     compare,
     curves,
+    grid,
     result_table,
 )
 from lowwater.lake.tables import append_rows, create, replace_rows
@@ -273,6 +277,47 @@ def test_each_number_that_is_drawn_is_that_of_the_table(lake: Lake, seed: int) -
                     assert value == (None if wanted is None else pytest.approx(wanted)), (how, curve.name, part)
                     seen["no row" if not mine else "a row"] += 1
     assert all(seen[word] for word in (ODD, SEVERAL, "no row", "a row")), seen
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(2, 4))
+def test_each_field_that_is_drawn_is_that_of_the_table(lake: Lake, seed: int) -> None:
+    """By one column, by two, by day and hour; NULL is a value of its own, and what has no room is counted."""
+    rows = world(seed)
+    fill(lake, pa.Table.from_pylist(rows))
+    table, whole, seen = result_table(lake, "flows"), RowQuery(0, 4 * HOUR), Counter[str]()
+    hours = {"": lambda row: "", DAY_AND_HOUR: lambda row: str(row["_last"] // HOUR % 24)}
+    for how, number, across in product(Combine, ("cnt", "share"), ("", "tb", DAY_AND_HOUR)):
+        first, second = "0", hours.get(across, lambda row: str(row["tb"]))
+        found = grid(table, whole, number, "" if across == DAY_AND_HOUR else "name", across, (3, 40), how, "weight")
+        fields: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
+        for row in rows:
+            fields[first if across == DAY_AND_HOUR else row["name"] or "NULL", second(row)].append(row)
+        names = [{name for name, _ in fields}, {name for _, name in fields}]
+        beside = {
+            column for row, column in fields if row in found.rows
+        }  # what stands beside no row that is shown is not
+        assert len(found.rows) == min(3, len(names[0])) and len(found.columns) == min(40, len(beside))
+        assert found.hidden == (len(names[0]) - len(found.rows), len(names[1]) - len(found.columns))
+        places = {(row, column): at for (row, column), at in _places(found).items() if (row, column) in fields}
+        assert set(places.values()) == set(found.values)
+        for key, at in places.items():
+            wanted = combined(fields[key], number, how)
+            if at in found.absent:
+                seen[found.absent[at]] += 1
+                assert found.values[at] is None and (wanted is None or abs(wanted) > LARGEST), (how, key)
+            else:
+                assert found.values[at] == pytest.approx(wanted), (how, key)
+        ranks = [sum(abs(each) for each in [found.values.get((at, 0))] if each) for at in range(len(found.rows))]
+        if across == "" and how is Combine.LARGEST and number == "cnt":
+            assert ranks == sorted(ranks, reverse=True), "the largest first"
+    assert seen[ODD] and seen[SEVERAL] and seen["no value"], seen
+
+
+def _places(found: Grid) -> dict[tuple[str, str], tuple[int, int]]:
+    return {
+        (row, column): (at, beyond) for at, row in enumerate(found.rows) for beyond, column in enumerate(found.columns)
+    }
 
 
 def test_how_rows_are_combined_is_what_the_plan_says() -> None:

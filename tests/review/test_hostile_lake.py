@@ -98,6 +98,7 @@ def asked(ledgers: Ledgers, app: Any, get: Callable[[str], Answer]) -> Iterator[
     known: dict[str, list[str]] = {
         "/": ["/"],
         "/results/index.html": ["/results/index.html"],
+        "/results/{set_name}": ["/results/q"],
         "/assets/{name:path}": ["/assets/review.css"],
         "/docs/{name:path}": [f"/docs/{each}" for each in _reports(ledgers)],
         "/write/index.html": ["/write/index.html", f"/write/index.html?{urlencode({'text': _text(ledgers)})}"],

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
+from typing import Any
 from urllib.parse import parse_qs, urlencode
 from zipfile import ZipFile
 
@@ -14,7 +16,7 @@ import pytest
 from fastapi import FastAPI
 from lowwater_review import Ledgers
 from lowwater_review.app import create
-from lowwater_review.results.pages import epoch_of
+from lowwater_review.results.pictures import epoch_of
 
 from lowwater.instants import HOUR, SECOND
 from lowwater.lake.layout import open_lake
@@ -97,6 +99,52 @@ def test_plots_are_saved_beside_the_query_set(app: FastAPI, made: tuple[Path, Pa
     file.unlink()
     for title in ("", " ", "a" * 81):
         assert ask(app, "/results/q/flows/plots.json", query=urlencode({"title": title})).status == 400
+
+
+def test_the_plots_of_a_set_stand_on_one_page(app: FastAPI, made: tuple[Path, Path]) -> None:
+    """Two are proposed for each query, saved ones take their place; each part leads to its rows, with the search."""
+    page = Reader(ask(app, "/results/q").text)
+    links = [attrs["href"] or "" for attrs in page.all("a")]
+    titles = [text for text in page.texts if text.startswith(("flows:", "ports:", "totals:", "singles:"))]
+    assert titles[:3] == ["flows: cnt by srcIP", "flows: cnt of the largest destIP", "ports: cnt by even"]
+    bars = [link for link in links if "column=destIP" in link]
+    assert len(bars) == 20 and all(link.startswith("q/flows?") for link in bars)
+    path, _, query = bars[0].partition("?")
+    address = parse_qs(query)["value"][0]
+    rows = Reader(ask(app, f"/results/{path}", query=query).text)
+    assert rows.texts.count(address) >= 10
+    total = sum(row["cnt"] for row in _rows(made, "flows") if row["destIP"] == address)
+    largest = max(_sums(made).items(), key=lambda each: (each[1], each[0]))
+    assert total == largest[1] and f"{total:,}" in page.texts
+    file = made[1] / "q.plots.json"
+    plot = {
+        "title": "Who talks",
+        "query": "flows",
+        "number": "bytes",
+        "key": "srcIP",
+        "form": "matrix",
+        "across": "destIP",
+    }
+    file.write_text(json.dumps([plot, {"title": "Gone", "query": "ports", "number": "gone"}]))
+    try:
+        text = ask(app, "/results/q", query="search=10.0.0.0/8").text
+        assert "Who talks" in text and "flows: cnt by" not in text and "totals:" in text
+        assert "no column &#39;gone&#39;" in text and text.count('class="shade') > 20
+        assert 'value="10.0.0.0/8"' in text and "search=10.0.0.0%2F8" in text
+    finally:
+        file.unlink()
+    assert ask(app, "/results/none").status == 404 and ask(app, "/results/q", query="from=x").status == 400
+
+
+def _rows(made: tuple[Path, Path], query: str) -> list[dict[str, Any]]:
+    return result_table(open_lake(made[0]), query).page(RowQuery(0, 1 << 62), 0, 10_000).to_pylist()
+
+
+def _sums(made: tuple[Path, Path]) -> Counter[str]:
+    sums: Counter[str] = Counter()
+    for row in _rows(made, "flows"):
+        sums[row["destIP"]] += row["cnt"]
+    return sums
 
 
 def test_a_search_that_is_not_understood_says_so_beside_the_form(app: FastAPI) -> None:

@@ -193,6 +193,10 @@ def _of_rows(app: FastAPI) -> list[str]:
     pages += [f"results/q/flows/packets?{packets}", "results/q/flows/packets?row=%7B%22tb%22%3A1%7D"]
     outcome = {"outcome": "not_of_protocol", "lfta": "ports", "link": "main1"}
     pages += [f"results/q/ports/packets?{urlencode(SHOWN | outcome)}"]
+    pages += ["results/q", f"results/q?{urlencode({'search': '>1'})}", "results/q?search=none%3D1"]
+    matrix = urlencode(SHOWN | {"form": "matrix", "number": "bytes", "key": "srcIP", "across": "destIP"})
+    pages += [f"results/q/flows?{matrix}", f"results/q/flows?{urlencode(SHOWN | {'form': 'hours'})}"]
+    pages += [f"results/q/flows?{urlencode(SHOWN | {'form': 'bars', 'key': 'destIP'})}"]
     pages += [f"write/sql.html?{urlencode({'text': STATEMENT})}"]
     return [*pages, f"results/q/flows/diff?{versions}", "query/q/flows.html", "streams.html"]
 

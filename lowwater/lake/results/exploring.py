@@ -525,9 +525,7 @@ def curves(
     """
     if key:
         table.require(key)
-    kind = table.require(number) if number else pa.int64()
-    if not is_number(kind):
-        raise LakeError(f"query {table.query}: values of column {number!r} are no numbers", f"its type is {kind}")
+    _require_number(table, number)
     step = part_length(row_query.end - row_query.start, grain)
     begin = row_query.start // step * step
     of_rows, of_parts, rank = _COMBINED[combine]
@@ -548,6 +546,12 @@ def curves(
         FROM parts LEFT JOIN tops ON parts.name IS NOT DISTINCT FROM tops.name GROUP BY part, place ORDER BY part"""
     rows = table.asked(row_query, text, begin, step, most if key else 1).to_pylist()
     return _drawn(rows, begin, step, -(-(row_query.end - begin) // step), combine, None if key else number)
+
+
+def _require_number(table: ResultTable, number: str) -> None:
+    kind = table.require(number) if number else pa.int64()
+    if not is_number(kind):
+        raise LakeError(f"query {table.query}: values of column {number!r} are no numbers", f"its type is {kind}")
 
 
 def _drawn(
@@ -592,6 +596,96 @@ def _total(rows: Sequence[dict[str, Any]], combine: Combine) -> float | None:
     if combine is Combine.SUM:
         return sum(values)
     return max(values) if combine is Combine.LARGEST else min(values)
+
+
+# A published number by the values of one or two columns, or by day and hour: bars, and fields of a grid.
+
+DAY_AND_HOUR = "day and hour"
+"""In place of two columns: the days and the hours of UTC."""
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A number by the largest values of a column, and of a second one; names are texts, NULL among them.
+
+    Attributes:
+        rows: the values of the first column, largest first; of days the oldest first.
+        columns: those of the second column; one empty name without one.
+        values: (place of the row, place of the column) -> value; None where rows have none that can be shown.
+        absent: place -> why its value is None.
+        hidden: how many more values the two columns have.
+    """
+
+    rows: tuple[str, ...]
+    columns: tuple[str, ...]
+    values: Mapping[tuple[int, int], float | None]
+    hidden: tuple[int, int]
+    absent: Mapping[tuple[int, int], str]
+
+
+def grid(
+    table: ResultTable,
+    row_query: RowQuery,
+    number: str,
+    key: str,
+    across: str = "",
+    most: tuple[int, int] = (20, 20),
+    combine: Combine = Combine.SUM,
+    weight: str = "",
+) -> Grid:
+    """Combines a column for the largest values of a key, and of a second column `across`; counts rows where `number` is
+    empty. `across` as DAY_AND_HOUR: by the days and hours of `_last`, for all of them, without a key.
+    Raises LakeError if a condition or a column is wrong, or the table cannot be read."""
+    _require_number(table, number)
+    if across == DAY_AND_HOUR:
+        first, second = f"({LAST} // {24 * HOUR})", f"({LAST} // {HOUR} % 24)"
+        most, orders = (limits.PLOT_PARTS, 24), ("a", "b")
+    else:
+        for name in (key, across):
+            if name:
+                table.require(name)
+        first, second = (quoted(name) if name else "NULL" for name in (key, across))
+        orders = tuple(f"{_COMBINED[combine][2]} DESC NULLS LAST, CAST({name} AS VARCHAR)" for name in "ab")
+    text = f"""
+        , fields AS MATERIALIZED (
+            SELECT a, b, CAST({_COMBINED[combine][0]} AS DOUBLE) AS value, count(*) AS size,
+                CAST(sum(weight) FILTER (WHERE number IS NOT NULL) AS DOUBLE) AS weights
+            FROM (SELECT {first} AS a, {second} AS b, {quoted(number) if number else "1"} AS number,
+                {quoted(weight) if weight else "1"} AS weight FROM chosen)
+            GROUP BY a, b),
+        ones AS (SELECT a AS name, row_number() OVER (ORDER BY {orders[0]}) AS place, count(*) OVER () AS many
+            FROM fields GROUP BY a QUALIFY place <= ?),
+        others AS (
+            SELECT b AS name, row_number() OVER (ORDER BY {orders[1]}) AS place,
+                (SELECT count(*) FROM (SELECT DISTINCT b FROM fields)) AS many
+            FROM (SELECT fields.* FROM fields JOIN ones ON a IS NOT DISTINCT FROM ones.name)
+            GROUP BY b QUALIFY place <= ?)
+        SELECT ones.place - 1 AS line, CAST(ones.name AS VARCHAR) AS a, ones.many AS rows, others.place - 1 AS field,
+            CAST(others.name AS VARCHAR) AS b, others.many AS columns, value, weights, size
+        FROM ones CROSS JOIN others
+        LEFT JOIN fields ON a IS NOT DISTINCT FROM ones.name AND b IS NOT DISTINCT FROM others.name
+        ORDER BY line, field"""
+    found = table.asked(row_query, text, *most).to_pylist()
+    names: list[dict[int, str]] = [{}, {}]
+    values: dict[tuple[int, int], float | None] = {}
+    absent: dict[tuple[int, int], str] = {}
+    for each in found:
+        place, value = (each["line"], each["field"]), each["value"]
+        for of, at, name in zip(names, place, (each["a"], each["b"]), strict=True):
+            of[at] = "NULL" if name is None else name
+        if each["size"] is None:  # no row has both
+            continue
+        if combine is Combine.MEAN and value is not None:
+            value = value / each["weights"] if each["weights"] else None
+        if value is not None and not abs(value) <= LARGEST:
+            value, absent[place] = None, ODD
+        elif value is None:
+            absent[place] = SEVERAL if combine is Combine.ALONE and each["size"] > 1 else "no value"
+        values[place] = value
+    rows, columns = (tuple(of[place] for place in sorted(of)) for of in names)
+    many = (found[0]["rows"], found[0]["columns"]) if found else (0, 0)
+    hidden = many[0] - len(rows), many[1] - len(columns)
+    return Grid(rows, columns if across else ("",) * bool(columns), values, hidden, absent)
 
 
 # Comparison of two versions, hour by hour, so the memory is that of an hour at both versions.
