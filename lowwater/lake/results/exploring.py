@@ -645,7 +645,8 @@ def grid(
             if name:
                 table.require(name)
         first, second = (quoted(name) if name else "NULL" for name in (key, across))
-        orders = tuple(f"{_COMBINED[combine][2]} DESC NULLS LAST, CAST({name} AS VARCHAR)" for name in "ab")
+        rank = f"{_COMBINED[combine][2]} DESC NULLS LAST"
+        orders = f"{rank}, CAST(a AS VARCHAR)", f"{rank}, CAST(b AS VARCHAR)"
     text = f"""
         , fields AS MATERIALIZED (
             SELECT a, b, CAST({_COMBINED[combine][0]} AS DOUBLE) AS value, count(*) AS size,
