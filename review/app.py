@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from fastapi import APIRouter, Depends, FastAPI
+from fastapi import APIRouter, Depends, FastAPI, Request
 from fastapi.responses import FileResponse, HTMLResponse, RedirectResponse, Response
 
 from lowwater.errors import LowwaterError
@@ -39,6 +39,8 @@ HEADERS = {
 INLINE_STYLES = "style-src 'self' 'unsafe-inline'"
 """Style policy of the Data Docs, whose tables use inline styles."""
 
+FOLLOW = 10
+"""Seconds after which a browser asks again for a page that is followed."""
 METHODS = ["GET", "HEAD"]
 SHARED = ("assets", "suites")
 """Folders of the Data Docs that hold no data of an interval."""
@@ -122,8 +124,8 @@ def create(
         return file_response(folder, name if allowed else "", headers)
 
     @app.api_route("/{address:path}", methods=METHODS)
-    def page(address: str, sees: Any = permission) -> Response:
-        return page_response(ledgers, address, sees, notices)
+    def page(address: str, request: Request, sees: Any = permission) -> Response:
+        return page_response(ledgers, address, sees, notices, "follow" in request.query_params)
 
     return app
 
@@ -151,18 +153,22 @@ def _documented(ledgers: Ledgers, folder_of_docs: Path, name: str, sees: Permiss
     return all(sees(name) for name in names) if names else folder in SHARED or sees(folder)
 
 
-def page_response(ledgers: Ledgers, address: str, sees: Permission, notices: Notices = nothing) -> Response:
+def page_response(
+    ledgers: Ledgers, address: str, sees: Permission, notices: Notices = nothing, follow: bool = False
+) -> Response:
     """Returns the page of an address: 404 for an unknown address, 503 if the lake cannot be read.
+
+    A page that a reader chose to `follow` is asked for again by the browser, without a script.
 
     A page that the user may not see is also 404, so that its existence stays hidden.
     """
     try:
-        html = render(ledgers.now().only(sees), address, served=True, notices=notices(sees))
+        html = render(ledgers.now().only(sees), address, served=True, notices=notices(sees), follow=follow)
     except LowwaterError as error:
         return HTMLResponse(_plain(str(error)), 503, HEADERS)
-    return HTMLResponse(
-        _plain("There is no such page.") if html is None else html, 404 if html is None else 200, HEADERS
-    )
+    if html is None:
+        return HTMLResponse(_plain("There is no such page."), 404, HEADERS)
+    return HTMLResponse(html, 200, HEADERS | ({"Refresh": str(FOLLOW)} if follow else {}))
 
 
 def _plain(text: str) -> str:

@@ -38,6 +38,7 @@ from lowwater.replay.schedule.skew_review import bound_labels, headline, remarks
 from lowwater.replay.telemetry import interval_lags
 
 from .accounting import accounting
+from .at_work import works
 from .calendar import LINK_STATES, SIGNS, Month, link_calendar, months, set_calendar, tally
 from .drawing import lateness, waterfall
 from .interval import SHOWN, expectations_of, links_of, low_level_of, operators_of, placed_of, stages_of
@@ -98,13 +99,16 @@ def page(
     return register
 
 
-def render(snapshot: Snapshot, address: str, served: bool = False, notices: Sequence[str] = ()) -> str | None:
+def render(
+    snapshot: Snapshot, address: str, served: bool = False, notices: Sequence[str] = (), follow: bool = False
+) -> str | None:
     """Renders the page of an address such as `index.html` or `interval/demo/<interval>.html`; None if unknown.
     Raises LakeError if a ledger cannot be read.
 
     Args:
         address: address of the page, relative to the start.
         notices: what the server lacks for its work, shown on top.
+        follow: whether the browser asks for the page again and again.
     """
     name = address.removesuffix(".html")
     for kind in PAGES:
@@ -113,7 +117,8 @@ def render(snapshot: Snapshot, address: str, served: bool = False, notices: Sequ
             values, root = kind.fill(snapshot, *parts), "../" * address.count("/")
             if values is None:
                 return None
-            return fill_template(snapshot, kind.template, kind.section, root, values | {"notices": notices}, served)
+            values |= {"notices": notices, "follow": follow}
+            return fill_template(snapshot, kind.template, kind.section, root, values, served)
     return None
 
 
@@ -218,6 +223,7 @@ def _overview(snapshot: Snapshot, part: Month | None) -> dict[str, Any]:
         "part": part,
         "verdict": overview_verdict(snapshot, intervals, shown.audits if shown else {}),
         "months": [(month, counted.get(month.name, [])) for month in reversed(parts)],
+        "works": works(shown) if shown else [],
         "days": _days(intervals, "UTC")[:DAYS_FIRST],
         "traffic": timeline(snapshot, part.start, part.end) if part else None,
         "calendars": calendars,

@@ -14,6 +14,7 @@ import pytest
 from fastapi import FastAPI
 from lowwater_review import Ledgers, render, write_site
 from lowwater_review.app import create, inside
+from lowwater_review.at_work import works
 from lowwater_review.calendar import set_calendar, tally
 from lowwater_review.drawing import history
 from lowwater_review.ledgers import Interval
@@ -21,9 +22,9 @@ from lowwater_review.pages import HERE, PAGES, addresses
 from lowwater_review.results.curve_drawing import draw_curves
 
 from lowwater.errors import LakeError
-from lowwater.instants import HOUR
+from lowwater.instants import HOUR, SECOND, spoken_duration
 from lowwater.lake.layout import open_lake
-from lowwater.lake.ledgers.runs import ReplayRow, read_lateness, record_lateness, record_replays
+from lowwater.lake.ledgers.runs import PUBLISH, ReplayRow, read_lateness, record_lateness, record_replays
 from lowwater.lake.locks import hold_range
 from lowwater.lake.results.exploring import Curve, Curves
 from lowwater.lake.tables import interval_label
@@ -113,6 +114,23 @@ def test_an_interval_is_running_while_its_range_is_held(ledgers: Ledgers) -> Non
         assert running() == [2, 3]
         told = statuses(ledgers.root, ledgers.queries)
         assert [(row.start - START) // HOUR for row in told if row.state == "running"] == [2, 3], "as `status` says"
+        page = ask(create(ledgers), "/index.html", query="follow=1")
+        assert page.headers["refresh"] == "10" and "2 intervals of 1 Jan 2025, 02:00 to 04:00 UTC" in page.text
+        part = ledgers.now().part(START, START + HOURS * HOUR)
+    ends = {
+        key: max(row.finished_at for row in rows) for key, rows in part.replays.items() if key[1] < START + 4 * HOUR
+    }
+    clock = {key: START + at * 20 * SECOND for at, key in enumerate(sorted(ends))}
+    lately = {key: [replace(row, finished_at=clock[key]) for row in part.replays[key]] for key in ends}
+    (work,) = works(replace(part, replays=lately), START + 100 * SECOND)  # four ended in 100 s, 2 run
+    published = {key for key, rows in lately.items() if any(row.stage == PUBLISH for row in rows)}
+    assert (work.running, work.ended, work.due) == (2, len(published), 1) and work.ended > 2
+    left = 2 * (100 * SECOND - min(clock[key] - START for key in published)) / (work.ended - 1)
+    assert work.until.endswith(f", in {spoken_duration(round(left))}")
+    assert (
+        works(replace(part, replays={}), START)[0].until == ""
+        and "refresh" not in ask(create(ledgers), "/index.html").headers
+    )
     killed.rmdir()
     killed.parent.rmdir()
 

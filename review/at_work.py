@@ -1,0 +1,61 @@
+"""What runs now: how many intervals of each query set are worked on, how many are due behind them, and until when."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from lowwater.instants import SECOND, spoken_duration, spoken_instant, spoken_span
+from lowwater.lake.ledgers.runs import PUBLISH
+from lowwater.lake.words import DAMAGED, HALF, MISSING, RUNNING, STALE
+
+from .ledgers import Interval, Part
+
+DUE = (MISSING, STALE, HALF, DAMAGED)
+"""States that a backfill ends."""
+LATELY = 600 * SECOND
+"""How long an interval counts as ended lately, ns."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """The work on a query set."""
+
+    query_set: str
+    span: str  # of which time its intervals are, in words
+    running: int  # intervals that are worked on
+    due: int  # intervals that a backfill would run besides
+    ended: int  # intervals that ended lately
+    until: str  # when all are done at the pace of these, in words; empty where there is none yet
+
+
+def works(part: Part, now: int | None = None) -> list[Work]:
+    """Returns the query sets with intervals of a part that are worked on. `now`: ns since the epoch."""
+    now = time.time_ns() if now is None else now
+    running: dict[str, list[Interval]] = {}
+    for each in part.intervals:
+        if each.state == RUNNING:
+            running.setdefault(each.query_set, []).append(each)
+    return [_work(name, found, part, now) for name, found in sorted(running.items())]
+
+
+def _work(name: str, running: list[Interval], part: Part, now: int) -> Work:
+    ends: dict[tuple[int, int], int] = {}
+    for (query_set, start, end), rows in part.replays.items():
+        lately = [row.finished_at for row in rows if row.stage == PUBLISH and now - row.finished_at < LATELY]
+        if query_set == name and lately:
+            ends[start, end] = max(lately)
+    due = _number(each for each in part.intervals if each.query_set == name and each.state in DUE)
+    at_work, until = _number(running), ""
+    if ends:
+        # From the first end on, since when the work began nobody has recorded; one interval says nothing of a pace.
+        pace = (now - min(ends.values())) / max(1, len(ends) - 1)
+        left = round(pace * (at_work + due))
+        until = f"{spoken_instant(now + left)}, in {spoken_duration(left)}" if len(ends) > 1 else ""
+    span = spoken_span(min(each.start for each in running), max(each.end for each in running))
+    return Work(name, span, at_work, due, len(ends), until)
+
+
+def _number(intervals: Iterable[Interval]) -> int:
+    return sum(each.intervals for each in intervals)
