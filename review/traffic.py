@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from lowwater.instants import SECOND, spoken_span
+from lowwater.lake.ledgers.captures import Captures
 from lowwater.lake.tables import interval_label, safe_name
 from lowwater.plan.readings import scaled
 
@@ -72,7 +73,7 @@ def timeline(snapshot: Snapshot, start: int, end: int) -> Timeline | None:
 
     lanes, words, y = [], [], SPACE
     for link, query_set, packets, sizes in links:
-        lanes.append(_link_lane(link, query_set, packets, sizes, y, bar))
+        lanes.append(_link_lane(snapshot, link, query_set, packets, sizes, y, bar))
         words.append(_words(link, packets))
         y += TALL + SPACE
     intervals = snapshot.part(start, end).intervals
@@ -88,15 +89,40 @@ def _per_second(point: Point) -> float:
     return (point.value or 0.0) * SECOND / (point.end - point.start)
 
 
+def _by_captures(snapshot: Snapshot, link: str, start: int, end: int) -> float | None:
+    """Returns the packets a second of a link in a time that no audit measured, by the captures that cover some of it,
+    as if the packets of each were spread evenly; None without one."""
+    packets = covered = 0.0
+    captures = snapshot.captures.get(link, Captures())
+    for capture in (captures[at] for at in captures.covering(start, end)):
+        length = capture.covers_to - capture.covers_from
+        within = min(end, capture.covers_to) - max(start, capture.covers_from)
+        if length > 0 and within > 0:
+            packets += capture.packets * within / length
+            covered += within
+    return packets * SECOND / covered if covered else None
+
+
 def _link_lane(
-    link: str, query_set: str, packets: Sequence[Point], sizes: Mapping[int, float], y: int, bar: Place
+    snapshot: Snapshot,
+    link: str,
+    query_set: str,
+    packets: Sequence[Point],
+    sizes: Mapping[int, float],
+    y: int,
+    bar: Place,
 ) -> Lane:
     rates = {point.start: _per_second(point) for point in packets if point.value is not None}
-    most = max(rates.values(), default=0.0)
+    unmeasured = [point for point in packets if point.value is None]
+    there = {each.start: _by_captures(snapshot, link, each.start, each.end) for each in unmeasured}
+    most = max([*rates.values(), *(rate for rate in there.values() if rate is not None)], default=0.0)
     bars = []
     for point in packets:
         when = spoken_span(point.start, point.end)
-        if point.value is None:
+        if point.value is None and (rate := there[point.start]) is not None:
+            told = f"about {scaled(rate, 'packets/s')} by its captures, not measured: {point.why}"
+            text, height, kind = f"{link}, {when}: {told}", TALL * rate / (most or 1), "unmeasured"
+        elif point.value is None:
             text, height, kind = f"{link}, {when}: {point.why}", float(TALL), "absent"
         else:
             bits = sizes.get(point.start)

@@ -56,10 +56,15 @@ def test_each_bar_is_the_number_of_the_ledger_at_its_time(ledgers: Ledgers) -> N
     for link in sorted(LINKS):
         bars = [bar for bar, _ in lanes[link].bars]
         assert [hour_of(lanes[link], bar.x) for bar in bars] == list(range(HOURS)), "one axis, without a step"
-        most = max(value for name, _, value in wanted if name == link)
+        of_captures = {(each.covers_from - START) // HOUR: each.packets / 3600 for each in snapshot.captures[link]}
+        audited = {at: value for name, at, value in wanted if name == link}
+        most = max((of_captures | audited).values())
         for hour, bar in enumerate(bars):
             if bar.kind == "absent":
-                assert (bar.height, "packets/s" in bar.text) == (TALL, False)
+                assert (bar.height, "packets/s" in bar.text, hour in of_captures) == (TALL, False, False)
+            elif bar.kind == "unmeasured":
+                assert hour not in audited and bar.height == pytest.approx(TALL * of_captures[hour] / most, abs=0.06)
+                assert f"about {scaled(of_captures[hour], 'packets/s')} by its captures, not measured" in bar.text
             else:
                 drawn.append((link, hour))
                 value = next(value for name, at, value in wanted if (name, at) == (link, hour))
@@ -67,7 +72,9 @@ def test_each_bar_is_the_number_of_the_ledger_at_its_time(ledgers: Ledgers) -> N
                 assert scaled(value, "packets/s") in bar.text
     assert drawn == [(name, hour) for name, hour, _ in wanted]
     holes = {link: [bar.text for bar, _ in lanes[link].bars if bar.kind == "absent"] for link in LINKS}
-    assert [len(holes[link]) for link in ("main1", "main2", "control")] == [3, 1, 1], "of all links an hour never ran"
+    light = [sum(bar.kind == "unmeasured" for bar, _ in lanes[link].bars) for link in ("main1", "main2", "control")]
+    assert light == [1, 1, 1], "of all links an hour never ran"
+    assert [len(holes[link]) for link in ("main1", "main2", "control")] == [2, 0, 0]
     assert any("10:00 to 11:00" in text and text.endswith("not covered") for text in holes["main1"])
 
 
