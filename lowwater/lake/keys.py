@@ -29,6 +29,7 @@ from lowwater.instants import format_duration, format_instant
 from lowwater.lake.ingestion.record_options import content_of_file
 from lowwater.lake.ledgers.captures import Capture, Captures, short
 from lowwater.lake.ledgers.coverage import gaps
+from lowwater.lake.ledgers.states import NOWHERE
 from lowwater.revisions import revision_of
 from lowwater.storage.captures import capture_path
 
@@ -235,6 +236,7 @@ def outdated(
     records: TableOptions | None = None,
     content: Sequence[str] = (),
     otherwise: bool = False,
+    lies: Callable[[Capture], bool] = lambda capture: True,
 ) -> list[str]:
     """Lists the captures that must be ingested again before a run (T7): a line for each, with the reason.
 
@@ -243,8 +245,9 @@ def outdated(
         records: how queries read the records of the link; None for packets.
         content: what queries read of packets beside the headers, as the ledger names it.
         otherwise: whether the settings do not tell any more how each file was read (`config.Ended`).
+        lies: whether the file of a capture lies anywhere; the line of one that does not ends with NOWHERE.
     """
-    lines = []
+    found: list[tuple[Capture, str]] = []
     of_link = retention.ContentOptions.of(settings)
     key = of_link.key_digest
     ordered, of_records = Captures.of(captures), records
@@ -256,34 +259,32 @@ def outdated(
             options, records = (of_link, read) if isinstance(read, TableOptions) else (read, None)
         if again and capture.decoded_as(capture.decoder_version) != capture.decoded_as(decoder_version):
             what = capture.decoding(decoder_version)
-            lines.append(
-                f"{capture.path} was decoded by version {capture.decoder_version}, now {decoder_version}"
-                f"{f' ({what})' if what else ''}: ingest it again"
-            )
+            which = f"version {capture.decoder_version}, now {decoder_version}{f' ({what})' if what else ''}"
+            found.append((capture, f"was decoded by {which}"))
         elif not otherwise and _read_otherwise(capture, records):
-            lines.append(f"{capture.path} was read by another kind, protocol or form of text: ingest it again")
+            found.append((capture, "was read by another kind, protocol or form of text"))
         elif not capture.admits(settings):
-            lines.append(f"{capture.path} was judged by another max_jump: ingest it again")
+            found.append((capture, "was judged by another max_jump"))
         elif (
             not otherwise
             and capture.format == "pcapng"
             and retention.has_times_of_file(capture.kept) != (options.untimed is not None)
         ):
-            lines.append(f"{capture.path} was read by another setting untimed of its link: ingest it again")
+            found.append((capture, "was read by another setting untimed of its link"))
         elif (
             not otherwise
             and capture.format in retention.WITH_RESOLUTION
             and retention.resolution_of(capture.kept) != options.resolution
         ):
-            lines.append(f"{capture.path} was read by another setting resolution of its link: ingest it again")
+            found.append((capture, "was read by another setting resolution of its link"))
         elif options.compared and retention.hash_of(capture.kept) != options.compared:
-            lines.append(f"{capture.path} has no hashes by which duplicates are found: ingest it again")
+            found.append((capture, "has no hashes by which duplicates are found"))
         elif lacking := [name for name in content if name not in retention.contents_of(capture.kept)]:
-            lines.append(f"{capture.path} was read without {', '.join(lacking)}, which a query reads: ingest it again")
+            found.append((capture, f"was read without {', '.join(lacking)}, which a query reads"))
         elif (capture.key or "") != key:
             cause = f"by {'another' if key else 'a'} key" if capture.key else "under no key"
-            lines.append(f"{capture.path} was anonymised {cause}, and its link now says otherwise: ingest it again")
-    return lines
+            found.append((capture, f"was anonymised {cause}, and its link now says otherwise"))
+    return [f"{each.path} {what}{': ingest it again' if lies(each) else NOWHERE}" for each, what in found]
 
 
 def _read_otherwise(capture: Capture, records: TableOptions | None) -> bool:

@@ -41,7 +41,9 @@ from lowwater.lake.ledgers.captures import (
     read_captures,
 )
 from lowwater.lake.ledgers.coverage import Gap, at_edge, check, gap_error, gap_texts, unsettled
+from lowwater.lake.ledgers.files import seen_by_attempt
 from lowwater.lake.ledgers.missing import KnownMissing, Missing, fields_read, lacking_fields, missing_texts
+from lowwater.lake.ledgers.states import GONE
 from lowwater.lake.packets import removed_words
 from lowwater.lake.results.streams import FORM, state_folder
 from lowwater.lake.tables import check_owner
@@ -711,8 +713,13 @@ class IntervalInputs(LowInputs):
             if (reading := self.readings.get(link)) is None:
                 reading = self.readings[link] = Reading.of(self.config, self.plan, link)
             captures, settings = self.captures.get(link, ()), self.config.link(link)
-            reasons += outdated(captures, settings, reading.version, start, self.end, *reading[1:])
+            reasons += outdated(captures, settings, reading.version, start, self.end, *reading[1:], lies=self._lies)
         return reasons
+
+    def _lies(self, capture: Capture) -> bool:
+        """Whether a capture lay somewhere when somebody looked last."""
+        seen = seen_by_attempt(self.lake).get(capture.attempt, ())
+        return not seen or any(row.state != GONE for row in seen)
 
     def rolled_back(self) -> list[str]:
         """Intervals of another length that meet this one and are rolled back, on inputs that are still theirs: a run

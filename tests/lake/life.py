@@ -38,7 +38,7 @@ from lowwater.lake.layout import lake_to_read
 from lowwater.lake.packets import PacketFiles
 from lowwater.link_names import family_of
 from lowwater.replay.schedule.due import statuses
-from lowwater.storage import digests
+from lowwater.storage import digests, untrusted
 from tests.capturemaker import pcap_bytes, udp
 from tests.lake.test_interfaces import block
 from tests.replay.month import page_states
@@ -489,7 +489,7 @@ class Life:
             return Counter()
         try:
             found = table_rows(lake, self.world.query, start, end)
-        except digests.DamagedError:
+        except untrusted.UnreadableError:
             assert any("flip tables" in act for act in self.acts)
             kept = [self.world.kept.get(each) for each in self.bins(start, end)]
             return sum(filter(None, kept), Rows()) if None not in kept else self.expected(start, end)

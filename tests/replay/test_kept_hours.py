@@ -223,6 +223,24 @@ def test_a_file_of_which_one_interface_has_gone(tmp_path: Path) -> None:
     assert "d: no new file" in clean("ingest", "--lake", lake.root).err, "what is gone of it is not missing"
 
 
+def test_a_decoder_that_reads_otherwise_than_captures_that_are_gone(
+    lake: Old, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing could be done about the hours, which were told of for ever."""
+    monkeypatch.setattr(known_files, "DECODER_VERSION", 99)
+    (lake.folder / "a" / "x_2026011508.pcap").unlink()
+    assert lake.words() == ["cannot start"] * 4, "nobody has looked yet"
+    clean("ingest", "--lake", lake.root)
+    assert lake.words() == ["kept", "stale", "stale", "stale"]
+    assert "lies nowhere any more" in "".join(clean("plan", "--lake", lake.root).out.split("\n"))
+    clean("backfill", "--lake", lake.root)
+    assert lake.words() == ["kept", "done", "done", "provisional"] and lake.counts() == [30] * 4
+    clean("why", "n", format_instant(BEGIN), "--lake", lake.root)
+    lake.record("a", (0,))
+    clean("ingest", "--lake", lake.root)
+    assert lake.words()[0] == "stale", "it has come back"
+
+
 def test_a_decoder_that_reads_otherwise(lake: Old, monkeypatch: pytest.MonkeyPatch) -> None:
     lake.trim()
     monkeypatch.setattr(known_files, "DECODER_VERSION", 99)

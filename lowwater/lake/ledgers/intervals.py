@@ -19,6 +19,7 @@ from lowwater.lake import layout, locks
 from lowwater.lake.ledgers import statements
 from lowwater.lake.ledgers.captures import Captures, life_of
 from lowwater.lake.ledgers.runs import AUDIT, PUBLISH, ReplayRow, interval_replays, read_replays, record_replays
+from lowwater.lake.ledgers.states import NOWHERE
 from lowwater.lake.words import (
     BLOCKED,
     DAMAGED,
@@ -397,13 +398,16 @@ def _as_kept(expected: StatusInputs, row: StatusRow, published: Sequence[ReplayR
     length = expected.times.length
     # One of another length would not run itself, but those of the present one that meet it.
     removed = expected.removed(row.start // length * length, -(-row.end // length) * length)
+    if not removed and was == STALE:  # what is published of captures that are gone, and read otherwise than today
+        removed = "; ".join(cause for cause in row.lacking if cause.endswith(NOWHERE))
     if not removed:
         return row
     others = merged(other.interval for other in published if other.is_published)
     if (was, row.reason) == (MISSING, NEVER) and not without([(row.start, row.end)], others):
         return None
-    reason = "" if was == INCOMPLETE else f": {row.reason.removesuffix(RUN_AGAIN)}"
-    return replace(row, state=KEPT, reason=f"{was}{reason}; {removed}", lacking=(), removed=removed)
+    why = "" if was == INCOMPLETE else row.reason.removesuffix(RUN_AGAIN).removesuffix(removed).removesuffix("; ")
+    reason = f"{was}: {why}; {removed}" if why else f"{was}; {removed}"
+    return replace(row, state=KEPT, reason=reason, lacking=(), removed=removed)
 
 
 def _published_over(rows: Sequence[ReplayRow]) -> Iterator[tuple[Range, str]]:

@@ -18,3 +18,5 @@ FOLDER = "folder"
 
 STATES = (REFUSED, OVERLAPS, UNCLAIMED, NEW, GROWING, EMPTY, GONE, FOLDER, ASIDE, OTHER, READ)
 """All states; those of which people must know come first."""
+NOWHERE = ": it lies nowhere any more, and cannot be ingested again"
+"""End of what is said of a capture that was read otherwise than today, and is gone."""

@@ -14,6 +14,7 @@ from lowwater.lake import query_sets, words
 from lowwater.lake.keys import differences
 from lowwater.lake.ledgers import intervals, runs
 from lowwater.lake.ledgers.captures import Captures
+from lowwater.lake.ledgers.states import NOWHERE
 from lowwater.lake.packets import PacketFiles
 from lowwater.plan.queryset import QueryPlan
 from lowwater.replay.job import IntervalInputs, Job
@@ -279,7 +280,7 @@ class _Steps:
         if word == words.RUNNING:
             yield Step(f"wait: {self.first.reason}")
             return
-        if removed := self.inputs.removed():
+        if removed := self.inputs.removed() or [line for line in self.inputs.outdated() if line.endswith(NOWHERE)]:
             yield Step(f"no run can: {'; '.join(removed)}; what is published of it stays")
             return
         yield from self._ingest()
