@@ -223,9 +223,7 @@ def test_a_file_of_which_one_interface_has_gone(tmp_path: Path) -> None:
     assert "d: no new file" in clean("ingest", "--lake", lake.root).err, "what is gone of it is not missing"
 
 
-def test_a_decoder_that_reads_otherwise_than_captures_that_are_gone(
-    lake: Old, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_decoder_that_reads_otherwise_than_captures_that_are_gone(lake: Old, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing could be done about the hours, which were told of for ever."""
     monkeypatch.setattr(known_files, "DECODER_VERSION", 99)
     (lake.folder / "a" / "x_2026011508.pcap").unlink()
