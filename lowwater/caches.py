@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import lru_cache
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import IO
 
 from lowwater.errors import ConfigError
@@ -86,6 +86,11 @@ def make_folder(prefix: str) -> Path:
     _locks[folder] = lock
     atexit.register(remove_folder, folder)
     return folder
+
+
+def holds(path: PurePath) -> bool:
+    """Whether a path is in a temporary folder of this process."""
+    return any(folder in path.parents for folder in _locks)
 
 
 def remove_folder(folder: Path) -> None:

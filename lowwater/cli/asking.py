@@ -30,8 +30,8 @@ from lowwater.plan import operators as ops
 from lowwater.plan.properties import is_instant, published_schema
 from lowwater.plan.queryset import QueryPlan, plan_texts
 from lowwater.plan.temporal import END_OF_TIME
-from lowwater.replay import checks, job, row_files
-from lowwater.replay.names import set_context
+from lowwater.replay import checks, row_files
+from lowwater.replay.names import lake_links, set_context
 from lowwater.replay.progress import Progress
 from lowwater.replay.run_command import RunRequest, rows_of, run, run_intervals, told_beside
 from lowwater.replay.stages.runners import runner_of
@@ -239,7 +239,7 @@ def _over_lake(question: Recipe, text: str, asked: Asked, lake: Lake) -> Answer:
     if not chosen:
         raise errors.LakeError(f"{lake.root}: the lake has no packets", "`lowwater ingest` brings captures into it")
     text = question.over(chosen, text)
-    every = job.lake_links(config, lake)
+    every = lake_links(config, lake)
     context = replace(set_context(config, "", python=False), links=replace(every, names=tuple(chosen)))
     plan = plan_texts([(f"{question.name}.gsql", text)], context.links, None, context).only(question.name)
     checks.require_lowered(plan, "process")

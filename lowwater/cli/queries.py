@@ -23,8 +23,8 @@ from lowwater.plan.context import Links
 from lowwater.plan.definitions import make_context
 from lowwater.plan.text import Note
 from lowwater.quality.modules import require_trusted_files
-from lowwater.replay import checks, job
-from lowwater.replay.names import config_links
+from lowwater.replay import checks
+from lowwater.replay.names import config_links, lake_links
 from lowwater.replay.stages.runners import memory_of
 from lowwater.replay.tuning import Conjunct, LftaStatistics, Tuning, recommended
 from lowwater.terminal import say
@@ -68,7 +68,7 @@ class Definitions:
                 )
                 whole = _distinct([*files, *map(Path, section.files)])
                 break
-        return lake, config, definitions.plan(whole, job.lake_links(config, lake), config)
+        return lake, config, definitions.plan(whole, lake_links(config, lake), config)
 
 
 def settings_of(links: Path | None) -> Config:

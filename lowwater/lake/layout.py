@@ -594,9 +594,9 @@ def lake_to_read(root: str | PurePath) -> Lake:
     return lake
 
 
-def make_ledgers(lake: Lake) -> None:
-    """Makes the folders and ledgers that a lake lacks: who writes to it calls this first. What this process makes from
-    then on is private (`paths.keep_private`).
+def make_ledgers(lake: Lake, runs: bool = True) -> None:
+    """Makes the folders and ledgers that a lake lacks, without `runs` those of ingests only. Who writes to it calls
+    this first; what this process makes from then on is private (`paths.keep_private`).
     Raises LakeError if they cannot be made."""
     root = lake.root
     untrusted.require_plain_folder(root)
@@ -610,7 +610,8 @@ def make_ledgers(lake: Lake) -> None:
     names = paths.names_in(root)
     _require_format(root, names)
     for path, schema, partition in _missing(lake, names):
-        create(path, schema, partition)
+        if runs or path not in lake.run_ledgers():
+            create(path, schema, partition)
     if lake.shared is None and not {FORMAT, documents.OF_FORMAT_1[0]} <= names:
         with lake_errors(f"{root / FORMAT}: cannot be written"):
             paths.write(root / FORMAT, b"")
@@ -629,12 +630,12 @@ def make_facts(lake: Lake) -> None:
     create(lake.sightings, SIGHTINGS)
 
 
-def open_lake(root: PurePath, make: bool = True, shared: PurePath | None = None) -> Lake:
+def open_lake(root: PurePath, make: bool = True, shared: PurePath | None = None, runs: bool = True) -> Lake:
     """Opens a lake to write to it; with `make` a missing one is made, with the packets, records and captures of another
-    lake if that is `shared`.
+    lake if that is `shared`. `runs` as of `make_ledgers`: False in a lake that lives as long as its command.
     Raises LakeError if the lake cannot be created, read or written."""
     lake = Lake(paths.lake_path(root), shared=shared) if make else lake_to_read(root)
-    make_ledgers(lake)
+    make_ledgers(lake, runs)
     return lake
 
 

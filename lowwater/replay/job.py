@@ -34,10 +34,7 @@ from lowwater.lake.ledgers import runs, statements
 from lowwater.lake.ledgers.captures import (
     Capture,
     Captures,
-    ingested_links,
-    interface_links,
     life_of,
-    moved_to,
     read_captures,
 )
 from lowwater.lake.ledgers.coverage import Gap, at_edge, check, gap_error, gap_texts, unsettled
@@ -50,13 +47,12 @@ from lowwater.lake.tables import check_owner
 from lowwater.low import Policy
 from lowwater.low.settings import Flush, LowSettings
 from lowwater.plan import operators as ops, properties, queryset, shares, temporal
-from lowwater.plan.context import Links
 from lowwater.plan.identity import plain
 from lowwater.plan.properties import hands_over
 from lowwater.quality.modules import Modules, modules_of, require_trusted, require_trusted_files
 from lowwater.quality.suites import LATE, Suites, read_suites, require_able, suite_digest
 from lowwater.replay import checks, tuning
-from lowwater.replay.names import config_links, set_context
+from lowwater.replay.names import lake_links, set_context
 from lowwater.replay.stages.inputs import LowInputs
 from lowwater.storage import paths
 
@@ -374,25 +370,6 @@ def require_owned(job: Job) -> None:
     for query in job.plan.queries:
         check_owner(job.lake.stream(query.name), job.query_set, follow=False)  # each commit looks once more
         check_owner(job.lake.table(query.name), job.query_set)
-
-
-def lake_links(config: Config, lake: layout.Lake) -> Links:
-    """The links that queries over a lake may name: configured ones, otherwise ingested ones, and their interfaces
-    (T1)."""
-    ingested, moved = ingested_links(lake), dict[str, tuple[str, ...]]()
-    if config.ended:  # one all of whose captures are of other links now was renamed
-        there = {
-            link_names.family_of(link) for link, rows in read_captures(lake, ingested, config).items() if len(rows)
-        }
-        renamed = config.ended.keys() - there
-        moved = {name: others for name, others in moved_to(lake, config).items() if name in there}
-        ingested = [link for link in ingested if link_names.family_of(link) not in renamed]
-        config = config.model_copy(update={"links": {k: v for k, v in config.links.items() if k not in renamed}})
-    standing = interface_links(ingested)
-    chosen = set(config.links) or {*ingested, *standing}
-    chosen |= {link for link in ingested if link_names.family_of(link) in chosen}
-    links = config_links(config, sorted(chosen))
-    return replace(links, interfaces=standing, moved=moved)
 
 
 def query_files(config: Config, query_set: str, folder: Path) -> list[Path]:

@@ -24,8 +24,8 @@ from lowwater.low import Policy
 from lowwater.plan import operators as ops, temporal
 from lowwater.plan.context import Context
 from lowwater.plan.queryset import Plan, plan_texts
-from lowwater.replay import checks, job, row_files
-from lowwater.replay.names import set_context
+from lowwater.replay import checks, row_files
+from lowwater.replay.names import lake_links, set_context
 from lowwater.replay.stages.engines import reference_stage
 from lowwater.replay.stages.inputs import LowInputs
 from lowwater.storage import paths
@@ -41,7 +41,7 @@ FILE = "/dev/null/query.gsql"
 
 def preview_context(lake: Lake, config: Config, query_set: str, links: Iterable[str]) -> Context:
     """Returns the names that a tried query may use, with those of a query set; empty for none."""
-    every, allowed = job.lake_links(config, lake), set(links)
+    every, allowed = lake_links(config, lake), set(links)
     known = every.names if every.names is not None else ()
     names = tuple(name for name in known if name in allowed or allowed & set(every.interfaces.get(name, ())))
     sets = {name: members for name, members in every.sets.items() if set(members) <= {*names}}

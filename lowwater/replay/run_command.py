@@ -201,7 +201,7 @@ def run(request: RunRequest, progress: Progress, runner: Runner | None = None) -
         raise errors.LowwaterError(f"--out {request.out} cannot be made: {error.strerror}") from None
     folder = caches.make_folder("lowwater-run-")
     try:
-        lake = open_lake(folder / "lake")
+        lake = open_lake(folder / "lake", runs=False)
         given = request.config.replay
         runner = None if request.engine == checks.REFERENCE else runner or InProcess(given.threads, given.bytes)
         if runner is not None:

@@ -21,6 +21,7 @@ from hashlib import sha256
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
+from lowwater import caches
 from lowwater.limits import COMPARED_BYTES, STORE_PIECE_BYTES, STORE_READS
 from lowwater.storage import digests, failures, objects, untrusted
 from lowwater.storage.object_paths import ObjectPath, parse
@@ -256,9 +257,9 @@ def _double(source: Path, target: Path) -> None:
 
 def flush(*files: PurePath) -> None:
     """Lets the disk write files, and the names of them in their folders, before this returns. A store has done so when
-    it answers.
+    it answers, and what is in a temporary folder of this process goes with it.
     Raises OSError if the disk cannot."""
-    on_disk = [Path(file) for file in files if not isinstance(file, ObjectPath)]
+    on_disk = [Path(file) for file in files if not isinstance(file, ObjectPath) and not caches.holds(file)]
     each_at_once(partial(_flush, flags=os.O_RDONLY), on_disk)
     each_at_once(partial(_flush, flags=os.O_RDONLY | os.O_DIRECTORY), {file.parent for file in on_disk})
 
@@ -475,7 +476,7 @@ def write(
     folder.mkdir(parents=True, exist_ok=True)
     waiting = folder / f"{path.name}.{os.getpid()}"
     waiting.write_bytes(data)
-    if data:  # else a power cut may leave the new name with no content
+    if data and not caches.holds(waiting):  # else a power cut may leave the new name with no content
         _flush(waiting, os.O_RDONLY)
     os.replace(waiting, target)
 

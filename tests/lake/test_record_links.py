@@ -25,7 +25,8 @@ from lowwater.plan.context import Links
 from lowwater.plan.definitions import make_context
 from lowwater.plan.queryset import plan_texts
 from lowwater.plan.temporal import END_OF_TIME
-from lowwater.replay.job import Job, lake_links
+from lowwater.replay.job import Job
+from lowwater.replay.names import lake_links
 from lowwater.replay.stages.engines import reference_stage
 from tests.capture.tablemaker import BEGIN, BY_NAME, NAMES, Row, as_csv, as_json, as_parquet, flows, write
 from tests.replay.support import lowwater

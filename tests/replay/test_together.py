@@ -15,10 +15,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from lowwater.instants import HOUR, format_instant
-from lowwater.lake.layout import open_lake
+from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.runs import read_replays
+from lowwater.lake.locks import folder_of_run
 from lowwater.lake.results.streams import stream_files
-from lowwater.lake.tables import safe_name
 from lowwater.storage.locks import here
 from tests.replay.support import DEMO, QUERIES, ROOT, START, all_tables, each_query, leftovers, states, table_rows
 
@@ -41,8 +41,7 @@ sys.exit(main(sys.argv[3:]))
 
 @pytest.mark.nightly
 def test_two_runs_of_one_interval(published: Path, lake: Path) -> None:
-    name = f"run_of_{safe_name('demo 2026-01-01T00:00:00Z to 2026-01-01T01:00:00Z')}"
-    superseded = lake / "_work" / name / "0123456789ab" / "high" / "checkpoint"
+    superseded = Path(folder_of_run(Lake(lake), "demo", *HOUR_1)) / "0123456789ab" / "high" / "checkpoint"
     superseded.mkdir(parents=True)
     runs = [begin(lake, number) for number in (0, 1)]
     try:

@@ -18,7 +18,7 @@ from lowwater.lake.ledgers.runs import record_heartbeats
 from lowwater.low.runtime.statistics import shape
 from lowwater.plan.operators import Lfta
 from lowwater.plan.queryset import plan_files
-from lowwater.replay.job import lake_links
+from lowwater.replay.names import lake_links
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "tuning.txt"
 START = parse_instant("2026-01-01T00:00:00Z")

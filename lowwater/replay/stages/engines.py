@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import PurePath
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -37,11 +37,13 @@ from lowwater.plan import properties, shares, temporal
 from lowwater.plan.operators import Fill, Lfta, Node, Source, walk
 from lowwater.plan.queryset import QueryPlan
 from lowwater.quality.links import LinkScan
-from lowwater.reference.engine import ReferenceResult, evaluate
 from lowwater.replay.stages.inputs import LowInputs, arrival_lag, disorder_of
 from lowwater.replay.tuning import Tuning, tuned_lftas
 from lowwater.stream.records import packet_samplings
 from lowwater.threads import TaskMap
+
+if TYPE_CHECKING:
+    from lowwater.reference.engine import ReferenceResult
 
 # A task for each chunk of a link, with a file of rows for each LFTA, in this process or on Spark (docs/adr/0012).
 
@@ -371,6 +373,8 @@ def reference_stage(
 
 
 def _evaluated(inputs: LowInputs, query: QueryPlan, period: int, policy: Policy, state: str | None) -> ReferenceResult:
+    from lowwater.reference.engine import evaluate  # seldom
+
     starts = properties.read_from(query.logical, inputs.start)
     links = inputs.link_starts([query])
     link_settings = {link: inputs.judging.link(link) for link in links}
