@@ -277,6 +277,9 @@ OPEN_TABLES = 64
 COMMIT_ROOM_BYTES = 1 << 20
 """Bytes that the disk of a lake must have before a commit: a log that was cut cannot be read."""
 
+RESERVE_BYTES = 2 * COMMIT_ROOM_BYTES
+"""Bytes that `maintain` keeps on the disk of a lake, so that it has room for the commits by which packets go."""
+
 PACKED_CHECKPOINT_BYTES = 64 << 10
 """Bytes of a checkpoint from which on it is not packed with others."""
 

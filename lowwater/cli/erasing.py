@@ -62,6 +62,11 @@ def run_erase(
             _tell_packets(left.packets)
         for capture in left.captures:
             say(f"  {capture.path}: {capture.why or f'{capture.packets:,} packets'}")
+        if any(capture.why for capture in left.captures):
+            name = shlex.quote(str(what.lake.root))
+            say(
+                f"  of such files make copies yourself, under their names, and read them: lowwater ingest --lake {name}"
+            )
         _tell_standing(what, left.files)
     _tell_beyond(what, captures)
     return done and sound

@@ -8,14 +8,16 @@ Stream files, whose digest was audited, stay byte for byte (`lake.packing`).
 from __future__ import annotations
 
 import json
+import os
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import NamedTuple
 from urllib.parse import unquote
 
+from lowwater import limits
 from lowwater.config import Retention, load_config
 from lowwater.errors import AwayError, BusyError, LakeError, TakenOverError
 from lowwater.instants import HOUR, format_duration
@@ -92,6 +94,9 @@ def maintain(
     has no room or its store does not answer, and LakeError if neither tables nor locks of it can be written."""
     with hold(lake, "maintenance", roomless=True) as fence:
         short = not _has_room(lake)
+        if short and not dry_run:  # what frees most, packets and rows between the stages, goes by a commit
+            with suppress(OSError):
+                paths.remove(lake.locks / RESERVE)
         lake, apart = replace(lake, fence=fence), Apart(lake, short)
         now = store_clock(lake, dry_run) if clock is None else clock()
         steps = [*clear_staging(lake, dry_run), *_clear_old(lake, dry_run)]
@@ -145,16 +150,29 @@ def maintain(
                 steps += _remove_unused(lake, path, unused, pinned, retention.versions, dry_run)
         steps += apart.left.values()
         open_tables.pack_logs(lake.root, lake.packed_ledgers())
+        if not dry_run:
+            _keep_reserve(lake)
         return steps
 
 
-def _has_room(lake: layout.Lake) -> bool:
-    """Whether a commit has room on the disk of a lake."""
+def _has_room(lake: layout.Lake, more: int = 0) -> bool:
+    """Whether a commit, and so many bytes more, have room on the disk of a lake."""
     try:
-        tables.require_room(lake.root)
+        tables.require_room(lake.root, more)
     except OSError:
         return False
     return True
+
+
+RESERVE = "reserve"
+"""File beside the locks of a lake on a disk, which only takes room until that is needed."""
+
+
+def _keep_reserve(lake: layout.Lake) -> None:
+    place = lake.locks / RESERVE
+    if isinstance(place, Path) and not place.exists() and _has_room(lake, 4 * limits.RESERVE_BYTES):
+        with suppress(OSError), place.open("wb") as file:  # a disk that cannot keep room has none to give up
+            os.posix_fallocate(file.fileno(), 0, limits.RESERVE_BYTES)
 
 
 def _free(
@@ -283,8 +301,8 @@ def _remove_streams(
     lake: layout.Lake, replays: list[ReplayRow], retention: Retention, now: int, dry_run: bool, apart: Apart
 ) -> Iterator[UpkeepStep]:
     """Removes what lies between the stages: rows of LFTAs, and those of queries before their audit."""
-    limits = retention.low or retention.streams, retention.streams
-    for folder, limit in zip(("lfta", "streams"), limits, strict=True):
+    kept = retention.low or retention.streams, retention.streams
+    for folder, limit in zip(("lfta", "streams"), kept, strict=True):
         if limit is not None:
             before = trimming.gone_before(_between(lake, replays, folder) if limit.size is not None else (), limit, now)
             yield from _remove_stage(lake, replays, folder == "lfta", before, dry_run, apart)

@@ -26,6 +26,7 @@ STAGES = {
     "tables": "published rows",
     "_work": "staging of runs",
     "reports": "reports",
+    "_locks": "room that maintenance keeps",
 }
 """Folder of a lake -> what it holds; all others are ledgers."""
 LEDGERS, LOGS = "ledgers", "logs of tables"
