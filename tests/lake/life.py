@@ -140,6 +140,7 @@ class Life:
         self.torn: set[Key] = set()
         self.lost: set[Key] = set()  # packets of files that are no more, in files that were damaged
         self.written, self.acts = 0, list[str]()
+        self.damaged = set[int]()  # bins of intervals that are damaged, of whatever length
         self.several = {"b"} if seed % 2 else set[str]()  # links whose files have two interfaces each
         for folder in ("lake", "q", "in/a", "in/b"):
             (self.top / folder).mkdir(parents=True)
@@ -502,6 +503,7 @@ class Life:
         said = [*statuses(self.lake, self.top / "q")]
         own = {(row.start, row.end): row for row in said if row.end - row.start == self.world.length * SECOND}
         found = {bounds: row.shown for bounds, row in own.items()}
+        self.damaged = {each for row in said if row.state == words.DAMAGED for each in self.bins(row.start, row.end)}
         counts = Counter[str]()
         for row in said:
             counts[row.shown] += row.intervals
@@ -555,7 +557,7 @@ class Life:
             if any(start < horizon for horizon in horizons.values()):
                 if word in ("done", "kept", "provisional"):
                     had = self.rows(self.lake, start, end)
-                    for each in self.bins(start, end):
+                    for each in {*self.bins(start, end)} - self.damaged:
                         rows = Rows({row: n for row, n in had.items() if row[2] == each})
                         assert self.world.kept.setdefault(each, rows) == rows, (format_instant(start), word)
             elif word in ("done", "provisional"):
