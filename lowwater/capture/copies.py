@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import gzip
 import io
+import lzma
 import os
 import shutil
 import struct
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
+
+import pyarrow as pa
 
 from lowwater.capture.formats.capture_file import FILE_HEADER, RECORD_HEADER
+from lowwater.capture.formats.sources import Damage, PieceSource, Stream, compression_of, members
 from lowwater.errors import CaptureError
 
 _CLASSIC = {b"\xd4\xc3\xb2\xa1": "<", b"\x4d\x3c\xb2\xa1": "<", b"\xa1\xb2\xc3\xd4": ">", b"\xa1\xb2\x3c\x4d": ">"}
@@ -30,7 +35,7 @@ Test = Callable[[bytes], bool]
 
 
 def without(path: Path, frames: Mapping[int, bytes], test: Test, target: Path | None) -> int:
-    """Copies a pcap or pcapng, plain or by gzip, without chosen records; returns how many they are.
+    """Copies a pcap or pcapng, plain or compressed as it was, without chosen records; returns how many they are.
 
     Args:
         frames: number of a record to leave out -> its bytes, by which it is found out whether this is that record.
@@ -40,20 +45,82 @@ def without(path: Path, frames: Mapping[int, bytes], test: Test, target: Path | 
     Raises CaptureError if it is another file, is damaged, or a record is not what it was, and OSError if it cannot be
     read or written."""
     with path.open("rb") as raw:
-        packed = raw.read(2) == b"\x1f\x8b"
-        raw.seek(0)
-        source: IO[bytes] = gzip.GzipFile(fileobj=raw) if packed else raw  # type: ignore[assignment]
-        with source:
-            if target is None:
-                return _copy(path, source, io.BytesIO(), frames, test, False)
-            with target.open("xb") as plain:
-                out: IO[bytes] = gzip.GzipFile("", "wb", 6, plain, 0) if packed else plain  # type: ignore[assignment]
-                count = _copy(path, source, out, frames, test, True)
-                if packed:
-                    out.close()
-                plain.flush()
-                os.fsync(plain.fileno())
-            return count
+        packed, source = unpacked(raw)
+        if target is None:
+            return _copy(path, source, io.BytesIO(), frames, test, False)
+        with target.open("xb") as plain:
+            out = _PACKERS[packed](plain) if packed else plain
+            count = _copy(path, source, out, frames, test, True)
+            if packed:
+                out.close()
+            plain.flush()
+            os.fsync(plain.fileno())
+        return count
+
+
+def unpacked(raw: IO[bytes]) -> tuple[str, IO[bytes]]:
+    """Returns how an opened file is compressed, empty for not at all, and its bytes, which raise ValueError where they
+    are damaged."""
+    packed = compression_of(raw.read(FILE_HEADER))
+    raw.seek(0)
+    return packed, io.BufferedReader(_Unpacked(raw)) if packed else raw
+
+
+class _Unpacked(io.RawIOBase):
+    """The bytes of a compressed file. Raises ValueError where they are damaged."""
+
+    def __init__(self, packed: IO[bytes]) -> None:
+        self._pieces = members(PieceSource(Stream(packed, owned=False), hashed=False))
+        self._piece = memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, target: Any) -> int:
+        try:
+            while not self._piece:
+                self._piece = memoryview(next(self._pieces))
+        except StopIteration:
+            return 0
+        except Damage as error:
+            raise ValueError(str(error)) from error
+        count = min(len(target), len(self._piece))
+        target[:count], self._piece = self._piece[:count], self._piece[count:]
+        return count
+
+
+class _Frames(io.RawIOBase):
+    """Writes bytes as frames of a codec of Arrow, one behind the other, as pzstd does."""
+
+    def __init__(self, codec: str, plain: IO[bytes]) -> None:
+        self._codec, self._plain, self._waiting = pa.Codec(codec), plain, bytearray()
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        self._waiting += data
+        if len(self._waiting) >= _FRAME:
+            self._pack()
+        return len(data)
+
+    def close(self) -> None:
+        if not self.closed and self._waiting:
+            self._pack()
+        super().close()
+
+    def _pack(self) -> None:
+        self._plain.write(self._codec.compress(bytes(self._waiting), asbytes=True))
+        self._waiting.clear()
+
+
+_FRAME = 4 << 20
+_PACKERS: dict[str, Callable[[IO[bytes]], Any]] = {
+    "gzip": lambda plain: gzip.GzipFile("", "wb", 6, plain, 0),
+    "xz": partial(lzma.LZMAFile, mode="wb"),
+    "zstd": partial(_Frames, "zstd"),
+    "lz4": partial(_Frames, "lz4"),
+}
 
 
 def replace_without(path: Path, frames: Mapping[int, bytes], test: Test) -> int:
@@ -75,10 +142,15 @@ def replace_without(path: Path, frames: Mapping[int, bytes], test: Test) -> int:
 
 def _copy(path: Path, source: IO[bytes], out: IO[bytes], frames: Mapping[int, bytes], test: Test, writes: bool) -> int:
     left = dict(frames)
-    head = source.read(4)
+    try:
+        head = source.read(4)
+    except ValueError as error:
+        raise _unlike(path) from error
     walk = _classic if head in _CLASSIC else _blocks if head == struct.pack("<I", _SECTION) else None
     if walk is None:
-        raise CaptureError(f"{path}: is no pcap or pcapng, plain or by gzip", "leave the records out by its own tools")
+        raise CaptureError(
+            f"{path}: is no pcap or pcapng, plain or compressed", "leave the records out by its own tools"
+        )
     count = 0
     try:
         for each in walk(head, source):

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import gzip
 import os
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from hashlib import scrypt
 from pathlib import Path, PurePath
-from typing import IO
 
 import numpy as np
 import pyarrow as pa
@@ -16,8 +15,6 @@ from numpy.typing import NDArray
 
 from lowwater import errors
 from lowwater.capture import copies
-from lowwater.capture.formats.capture_file import FILE_HEADER
-from lowwater.capture.formats.sources import compression_of
 from lowwater.capture.reader import digest
 from lowwater.capture.records.parts import ReadingOrder
 from lowwater.catalog.protocols import RECORD_KINDS
@@ -227,22 +224,17 @@ def _look_at(file: _File, condition: Condition) -> FoundCapture | None:
 
 
 def _may_hold(path: Path, sought: Sought) -> bool:
-    """Whether a file of which no copy can be made may have one of the values: what is compressed otherwise than by gzip
-    is not looked into."""
+    """Whether a file of which no copy can be made may have one of the values: who cannot tell says that it may."""
     if path.suffix == ".parquet":
         return bool(sought.in_file(path))
-    with path.open("rb") as raw:
-        compression = compression_of(raw.read(FILE_HEADER))
-        if compression not in ("", "gzip"):
-            return True
-        raw.seek(0)
-        source: IO[bytes] = gzip.GzipFile(fileobj=raw) if compression else raw  # type: ignore[assignment]
-        behind = b""
+    with path.open("rb") as raw, suppress(ValueError):
+        source, behind = copies.unpacked(raw)[1], b""
         while piece := source.read(1 << 20):
             if sought.in_bytes(behind + piece):
                 return True
             behind = piece[-_LONGEST:]
-    return False
+        return False
+    return True
 
 
 _LONGEST = 1 << 10

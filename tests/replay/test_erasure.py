@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import ipaddress
+import lzma
 import os
 import re
 import shutil
@@ -12,6 +13,7 @@ import struct
 import subprocess
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 
@@ -394,8 +396,27 @@ def packets(lake: Path) -> int:
     return table.num_rows
 
 
-@pytest.mark.parametrize("kind", ("pcap", "pcapng", "gz"))
-def test_an_address_is_found_in_any_header_and_any_byte_that_is_kept(tmp_path: Path, kind: str) -> None:
+PACKED: dict[str, tuple[Callable[[bytes], bytes], Callable[[bytes], bytes]]] = {
+    "gzip": (gzip.compress, gzip.decompress),
+    "xz": (lzma.compress, lzma.decompress),
+    **{
+        name: (
+            partial(pa.Codec(name).compress, asbytes=True),
+            lambda data, name=name: pa.input_stream(pa.BufferReader(data), compression=name).read(),
+        )
+        for name in ("zstd", "lz4")
+    },
+}
+
+
+@pytest.mark.parametrize(
+    "kind",
+    ["pcap", "pcapng", "gzip", "zstd", *(pytest.param(name, marks=pytest.mark.nightly) for name in ("xz", "lz4"))],
+)
+def test_an_address_is_found_in_any_header_and_any_byte_that_is_kept(
+    tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(copies, "_FRAME", 200)
     records = [(START + number * 1_000_000_000, each) for number, each in enumerate(PACKETS.values())]
     made = pcap_bytes(records)
     if kind == "pcapng":
@@ -403,14 +424,14 @@ def test_an_address_is_found_in_any_header_and_any_byte_that_is_kept(tmp_path: P
         blocks = [section.packet(stamp // 1000, each, number % 2) for number, (stamp, each) in enumerate(records)]
         names = section.block(4, section.pack("HH", 1, 4 + 6) + socket.inet_aton(HOST) + b"alice\0\0\0" + bytes(4))
         made = b"".join([section.header(), section.interface("eth0"), section.interface("eth1"), names, *blocks])
-    folder = small(tmp_path, 'payload = "all"\n', gzip.compress(made) if kind == "gz" else made)
+    pack, unpack = PACKED.get(kind, (bytes, bytes))
+    folder = small(tmp_path, 'payload = "all"\n', pack(made))
     lake, of_lake = folder / "lake", ("erase", "--lake", folder / "lake", "--where", f"destIP = '{HOST}'")
     assert packets(lake) == len(PACKETS)
     clean(*of_lake, "--captures", *YES)
     assert packets(lake) == len(STAYS) and holding(lake, HOST) == []
     (capture,) = (folder / "captures").iterdir()
-    data = capture.read_bytes()
-    data = gzip.decompress(data) if kind == "gz" else data
+    data = unpack(capture.read_bytes())
     assert socket.inet_aton(HOST) not in data.replace(socket.inet_aton("192.0.2.71"), b"")
     assert [name for name, each in PACKETS.items() if each in data] == [*STAYS]
     assert "known" in clean("ingest", "--lake", lake, "--link", "a", capture).out
