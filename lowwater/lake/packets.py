@@ -264,7 +264,8 @@ class LinkRead:
         """Yields stored rows, each batch with the number of its first row in the file."""
         schema = self.schema(columns)
         with pq.ParquetFile(paths.local(file.path)) as content:
-            stored = [name for name in schema.names if name in content.schema_arrow.names and name != "capture"]
+            there = {*content.schema_arrow.names}  # which Arrow makes anew
+            stored = [name for name in schema.names if name in there and name != "capture"]
             if HEAD in schema.names and HEAD not in stored:
                 raise LakeError(
                     f"link {self.link}: the lake has no sampling columns of capture {file.capture[:12]}",

@@ -455,10 +455,9 @@ def _misdated_places(misdated: Sequence[tuple[Capture, int]], settings: Link) ->
 
 
 def _offsets(captures: Sequence[Capture], malformed: pa.Table, read: int) -> str:
-    names = {capture.attempt: Path(capture.path).name for capture in captures}
-    places = [
-        f"{names[row['attempt']]} {_place(row)} ({row['reason']})" for row in malformed.slice(0, EXAMPLES).to_pylist()
-    ]
+    rows = malformed.slice(0, EXAMPLES).to_pylist()
+    names = Captures.of(captures).names_of({row["attempt"] for row in rows}, "attempt")
+    places = [f"{names[row['attempt']]} {_place(row)} ({row['reason']})" for row in rows]
     parts = pc.sum(pc.equal(malformed.column("reason"), "sub-second")).as_py() or 0
     doubt = subsecond_words(parts, read)
     return _abbreviated(places, malformed.num_rows) + (f"; {doubt}" if doubt else "")

@@ -132,7 +132,7 @@ def accepted(drawn: Case, engine: str) -> tuple[Case, dict[str, str]]:
 def check(run: Case, engine: str, runner: Runner | None = None) -> int:
     """Holds an engine against the oracles, and Spark against the reference engine too; how many rows there were.
 
-    Where the settings kill processes, so does a lake whose intervals Spark replays.
+    Where the settings have batches or kill processes, so does a lake whose intervals Spark replays.
 
     Raises:
         AssertionError: they are not equal, or a record is in no account.
@@ -144,7 +144,7 @@ def check(run: Case, engine: str, runner: Runner | None = None) -> int:
         reference = evaluated(same, REFERENCE)
         compare_engines(ours, reference)
         compare_ticks(same, ours, reference)
-        if run.choice.kills and runner is not None:
+        if (run.choice.together or run.choice.kills) and runner is not None:
             compare_published(run, runner)
     return sum(table.num_rows for tables in ours.rows.values() for table in tables)
 

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from random import Random
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
 
@@ -128,11 +127,11 @@ def job_of(case: Case, lake: Lake, folder: Path) -> PlainJob:
     """The queries of a case as a query set; whatever links lack of coverage, and whatever is late, is let pass."""
     config, choice = config_of(case.world), case.choice
     plan = plan_of(case.asked, choice.slots, folder)
-    handing = any(hands_over(query.high) for query in plan.queries)
+    handing = any(hands_over(query.high) for query in plan.queries)  # from interval to interval, also of a batch
     stamps = [packet.stamp for packets in case.world.packets.values() for packet in packets]
     first = min(stamps, default=0)
     length = choice.long or max(stamps, default=0) - first + 1
-    if not handing:  # whole minutes, of which there are batches
+    if choice.together:  # whole minutes, of which there are batches
         length = max(1, length // (3 * MINUTE)) * MINUTE
     beat = choice.period if choice.policy == Policy.PERIODIC else choice.policy
     # Of every other world the links end, within an interval: idle time and windows of rows do there.
@@ -188,8 +187,8 @@ def published(job: Job, intervals: Sequence[tuple[int, int]], case: Case, runner
 
 
 def batches_of(job: Job, intervals: Sequence[tuple[int, int]], case: Case) -> list[Sequence[tuple[int, int]]]:
-    """The intervals as they run together: one by one where a state is handed on."""
-    most = 1 if job.chained else Random(repr(case.choice)).randrange(1, MOST + 2)
+    """The intervals as they run together."""
+    most = max(1, case.choice.together)
     return [intervals[at : at + most] for at in range(0, len(intervals), most)]
 
 

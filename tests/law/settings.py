@@ -42,6 +42,12 @@ class Choice:
         return Random(repr(self) + "low").choice((1, 5, 1 << 16))
 
     @property
+    def together(self) -> int:
+        """Most intervals of a batch where rows are published; it follows from the rest as well. 0: nothing is published
+        where no process is killed."""
+        return Random(repr(self) + "together").choice((0, 0, 0, 2, 3, 5))
+
+    @property
     def high(self) -> dict[str, int]:
         """Settings of the high level."""
         return {"tick": self.pace[0], "slice_rows": 40 if self.few else 4, "shares": self.shares}

@@ -313,13 +313,13 @@ class Captures(Sequence[Capture]):
 
     def values(self, name: str) -> list[Any]:
         """Returns a column; None for NULL."""
-        if self._rows is not None:
+        if self._rows is not None and not self._columns:
             return [getattr(capture, name) for capture in self._rows]
         return _values(self._columns[name], self._size, {})
 
     def numbers(self, name: str, null: int = 0) -> NDArray[np.int64]:
         """Returns a column of whole numbers, or of truth values as 0 and 1, with a number for NULL."""
-        if self._rows is not None:
+        if not self._columns:
             return np.array([null if value is None else value for value in self.values(name)], np.int64)
         column = self._columns[name]
         if not isinstance(column, pa.Array):
@@ -398,16 +398,15 @@ class Captures(Sequence[Capture]):
     @cached_property
     def files(self) -> dict[str, str]:
         """Names of the files, by the short form of their digest."""
-        return {short(digest): name for digest, name in self._named()}
+        named = zip(self.values("capture"), self.values("path"), strict=True)
+        return {short(digest): path.rpartition("/")[2] for digest, path in named}
 
-    def names_of(self, digests: Collection[str]) -> dict[str, str]:
-        """Names of the files of some captures, by their digest."""
-        return {digest: name for digest, name in self._named() if digest in digests} if digests else {}
-
-    def _named(self) -> Iterator[tuple[str, str]]:
-        """Yields the digest and the name of the file of each capture."""
-        for digest, path in zip(self.values("capture"), self.values("path"), strict=True):
-            yield digest, path.rpartition("/")[2]
+    def names_of(self, wanted: Collection[str], by: str = "capture") -> dict[str, str]:
+        """Names of the files of some captures, by their digest or another column."""
+        if not wanted:
+            return {}
+        named = zip(self.values(by), self.values("path"), strict=True)
+        return {key: path.rpartition("/")[2] for key, path in named if key in wanted}
 
     def meeting(self, start: int, end: int) -> list[int]:
         """Returns the indices of captures whose records meet [start, end), ns."""
