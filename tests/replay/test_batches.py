@@ -488,7 +488,7 @@ def states_kept(lake: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", each_push(range(2), 2))
 def test_a_chain_leaves_what_its_intervals_leave_one_by_one(seed: int, tmp_path: Path) -> None:
     """They are evaluated one by one, and audited and published together."""
     world = replace(drawn(seed), policy="publish", bad=-1, warned=-1, approval=False, text=TEXT + CHAIN)
