@@ -149,9 +149,9 @@ def _is_text(kind: pa.DataType) -> bool:
 
 
 def csv_values(column: pa.Array) -> list[object]:
-    """The values of a column as written to CSV; None for NULL."""
+    """The values of a column as written to CSV; None for NULL. A float has the fewest digits that give it back."""
     if pa.types.is_floating(column.type):
-        return [None if v is None else format(v, ".17g") for v in column.to_pylist()]
+        return [None if v is None else repr(v).removesuffix(".0") for v in column.to_pylist()]
     if pa.types.is_boolean(column.type):
         column = column.cast(pa.string())
     values: list[object] = column.to_pylist()

@@ -25,7 +25,7 @@ def _text(value: Value) -> str:
         return ""
     if isinstance(value, bool):
         return str(value).lower()
-    return format(value, ".17g") if isinstance(value, float) else str(value)
+    return repr(value).removesuffix(".0") if isinstance(value, float) else str(value)
 
 
 @pytest.mark.slow

@@ -37,7 +37,7 @@ def tables(draw: st.DrawFn) -> pa.Table:
 def text_of(value: Any) -> Any:
     if isinstance(value, bool):
         return str(value).lower()
-    return format(value, ".17g") if isinstance(value, float) else value
+    return repr(value).removesuffix(".0") if isinstance(value, float) else value
 
 
 @given(tables())
