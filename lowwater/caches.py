@@ -25,10 +25,10 @@ CODE = (".py", ".pyc", ".nbi", ".nbc", ".tables", ".jar")
 
 
 def cache_folder() -> Path:
-    """Returns the folder of generated code and tables: LOWWATER_CACHE, or `lowwater/kernels` in the user's cache.
+    """Returns the folder of generated code and tables: LOWWATER_CACHE, or `lowwater/kernels` in the user's cache, or of
+    a user without a home, as containers have them, a folder beside those of temporary files.
     Raises ConfigError if it cannot be created, or if other users could write code into it."""
-    home = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    folder = Path(os.environ.get("LOWWATER_CACHE") or Path(home) / "lowwater" / "kernels")
+    folder = Path(os.environ.get("LOWWATER_CACHE") or _of_user())
     hint = "set LOWWATER_CACHE to a folder that only you can write to"
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -38,6 +38,16 @@ def cache_folder() -> Path:
     if refused:
         raise ConfigError(f"the kernel cache {folder} can be written to by others, so its code is not run", hint)
     return folder
+
+
+def _of_user() -> Path:
+    home = os.environ.get("XDG_CACHE_HOME")
+    with suppress(RuntimeError, OSError):
+        folder = Path(home or Path.home() / ".cache") / "lowwater" / "kernels"
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if os.access(folder, os.W_OK, effective_ids=True):
+            return folder
+    return Path(tempfile.gettempdir(), f"lowwater-kernels-{os.geteuid()}")
 
 
 def written_by_others(folder: Path, group: bool = False) -> bool:

@@ -15,7 +15,7 @@ from numba import config, njit
 from numba.core.caching import FunctionCache
 from numba.core.runtime.nrt import rtsys
 
-from lowwater.caches import written_by_others
+from lowwater.caches import cache_folder, written_by_others
 
 # It would look for settings in the current folder at each compilation, too (see `lowwater`).
 config._config_fname = os.devnull
@@ -37,10 +37,20 @@ class _Cache(FunctionCache):
             return self._load_overload(sig, target_context)  # type: ignore[no-untyped-call]
 
 
+def _cache_of(function: Callable[..., object]) -> _Cache:
+    """Returns the machine code of a function on disk; where numba finds no folder that the user may write, neither
+    beside the function nor in a home, it gets one of ours. Raises ConfigError if that is none either."""
+    try:
+        return _Cache(function)  # type: ignore[no-untyped-call]
+    except RuntimeError:
+        config.CACHE_DIR = str(cache_folder() / "numba")  # type: ignore[attr-defined]
+        return _Cache(function)  # type: ignore[no-untyped-call]
+
+
 def has_machine_code(function: Callable[..., object], name: str) -> bool:
     """Whether machine code of a function is on disk. It may be stale, then numba compiles again. `name`: its qualified
     name when it was compiled."""
-    folder = Path(FunctionCache(function).cache_path)  # type: ignore[no-untyped-call]
+    folder = Path(_cache_of(function).cache_path)
     version = "{}{}".format(*sys.version_info[:2])
     return any(folder.glob(f"*{name.rpartition('.')[2]}-*.py{version}.nbi"))
 
@@ -70,7 +80,7 @@ def cached_njit(arguments: tuple[Any, ...] | None = None, **options: Any) -> Cal
 
     def decorate(function: _Function) -> _Function:
         dispatcher = njit(**options)(function)
-        cache = _Cache(function)  # type: ignore[no-untyped-call]
+        cache = _cache_of(function)
         if is_trusted(Path(cache.cache_path)):
             dispatcher._cache = cache
         if arguments is not None:

@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from tempfile import TemporaryFile
+from tempfile import TemporaryFile, gettempdir
 from typing import IO, Any, NoReturn
 
 from lowwater.errors import LowwaterError
@@ -168,6 +168,8 @@ class Process:
                 self._ready = False
                 self._errors = TemporaryFile("w+", errors="replace")  # noqa: SIM115 - it lives as long as the process
                 passed, pipe = passed_environment(os.environ, self._in_store), subprocess.PIPE
+                if os.path.expanduser("~") == "~":  # a user without a name and a home, as containers have them
+                    passed["HOME"] = gettempdir()
                 self._child = subprocess.Popen(self._command, stdin=pipe, stdout=pipe, stderr=self._errors, env=passed)
 
     def ask(self, request: Mapping[str, Any], seconds: float | None = None) -> Answers:

@@ -5,16 +5,19 @@ from __future__ import annotations
 import os
 import pickle
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
+from numba import config
+from numba.core.caching import UserProvidedCacheLocator
 
 from lowwater import caches
 from lowwater.caches import cache_folder
 from lowwater.errors import ConfigError
 from lowwater.gsql.declarations import _Builder, _PassTokens
 from lowwater.gsql.parser import load_grammar
-from lowwater.machine_code import cached_njit, is_trusted
+from lowwater.machine_code import _Cache, _cache_of, cached_njit, is_trusted
 from lowwater.spark.jars import NEEDED, VERSION, delta_jars
 
 
@@ -42,6 +45,18 @@ def test_a_cache_of_another_user_is_refused(tmp_path: Path, monkeypatch: pytest.
 def test_a_cache_is_made_for_its_user_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LOWWATER_CACHE", str(tmp_path / "a" / "b"))
     assert cache_folder().stat().st_mode & 0o777 == 0o700
+
+
+def test_a_user_without_a_home_has_a_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As any user of a container: kernels ended with a traceback."""
+    for name in ("LOWWATER_CACHE", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", "/proc/nobody")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    assert cache_folder() == tmp_path / f"lowwater-kernels-{os.geteuid()}"
+    monkeypatch.setattr(_Cache._impl_class, "_locator_classes", [UserProvidedCacheLocator])
+    monkeypatch.setattr(config, "CACHE_DIR", "")
+    assert tmp_path in Path(_cache_of(is_trusted).cache_path).parents
 
 
 @pytest.mark.parametrize("mode", [0o600, 0o666])
