@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pwd
 import resource
 import select
 import signal
@@ -258,6 +259,16 @@ def serve(answer: Callable[[dict[str, Any]], Iterable[Mapping[str, Any]]], megab
         signal.setitimer(signal.ITIMER_REAL, 0)
         lines.write("\n")
         lines.flush()
+
+
+def nameless() -> str | None:
+    """Says that the user of this process has no name on this machine, without which a JVM starts, and Spark does not;
+    None if it has one."""
+    try:
+        pwd.getpwuid(os.geteuid())
+    except KeyError:
+        return f"user {os.geteuid()} has no line in /etc/passwd, without which Spark does not start"
+    return None
 
 
 def passed_environment(environment: Mapping[str, str], in_store: bool) -> dict[str, str]:

@@ -122,6 +122,9 @@ def check_java() -> Check:
     if version < JAVA:
         mend = _INSTALL_JAVA + (" && unset JAVA_HOME" if home else "")
         return Check(name, MISSING, f"{java} is Java {version}", mend)
+    if (without := processes.nameless()) is not None:
+        line = f"lowwater:x:{os.geteuid()}:{os.getegid()}::/tmp:/bin/sh"
+        return Check(name, WARNING, f"{version} ({java}); {without}", f"echo '{line}' >> /etc/passwd  # as root")
     return Check(name, OK, f"{version} ({java})")
 
 

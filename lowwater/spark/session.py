@@ -129,7 +129,9 @@ def started(app: str, master: str, say: Callable[[str], None] = lambda _: None) 
         reader.join(_ENDS)
         tail = "\n".join(log.read_text(errors="replace").splitlines()[-12:])
         end()
-        raise errors.SparkError(f"Spark did not start: {tail}", "`lowwater doctor` looks for the cause")
+        cause = processes.nameless()
+        more = "`lowwater doctor` looks for the cause"
+        raise errors.SparkError(f"Spark did not start: {tail}", more if cause is None else f"{cause}; {more}")
     atexit.register(end)
     _servers[address] = end
     return address

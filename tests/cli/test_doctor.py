@@ -54,6 +54,14 @@ def test_java_version(bare: Path, version: str, state: str) -> None:
     assert check_java().state is state
 
 
+def test_a_user_without_a_name_is_told_before_spark_does_not_start(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake_java(bare, "17.0.15")
+    monkeypatch.setattr(os, "geteuid", lambda: 54_321)
+    check = check_java()
+    assert check.state == WARNING and "user 54321 has no line in /etc/passwd" in check.found
+    assert check.mend.startswith("echo 'lowwater:x:54321:")
+
+
 def test_packages_against_a_lock(tmp_path: Path) -> None:
     version = module.version_of("lark")
     assert version
