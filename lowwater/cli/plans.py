@@ -18,6 +18,7 @@ from lowwater.cli.options import require_range
 from lowwater.cli.why import asks_why
 from lowwater.instants import HOUR, format_instant
 from lowwater.lake import keys, words
+from lowwater.lake.answers import answered
 from lowwater.lake.ingestion import known_files
 from lowwater.lake.ingestion.settled import lying
 from lowwater.lake.ledgers import captures, intervals, missing
@@ -51,7 +52,14 @@ def show_plan(selection: IntervalSelection, form: str, zone: str | None = None) 
     """Prints the intervals that are due, as `text` or `json`; as text with a `zone` a line for each of its days."""
     kept: list[intervals.StatusRow] = []
     jobs, work, _ = find_due(selection, kept=kept)
-    unread = [*_lying(jobs), *unread_lines(jobs[0].lake, jobs[0].config, _links(jobs))]
+    lake, config, links = jobs[0].lake, jobs[0].config, _links(jobs)
+
+    def told() -> list[list[str]]:
+        lost = [*missing.outside_lines(lake, config), *missing.drop_lines(lake)]
+        return [lost, unread_lines(lake, config, links)]
+
+    lost, unread = answered(lake, "lines of a plan", repr((config, config.ended, sorted(links))), told)
+    unread = [*_lying(jobs), *unread]
     if form == "json":
         terminal.say(_as_json(work, kept, unread))
         return
@@ -63,15 +71,14 @@ def show_plan(selection: IntervalSelection, form: str, zone: str | None = None) 
             terminal.say(asks_why(selection.lake))
     for line in kept_lines(kept):
         terminal.say(line)
-    lost = missing.drop_lines(jobs[0].lake)
-    for line in (*missing.outside_lines(jobs[0].lake, jobs[0].config), *lost, *unread):
+    for line in (*lost, *unread):
         terminal.say(line)
     for job in jobs:
         if others := outdated_audits(job, DueSelection(selection.start, selection.end)):
-            lake, first, last = selection.lake, format_instant(others[0][0]), format_instant(others[-1][1])
+            first, last = format_instant(others[0][0]), format_instant(others[-1][1])
             terminal.say(
                 f"{job.query_set}: {in_intervals(len(others))} audited by suites or limits that have changed since; to "
-                f"audit the same rows again: lowwater replay {job.query_set} --lake {shlex.quote(str(lake))} "
+                f"audit the same rows again: lowwater replay {job.query_set} --lake {shlex.quote(str(selection.lake))} "
                 f"--stage audit --from {first} --to {last}"
             )
 
@@ -100,9 +107,10 @@ def _lying(jobs: Sequence[Job]) -> list[str]:
     files: dict[str, list[str]] = {}
     ledgers: dict[str, known_files.KnownFiles] = {}
     for link, path in lie:
-        ledger = ledgers.setdefault(link, known_files.KnownFiles(lake, link, config))
+        if link not in ledgers:  # it takes a look at every file of the link
+            ledgers[link] = known_files.KnownFiles(lake, link, config)
         # What was ingested while its last write was new is looked at once more, and is no news.
-        seen = any(row.size == path.stat().st_size for row, _ in ledger.at(path))
+        seen = any(row.size == path.stat().st_size for row, _ in ledgers[link].at(path))
         if not seen and str(path.absolute()) not in known:
             files.setdefault(link, []).append(path.name)
     return [

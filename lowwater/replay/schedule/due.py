@@ -18,8 +18,8 @@ from lowwater.catalog.time import uncovered
 from lowwater.config import load_config
 from lowwater.errors import ConfigError, LakeError, LowwaterError, QueryError
 from lowwater.lake import layout, locks, words
-from lowwater.lake.answers import Question
-from lowwater.lake.keys import differences, is_judged_otherwise
+from lowwater.lake.answers import Question, answered
+from lowwater.lake.keys import Key, differences, is_judged_otherwise
 from lowwater.lake.ledgers import coverage, intervals, missing, runs
 from lowwater.lake.ledgers.captures import Capture, Captures
 from lowwater.lake.packets import PacketFiles
@@ -369,10 +369,15 @@ def open_jobs(
 
     def opened(name: str) -> Job:
         job = Job.open(root, name, queries, changes)
-        if changes is None:  # a trial publishes nothing
-            require_owned(job)
-        for query in job.plan.queries:
-            require_types(job.lake, query.name, query.high.fields)
+
+        def fits() -> bool:
+            if changes is None:  # a trial publishes nothing
+                require_owned(job)
+            for query in job.plan.queries:
+                require_types(job.lake, query.name, query.high.fields)
+            return True
+
+        answered(job.lake, f"tables of {name}, {changes is None}", job.footing, fits)
         return job
 
     def told(jobs: Sequence[Job]) -> list[Job]:
@@ -428,7 +433,8 @@ def due(job: Job, selection: DueSelection, kept: list[intervals.StatusRow] | Non
     _check_bounds(job, selection)
     # Most often nothing is due, which is remembered; whatever is due changes when it runs.
     about = f"{job.footing} {selection.start} {selection.end}"
-    nothing = Question(job.lake, f"nothing due of {job.query_set}, {selection.end is None}", about)
+    asked = selection.start is None, selection.end is None
+    nothing = Question(job.lake, f"nothing due of {job.query_set}, {asked}", about)
     if nothing.answer:
         return []
     unreached: list[intervals.StatusRow] = []
@@ -520,6 +526,14 @@ def outdated_audits(job: Job, selection: DueSelection) -> list[tuple[int, int]]:
     if job.unread is not None:
         return []
     present = {query.name: job.audit_key(query.name, "") for query in job.plan.queries}
+    about = f"{job.footing} {present} {selection}"
+    found: list[tuple[int, int]] = answered(
+        job.lake, f"audits of {job.query_set}", about, lambda: _judged_otherwise(job, present, selection)
+    )
+    return found
+
+
+def _judged_otherwise(job: Job, present: Mapping[str, Key], selection: DueSelection) -> list[tuple[int, int]]:
     newest: dict[tuple[int, int], dict[str, dict[str, Any]]] = {}
     for row in runs.read_replays(job.lake, job.query_set, stage=runs.AUDIT):
         judged = newest.setdefault((row.interval_start, row.interval_end), {})

@@ -18,6 +18,7 @@ from lowwater.errors import AwayError, LakeError, LowwaterError
 from lowwater.high.runner import Runner
 from lowwater.instants import SECOND, format_instant
 from lowwater.lake import clocks, layout, query_sets, words
+from lowwater.lake.answers import answered
 from lowwater.lake.ingestion.arrivals import Found, Watch, not_refused
 from lowwater.lake.ingestion.folders import look as look_into_folders
 from lowwater.lake.ingestion.settled import Folders, lying
@@ -447,7 +448,10 @@ class Looker:
                 with folders.asking():
                     written = look_into_folders(self._lake, config, self._clock)
                 folders.keep(watch.found, found, written)
-            lines = files.unread_lines(self._lake, config, hint=False)
+            about = repr((config, config.ended))
+            lines = answered(
+                self._lake, "unread, of a watch", about, lambda: files.unread_lines(self._lake, config, hint=False)
+            )
             for line in lines if busy or lines != self._unread else ():
                 if line not in self._unread:
                     self._tell(line, True)
