@@ -54,17 +54,17 @@ def show_plan(selection: IntervalSelection, form: str, zone: str | None = None) 
     jobs, work, _ = find_due(selection, kept=kept)
     lake, config, links = jobs[0].lake, jobs[0].config, _links(jobs)
 
-    def told() -> list[list[str]]:
+    def told() -> list[object]:
         lost = [*missing.outside_lines(lake, config), *missing.drop_lines(lake)]
-        return [lost, unread_lines(lake, config, links)]
+        return [lost, unread_lines(lake, config, links), any(captures.read_captures(lake, sorted(links)).values())]
 
-    lost, unread = answered(lake, "lines of a plan", repr((config, config.ended, sorted(links))), told)
+    lost, unread, captured = answered(lake, "lines of a plan", repr((config, config.ended, sorted(links))), told)
     unread = [*_lying(jobs), *unread]
     if form == "json":
         terminal.say(_as_json(work, kept, unread))
         return
     if not work:
-        terminal.say(nothing_due(selection.lake, jobs))
+        terminal.say("nothing is due" if captured else nothing_due(selection.lake, jobs))
     else:
         _show_table(work, counted_word(jobs), zone)
         if selection.changes is None:

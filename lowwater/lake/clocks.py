@@ -9,6 +9,7 @@ from pathlib import PurePath
 from lowwater.errors import LakeError
 from lowwater.instants import HOUR, SECOND, format_duration, format_instant
 from lowwater.lake import layout, tables
+from lowwater.lake.answers import answered
 from lowwater.lake.ledgers.captures import ingested_links, read_captures
 from lowwater.storage import paths
 from lowwater.storage.failures import hint_in_lake
@@ -70,16 +71,18 @@ def doubts(lake: layout.Lake, now: int) -> list[str]:
             f"a file of a link was last written {_span(written - now)} after the present time of this machine: its "
             "clock, or that of the machine which records, is wrong; set the clock"
         ]
-    captures = read_captures(lake, ingested_links(lake))
-    newest = max(
-        ((int(rows.numbers("largest").max()), link) for link, rows in captures.items() if rows), default=(0, "")
-    )
-    if newest[0] - now >= CLOCKS:
+    newest, link = answered(lake, "newest record", "", lambda: _newest_record(lake))
+    if newest - now >= CLOCKS:
         return [
-            f"link {newest[1]!r} has records of {_span(newest[0] - now)} after the present time of this machine: its "
+            f"link {link!r} has records of {_span(newest - now)} after the present time of this machine: its "
             "clock, or that of the recorder, is wrong; set the clock"
         ]
     return []
+
+
+def _newest_record(lake: layout.Lake) -> tuple[int, str]:
+    captures = read_captures(lake, ingested_links(lake))
+    return max(((int(rows.numbers("largest").max()), link) for link, rows in captures.items() if rows), default=(0, ""))
 
 
 def _differs(off: int) -> str:

@@ -10,12 +10,16 @@ from pathlib import Path
 
 from lowwater import link_names
 from lowwater.config import Config
+from lowwater.instants import SECOND
 from lowwater.lake.answers import Question
 from lowwater.lake.ingestion.arrivals import Arrivals, Found, Watch, not_refused
-from lowwater.lake.ingestion.folders import SETTLED, listing
+from lowwater.lake.ingestion.listing import listing
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.files import settings_at
 from lowwater.storage.captures import is_address
+
+QUIET = 20 * SECOND
+"""A file that was written to so short a time ago may look otherwise at the next look, without another write."""
 
 Counts = Mapping[str, tuple[int, int, int]]
 """Link -> number of its files that the lake has, of those that are set aside, and of those that were refused."""
@@ -31,7 +35,7 @@ class Folders:
         found = listing(config) if self._old else None
         seen = "" if found is None else "\n".join(map(repr, sorted(found.files.values(), key=lambda file: file.path)))
         if found is not None:
-            recent = any(file.written > now - 2 * SETTLED for file in found.files.values())
+            recent = any(file.written > now - QUIET for file in found.files.values())
             self._old = not (recent or found.problems)
         about = repr((config, config.ended, settings_at(lake, config))) + sha256(seen.encode()).hexdigest()
         self._question = Question(lake, "folders", about)
