@@ -23,7 +23,7 @@ from lowwater.lake.ledgers.runs import read_replays
 from lowwater.lake.locks import hold_range
 from lowwater.lake.maintain import UpkeepStep, maintain
 from lowwater.lake.results.published import damages
-from lowwater.lake.results.streams import fingerprint, stream_bytes, stream_files
+from lowwater.lake.results.streams import fingerprint, put_back, stream_bytes, stream_files
 from lowwater.lake.tables import interval_label, live_files, open_table
 from lowwater.lake.trimming import trim_interval
 from lowwater.storage import paths
@@ -121,6 +121,20 @@ def test_an_hour_is_replaced_and_removed_alone(lake: Lake) -> None:
     for hour in (0, 1, 23):
         list(trim_interval(lake, path, interval_label(*span(hour)), "it is old", False))
     assert [hour for hour in HOURS if stream_files(path, *span(hour))] == [24, 120]
+
+
+def test_a_run_gives_an_hour_its_files_again(lake: Lake) -> None:
+    """Its tasks may be on other machines, which see the lake and not what was taken out here."""
+    joined(lake)
+    before, read, path = prints(lake), numbers(lake), lake.stream("q")
+    assert not any(file.is_relative_to(lake.root) for file in stream_files(path, *span(1)))
+    for _ in range(2):
+        put_back(path, *span(1))
+        assert all(file.is_relative_to(lake.root) for file in stream_files(path, *span(1)))
+        assert prints(lake) == before and numbers(lake) == read
+    put_back(path, *span(7))
+    assert [step.files for step in joined(lake)] == [3]
+    assert prints(lake) == before
 
 
 def test_an_hour_at_work_leaves_its_days_alone(lake: Lake) -> None:

@@ -220,6 +220,22 @@ class Replaced:
         return {}
 
 
+def put_back(path: PurePath, start: int, end: int, fence: locks.Fence | None = None) -> None:
+    """Gives an interval [start, end), ns, of the file of a day its own files again, for a run whose tasks may read them
+    on other machines. Raises LakeError if the table cannot be written."""
+    taken = [] if _own(path, start, end) else _taken_out(path, start, end)
+    if not taken:
+        return
+    label = tables.interval_label(start, end)
+    replaced, files = Replaced(path, [label]), list[tables.DataFile]()
+    with tables.lake_errors(f"{path}: rows of {label} cannot be written"):
+        for source in taken:
+            target = path / f"interval={label}" / source.name
+            paths.copy(source, target)
+            files.append(describe(path, target, {"interval": label}))
+    tables.swap_files(path, files, replaced.rows, replaced.rest, fence, rows_change=False)
+
+
 def stream_key(path: PurePath, start: int, end: int) -> str:
     """Returns the key of what the interval [start, end), ns, of a stream is made of, as the names of its files in the
     log of the table say; empty without one."""

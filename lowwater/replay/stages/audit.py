@@ -27,7 +27,7 @@ from lowwater.lake.ledgers import coverage, runs
 from lowwater.lake.ledgers.captures import Captures
 from lowwater.lake.packets import LinkRead
 from lowwater.lake.results.published import damages_of
-from lowwater.lake.results.streams import fingerprint, stream_files
+from lowwater.lake.results.streams import fingerprint, put_back, stream_files
 from lowwater.plan.operators import Field
 from lowwater.quality import history, judge, reports, streams
 from lowwater.quality.links import LinkScan, scan_link
@@ -308,6 +308,8 @@ def _queries(
     tasks: TaskMap,
     scratch: Path,
 ) -> list[streams.QueryMeasures]:
+    for query in job.plan.queries:
+        put_back(job.lake.stream(query.name), inputs.start, inputs.end, job.lake.fence)
     stored = [
         _Stream(
             stream_files(job.lake.stream(query.name), inputs.start, inputs.end),
