@@ -11,6 +11,10 @@ import pytest
 from tests.lake.life import Life
 
 
+FOUND = 2022, 2044, 2075, 5002, 5009
+"""Lives that once went wrong."""
+
+
 @pytest.fixture
 def place() -> Iterator[Path]:
     """A folder that other users reach, too."""
@@ -25,6 +29,6 @@ def test_a_short_life_goes_well(place: Path) -> None:
 
 @pytest.mark.nightly
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(100, 120))
+@pytest.mark.parametrize("seed", [*range(100, 120), *FOUND])
 def test_a_life_goes_well(place: Path, seed: int) -> None:
     Life(place, seed).live()
