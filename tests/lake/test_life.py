@@ -10,7 +10,6 @@ import pytest
 
 from tests.lake.life import Life
 
-
 FOUND = 2022, 2044, 2075, 5002, 5009
 """Lives that once went wrong."""
 
