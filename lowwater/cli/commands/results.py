@@ -75,8 +75,6 @@ def rows(
     """
     from lowwater.lake.layout import lake_to_read
     from lowwater.lake.results.published_rows import published_rows
-    from lowwater.plan.readings import readings
-    from lowwater.replay.evidence import owner_of
     from lowwater.replay.row_files import spreadsheet_rows, with_texts
     from lowwater.replay.schedule.due import as_they_stand
 
@@ -92,6 +90,9 @@ def rows(
     if spreadsheet:
         columns, batches = tuple(map(str, map(spreadsheet_cell, columns))), map(spreadsheet_rows, batches)
     if names:
+        from lowwater.plan.readings import readings
+        from lowwater.replay.evidence import owner_of
+
         _table(columns, batches, readings(owner_of(lake, queries, query)[1].logical))
     else:
         FORMATS[form](columns, batches)
