@@ -12,8 +12,9 @@ import os
 import shutil
 import stat
 import tempfile
+import threading
 import uuid
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
@@ -44,17 +45,21 @@ Looks = dict[str, object]
 """Path -> `state` of the file before it was looked at, `FOLDER`, or None where nothing was; for `path/` the names in a
 folder."""
 FOLDER = "folder"
-_LOOKS: list[Looks] = []
+_LOOKS: tuple[Looks, ...] = ()
+_CHANGING = threading.Lock()
 
 
 @contextmanager
 def looking(looks: Looks) -> Iterator[None]:
-    """Adds what the block looks at of the files of lakes on this machine."""
-    _LOOKS.append(looks)
+    """Adds what is looked at of the files of lakes on this machine until the end of the block, in any thread."""
+    global _LOOKS
+    with _CHANGING:
+        _LOOKS = (*_LOOKS, looks)
     try:
         yield
     finally:
-        _LOOKS.pop()
+        with _CHANGING:
+            _LOOKS = tuple(each for each in _LOOKS if each is not looks)
 
 
 def look_again(looked: str) -> object:
@@ -74,10 +79,15 @@ def _note(looked: PurePath | str) -> None:
             looks[name] = look_again(name)
 
 
+def note_looks(found: Mapping[str, object]) -> None:
+    """Notes looks that somebody took before and that find the same now."""
+    for looks in _LOOKS:
+        looks.update(found)
+
+
 def note_absent(path: PurePath) -> None:
     """Notes that there was no such file, for who knows it by other means."""
-    for looks in _LOOKS:
-        looks[str(path)] = None
+    note_looks({str(path): None})
 
 
 def keep_private() -> int:

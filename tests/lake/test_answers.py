@@ -6,6 +6,7 @@ from __future__ import annotations
 import shutil
 from collections import Counter
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -163,3 +164,29 @@ def test_answers_are_few(made: dict[int, tuple[Path, Path]], own_cache: Path, mo
     for name in "abcde":
         assert answers.answered(lake, name, "", lambda: 1) == 1
     assert len(list(own_cache.iterdir())) == 3
+
+
+def test_an_answer_that_is_made_of_another_depends_on_what_that_looked_at(made: dict[int, tuple[Path, Path]]) -> None:
+    lake = layout.lake_to_read(made[5][0])
+    file = Path(lake.root) / "told"
+    file.write_text("a")
+
+    def inner() -> str:
+        return str(answers.answered(lake, "inner", "", lambda: paths.read(file).decode()))
+
+    for said in ("a", "b"):
+        file.write_text(said)
+        assert inner() == said  # so that it stands when the other one asks
+        assert answers.answered(lake, "outer", "", lambda: f"said {inner()}") == f"said {said}"
+    file.unlink()
+
+
+def test_who_asks_first_may_end_first(tmp_path: Path) -> None:
+    """Threads of a server ask side by side."""
+    one, other = dict[str, object](), dict[str, object]()
+    with ExitStack() as first, ExitStack() as second:
+        first.enter_context(paths.looking(one))
+        second.enter_context(paths.looking(other))
+        first.close()
+        assert paths.state(tmp_path / "nothing") is None
+    assert (one, other) == ({}, {str(tmp_path / "nothing"): None})

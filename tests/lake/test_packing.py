@@ -58,6 +58,19 @@ def lake(made: Path, tmp_path: Path) -> Lake:
     return open_lake(Path(shutil.copytree(made, tmp_path / "lake")))
 
 
+@pytest.fixture(scope="module")
+def packed(made: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    lake = open_lake(Path(shutil.copytree(made, tmp_path_factory.mktemp("packed") / "lake")))
+    joined(lake)
+    return Path(lake.root)
+
+
+@pytest.fixture
+def days(packed: Path, tmp_path: Path) -> Lake:
+    """A lake whose old days are joined."""
+    return open_lake(Path(shutil.copytree(packed, tmp_path / "lake")))
+
+
 def prints(lake: Lake) -> dict[int, str]:
     return {hour: fingerprint(stream_files(lake.stream("q"), *span(hour))) for hour in HOURS}
 
@@ -100,8 +113,8 @@ def test_an_old_day_is_one_file_with_the_same_bytes(lake: Lake) -> None:
     assert damages(lake, "q", read_replays(lake)) == {}
 
 
-def test_an_hour_is_replaced_and_removed_alone(lake: Lake) -> None:
-    joined(lake)
+def test_an_hour_is_replaced_and_removed_alone(days: Lake) -> None:
+    lake = days
     before, path = prints(lake), lake.stream("q")
     put_stream(path, FIELDS, *span(1), rows(1, 100), "set")
     after = prints(lake)
@@ -123,9 +136,9 @@ def test_an_hour_is_replaced_and_removed_alone(lake: Lake) -> None:
     assert [hour for hour in HOURS if stream_files(path, *span(hour))] == [24, 120]
 
 
-def test_a_run_gives_an_hour_its_files_again(lake: Lake) -> None:
+def test_a_run_gives_an_hour_its_files_again(days: Lake) -> None:
     """Its tasks may be on other machines, which see the lake and not what was taken out here."""
-    joined(lake)
+    lake = days
     before, read, path = prints(lake), numbers(lake), lake.stream("q")
     assert not any(file.is_relative_to(lake.root) for file in stream_files(path, *span(1)))
     for _ in range(2):
@@ -143,8 +156,8 @@ def test_an_hour_at_work_leaves_its_days_alone(lake: Lake) -> None:
     assert joined(lake) != []
 
 
-def test_settings_that_remove_streams_remove_them_from_days(lake: Lake) -> None:
-    joined(lake)
+def test_settings_that_remove_streams_remove_them_from_days(days: Lake) -> None:
+    lake = days
     keep = Retention.model_validate({"streams": "1h"})
     maintain(lake, keep, clock=lambda: 1 << 62)
     assert [hour for hour in HOURS if stream_files(lake.stream("q"), *span(hour))] == []
@@ -181,8 +194,8 @@ def test_a_kill_leaves_the_same_streams(
     assert len(files(lake)) == 4
 
 
-def test_a_damaged_day_is_told_and_made_again(lake: Lake) -> None:
-    joined(lake)
+def test_a_damaged_day_is_told_and_made_again(days: Lake) -> None:
+    lake = days
     path = lake.stream("q")
     (day,) = [each for each in Path(path).rglob("day-*.parquet") if interval_label(*span(0))[:10] in str(each)]
     data = bytearray(day.read_bytes())
@@ -198,8 +211,8 @@ def test_a_damaged_day_is_told_and_made_again(lake: Lake) -> None:
     assert stream_files(path, *span(0))
 
 
-def test_a_run_replaces_an_hour_of_a_damaged_day(lake: Lake) -> None:
-    joined(lake)
+def test_a_run_replaces_an_hour_of_a_damaged_day(days: Lake) -> None:
+    lake = days
     for day in Path(lake.stream("q")).rglob("day-*.parquet"):
         day.write_bytes(b"nothing")
     put_stream(lake.stream("q"), FIELDS, *span(1), rows(1), "set")
