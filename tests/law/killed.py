@@ -131,7 +131,7 @@ def job_of(case: Case, lake: Lake, folder: Path) -> PlainJob:
     stamps = [packet.stamp for packets in case.world.packets.values() for packet in packets]
     first = min(stamps, default=0)
     length = choice.long or max(stamps, default=0) - first + 1
-    if choice.together:  # whole minutes, of which there are batches
+    if choice.together > 1 or not handing:  # whole minutes, of which there are batches
         length = max(1, length // (3 * MINUTE)) * MINUTE
     beat = choice.period if choice.policy == Policy.PERIODIC else choice.policy
     # Of every other world the links end, within an interval: idle time and windows of rows do there.
