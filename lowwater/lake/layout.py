@@ -602,6 +602,7 @@ def make_ledgers(lake: Lake, runs: bool = True) -> None:
     untrusted.require_plain_folder(root)
     paths.keep_private()
     try:
+        paths.share_with_group(root)
         unwritable = paths.make_folders(root, lake.work, lake.locks)
     except OSError as error:
         raise errors.LakeError(f"{root}: cannot be written: {error.strerror}", hint_of(error, UNWRITABLE)) from error

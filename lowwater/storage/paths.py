@@ -95,9 +95,23 @@ def keep_private() -> int:
 
     What Lowwater writes holds traffic, and Delta makes files, too. A stricter umask stays as it is.
     Returns the umask before."""
+    global _GROUP_MAY
     before = os.umask(0o077)
     os.umask(before | OTHERS)
+    if before & OTHERS != OTHERS:  # else it may be ours
+        _GROUP_MAY = not before & stat.S_IWGRP
     return before
+
+
+_GROUP_MAY = False
+"""Whether the umask of the user lets the group change what is made."""
+
+
+def share_with_group(root: PurePath) -> None:
+    """Lets the group of a lake change what this process makes from now on, if it may change the folder of the lake, and
+    the umask of the user allows it (docs/adr/0209)."""
+    if _GROUP_MAY and isinstance(root, Path) and root.is_dir() and root.stat().st_mode & stat.S_IWGRP:
+        os.umask(os.umask(0o077) & ~stat.S_IWGRP)
 
 
 @contextmanager
