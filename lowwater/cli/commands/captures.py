@@ -317,9 +317,11 @@ def tell_unread(lake: Lake, config: Config) -> None:
 
 def _say_unread(lake: Lake, config: Config, said: Collection[str] = ()) -> None:
     """Says what lies in the folders of the links and is not read; not of folders that were told."""
+    from lowwater.lake.answers import answered
     from lowwater.lake.ledgers.files import unread_lines
 
-    for line in unread_lines(lake, config, said=said):
+    about = repr((config, config.ended, sorted(said)))
+    for line in answered(lake, "unread, of an ingest", about, lambda: unread_lines(lake, config, said=said)):
         terminal.say(line, err=True)
 
 
