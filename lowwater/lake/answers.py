@@ -22,6 +22,7 @@ from typing import Any
 import lowwater
 from lowwater.caches import cache_folder
 from lowwater.errors import ConfigError
+from lowwater.lake import layout
 from lowwater.lake.layout import Lake
 from lowwater.storage import paths
 
@@ -126,6 +127,17 @@ def _code() -> str:
                 status = os.stat(os.path.join(folder, name))
                 found.append(f"{name} {status.st_size} {status.st_mtime_ns}")
     return sha256("\n".join(found).encode()).hexdigest()
+
+
+def make_ledgers(lake: Lake) -> None:
+    """Makes what a lake lacks, as `layout.make_ledgers`, and opens no ledger where all were there before."""
+    question = Question(lake, "ledgers", "")
+    if question.answer is None:
+        with question.asking():
+            layout.make_ledgers(lake)
+        question.keep(True)
+    else:
+        layout.make_ledgers(lake, whole=True)
 
 
 def answered(lake: Lake, name: str, about: str, compute: Callable[[], Any]) -> Any:

@@ -594,9 +594,10 @@ def lake_to_read(root: str | PurePath) -> Lake:
     return lake
 
 
-def make_ledgers(lake: Lake, runs: bool = True) -> None:
-    """Makes the folders and ledgers that a lake lacks, without `runs` those of ingests only. Who writes to it calls
-    this first; what this process makes from then on is private (`paths.keep_private`).
+def make_ledgers(lake: Lake, runs: bool = True, whole: bool = False) -> None:
+    """Makes the folders and ledgers that a lake lacks, without `runs` those of ingests only; `whole` says that it is
+    known to lack no ledger. Who writes to it calls this first; what this process makes from then on is private
+    (`paths.keep_private`).
     Raises LakeError if they cannot be made."""
     root = lake.root
     untrusted.require_plain_folder(root)
@@ -610,7 +611,7 @@ def make_ledgers(lake: Lake, runs: bool = True) -> None:
         raise errors.LakeError(f"{folder}: cannot be written: permission denied", UNWRITABLE)
     names = paths.names_in(root)
     _require_format(root, names)
-    for path, schema, partition in _missing(lake, names):
+    for path, schema, partition in () if whole else _missing(lake, names):
         if runs or path not in lake.run_ledgers():
             create(path, schema, partition)
     if lake.shared is None and not {FORMAT, documents.OF_FORMAT_1[0]} <= names:

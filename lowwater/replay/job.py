@@ -27,7 +27,7 @@ from lowwater.errors import ConfigError, GapError, LakeError, nearest
 from lowwater.extras import absent
 from lowwater.gsql.declarations import parse_declarations
 from lowwater.instants import format_duration, format_instant
-from lowwater.lake import keys, layout, query_sets, words
+from lowwater.lake import answers, keys, layout, query_sets, words
 from lowwater.lake.ingestion import known_files, record_options
 from lowwater.lake.keys import outdated
 from lowwater.lake.ledgers import runs, statements
@@ -178,7 +178,7 @@ class Job:
     def prepare(self) -> None:
         """Makes what the lake lacks for a run, and stores for DAG files whether the set is chained.
         Raises LakeError if the lake cannot be written."""
-        layout.make_ledgers(self.lake)
+        answers.make_ledgers(self.lake)
         query_sets.store_chained(self.lake.root, self.query_set, self.chained)
 
     def intervals(self, start: int, end: int) -> list[tuple[int, int]]:

@@ -18,7 +18,7 @@ from lowwater.errors import AwayError, LakeError, LowwaterError
 from lowwater.high.runner import Runner
 from lowwater.instants import SECOND, format_instant
 from lowwater.lake import clocks, layout, query_sets, words
-from lowwater.lake.answers import answered
+from lowwater.lake.answers import answered, make_ledgers
 from lowwater.lake.ingestion.arrivals import Found, Watch, not_refused
 from lowwater.lake.ingestion.folders import look as look_into_folders
 from lowwater.lake.ingestion.settled import Folders, lying
@@ -381,7 +381,8 @@ class Looker:
         self._root, self._names, self._queries = root, names, queries
         self._tell, self._listener, self._workers, self._spark = tell, listener, workers, spark
         self._stopped, self._clock, self._alone = stopped, clock, alone
-        self._lake = layout.open_lake(root, make=False)
+        self._lake = layout.lake_to_read(root)
+        make_ledgers(self._lake)
 
         def passed() -> int:
             return clocks.present(self._lake, clock())
