@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -26,8 +27,8 @@ from lowwater.lake import layout
 from lowwater.lake.layout import Lake
 from lowwater.storage import paths
 
-MOST = 200
-"""Most answers of a user; those that were kept longest ago go."""
+MOST = 50
+"""Most lakes of which a user has answers; those go of which some were kept longest ago."""
 
 FRESH = 50_000_000
 """A file that was written so short a time (ns) before may change within the resolution of its clock."""
@@ -68,11 +69,11 @@ class Question:
         body = json.dumps({"stamp": self._stamp, "looks": looks, "answer": answer}, separators=(",", ":"))
         text = f"{sha256(body.encode()).hexdigest()}\n{body}"
         with suppress(OSError):
-            self._place.parent.mkdir(mode=0o700, exist_ok=True)
+            self._place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             draft = self._place.with_suffix(f".{uuid.uuid4().hex[:8]}")
             draft.write_text(text, encoding="utf-8")
             draft.replace(self._place)
-            _leave(self._place.parent)
+            _leave(self._place.parent.parent)
 
     def _standing(self) -> Any:
         if self._place is None:
@@ -100,21 +101,30 @@ def _alike(now: object, then: object) -> bool:
 
 def _place(lake: Lake, name: str) -> Path | None:
     """The file of an answer; None where none is kept: of a store, whose looks are requests, and without a cache."""
+    folder = _folder(lake)
+    return None if folder is None else folder / f"{sha256(name.encode()).hexdigest()[:32]}.json"
+
+
+def _folder(lake: Lake) -> Path | None:
     if not isinstance(lake.root, Path):
         return None
     try:
-        folder = cache_folder() / "answers"
+        return cache_folder() / "answers" / sha256(str(lake.root.absolute()).encode()).hexdigest()[:32]
     except ConfigError:
         return None
-    named = sha256(f"{lake.root.absolute()}\0{name}".encode()).hexdigest()
-    return folder / f"{named[:32]}.json"
+
+
+def forget(lake: Lake) -> None:
+    """Removes the answers of a lake: they may tell of what a person erases."""
+    if (folder := _folder(lake)) is not None:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _leave(folder: Path) -> None:
-    """Removes the oldest answers, where there are many."""
+    """Removes the answers of the lakes of which none was kept lately, where there are many."""
     kept = [(entry.stat().st_mtime_ns, entry.path) for entry in os.scandir(folder)]
     for _, path in sorted(kept)[:-MOST]:
-        os.unlink(path)
+        shutil.rmtree(path, ignore_errors=True)
 
 
 @cache

@@ -30,7 +30,7 @@ from lowwater.config import Config
 from lowwater.documents import json_value
 from lowwater.errors import LakeError
 from lowwater.instants import HOUR
-from lowwater.lake import layout, open_tables, tables
+from lowwater.lake import answers, layout, open_tables, tables
 from lowwater.lake.ingestion.ingest import clean
 from lowwater.lake.ledgers import files as sightings, statements
 from lowwater.lake.ledgers.captures import family_claims
@@ -383,6 +383,7 @@ def purge(lake: layout.Lake, sought: Sought) -> dict[str, int]:
                 _clean_log(path, sought)
         with tables.lake_errors(f"{lake.root}: cannot be cleaned"):
             open_tables.drop_pack(lake.root)
+        answers.forget(lake)
     return lost
 
 
