@@ -128,7 +128,8 @@ def test_a_chained_set_runs_in_order_and_stops_at_a_failure(lake: Path, runner: 
 
 
 def test_killed_and_started_again(published: Path, lake: Path) -> None:
-    """`kill -9` of the whole process at a moment of chance; started again, it ends with the same tables."""
+    """`kill -9` of the whole process at a moment of chance, which may be behind its end; started again, it ends with the
+    same tables."""
     seed = random.randrange(1 << 30)
     print(f"seed of the kills: {seed}")
     chance = random.Random(seed)
@@ -147,10 +148,10 @@ def test_killed_and_started_again(published: Path, lake: Path) -> None:
     processes = [child]
     try:
         assert wait(lambda: [*(lake / "_work").glob("run_of_demo*/*")] or child.poll() is not None, ENDS, 0.02)
-        time.sleep(chance.uniform(0, 2))
+        time.sleep(chance.uniform(0, 1))
         processes += child.children(recursive=True)
         child.send_signal(signal.SIGKILL)
-        assert child.wait(ENDS) == -signal.SIGKILL, log.read_text()
+        assert child.wait(ENDS) in (-signal.SIGKILL, 0), log.read_text()
         psutil.wait_procs(processes, 30)
         processes.append(started())
         assert processes[-1].wait(ENDS) == 0, log.read_text()

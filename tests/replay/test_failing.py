@@ -66,7 +66,7 @@ def test_a_fault_of_ours_is_of_its_query(
     """A stage that fails for the query `bad` as no error that we know does."""
     module: Any = row_files if stage == "write_rows" else run_command
     if stage == "evaluate":
-        from lowwater.replay.stages import engines as module
+        from lowwater.reference import engine as module
     real = getattr(module, stage)
 
     def failing(first: Any, *more: Any, **options: Any) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
@@ -208,6 +208,13 @@ class Files:
 
     def __init__(self, state: State) -> None:
         self._rows = listed(state)
+
+    @property
+    def num_rows(self) -> int:
+        return len(self._rows)
+
+    def select(self, names: Sequence[str]) -> Files:
+        return self
 
     def to_pylist(self) -> list[dict[str, Any]]:
         return self._rows
