@@ -128,8 +128,7 @@ def test_a_chained_set_runs_in_order_and_stops_at_a_failure(lake: Path, runner: 
 
 
 def test_killed_and_started_again(published: Path, lake: Path) -> None:
-    """`kill -9` of the whole process at a moment of chance, which may be behind its end; started again, it ends with the
-    same tables."""
+    """`kill -9` of the process by chance, maybe behind its end; started again, it ends with the same tables."""
     seed = random.randrange(1 << 30)
     print(f"seed of the kills: {seed}")
     chance = random.Random(seed)
