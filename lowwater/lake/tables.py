@@ -644,6 +644,7 @@ def swap_files(
     note: Callable[[DeltaTable], Mapping[str, str | int]] | None = None,
     rows_change: bool = True,
     predicate: str = "",
+    moved: bool = False,
 ) -> None:
     """Replaces files by others, in one atomic commit; commits nothing without files and without a note. The history of
     the table says so with the metrics that Spark's writer gives: as Overwrite where files that went were all of their
@@ -657,6 +658,7 @@ def swap_files(
             commit has the key.
         rows_change: False if the new files have the same rows, which subscribers then are not told.
         predicate: which rows are replaced, as SQL, for the history of the table.
+        moved: whether the new files are the old ones under other names. Then one that was damaged may be gone.
     """
     from deltalake.transaction import AddAction, RemoveAction
 
@@ -667,7 +669,11 @@ def swap_files(
         old_files = old(table)
         files = [*new_files, *rest(old_files)]
         written = [path / file.path for file in files]
-        paths.flush(*written, *{file.parent for file in written})
+        folders = {file.parent for file in written}
+        if moved:
+            paths.flush(*(folder for folder in folders if isinstance(folder, Path) and folder.exists()))
+        else:
+            paths.flush(*written, *folders)
         added = [
             AddAction(file.path, file.size, dict(file.partition), now, rows_change, _statistics(file)) for file in files
         ]

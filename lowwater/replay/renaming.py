@@ -544,7 +544,8 @@ def _move_files(lake: layout.Lake, path: PurePath, change: Change) -> None:
         def old(table: Any, names: set[str] = names) -> list[dict[str, Any]]:
             return [row for row in tables.live_files(table) if row["path"] in names]
 
-        tables.swap_files(path, [_moved(row, change) for row in some], old, fence=lake.fence, rows_change=False)
+        moved = [_moved(row, change) for row in some]
+        tables.swap_files(path, moved, old, fence=lake.fence, rows_change=False, moved=True)
 
 
 def _move_horizons(lake: layout.Lake, path: PurePath, change: Change) -> None:

@@ -113,6 +113,20 @@ def test_a_link_gets_another_name_and_nothing_is_computed_again(folder: Path) ->
     assert same_as_made_anew(folder)
 
 
+def test_a_link_of_which_a_file_is_damaged_gets_another_name(folder: Path) -> None:
+    """It was set aside by who found it damaged: the change of name ended there, and so did each that went on."""
+    lake, before = folder / "lake", {query: rows_of(folder / "lake", query) for query in QUERIES}
+    file = min((lake / "packets" / "link=main1").rglob("*.parquet"))
+    file.rename(file.with_name(f"{file.name}.damaged"))
+    rename(lake, "link", "main1", "core-1")
+    said = clean("verify", "--lake", lake, code=1)
+    assert "link=core-1" in said.out and "link=main1" not in said.out, said
+    clean("ingest", "--lake", lake)
+    clean("backfill", "--lake", lake, "--to", TO)
+    clean("verify", "--data", "--lake", lake)
+    assert {query: rows_of(lake, query) for query in QUERIES} == before
+
+
 def change_skew(lake: Path, link: str) -> None:
     text = (lake / "lowwater.toml").read_text()
     head, mark, rest = text.partition(f"[links.{link}]")

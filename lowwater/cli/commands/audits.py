@@ -20,6 +20,7 @@ from lowwater.storage.object_paths import ObjectPath
 if TYPE_CHECKING:
     from lowwater.config import Config
     from lowwater.lake import layout
+    from lowwater.lake.ledgers.captures import Captures
     from lowwater.quality.history import LimitProposal
     from lowwater.replay.job import Job
     from lowwater.replay.schedule.skew_review import SkewReview
@@ -176,20 +177,27 @@ def _reviews(
 ) -> Iterator[SkewReview]:
     from lowwater.config import load_config
     from lowwater.lake import layout
-    from lowwater.lake.ledgers.captures import ingested_links, standing_for
+    from lowwater.lake.ledgers.captures import ingested_links, read_captures, standing_for
 
     lake, config = layout.lake_to_read(root), load_config(root)
     ingested = ingested_links(lake)
     chosen = [link for name in links for link in standing_for(name, ingested) or [name]] or ingested
-    sets = _sets(root, queries)
+    sets, captures = _sets(root, queries), read_captures(lake, chosen)
     for link in chosen:
-        yield _review(lake, config, link, start, end, loss, sets)
+        if links or captures[link]:  # of an interface that is gone of its file nothing is left to judge
+            yield _review(lake, config, link, captures[link], start, end, loss, sets)
 
 
 def _review(
-    lake: layout.Lake, config: Config, link: str, start: int | None, end: int | None, loss: float, sets: list[Job]
+    lake: layout.Lake,
+    config: Config,
+    link: str,
+    captures: Captures,
+    start: int | None,
+    end: int | None,
+    loss: float,
+    sets: list[Job],
 ) -> SkewReview:
-    from lowwater.lake.ledgers.captures import read_captures
     from lowwater.lake.ledgers.runs import read_replays
     from lowwater.lake.packets import PacketFiles, packet_files
     from lowwater.quality.lateness import link_lateness
@@ -197,7 +205,6 @@ def _review(
     from lowwater.replay.schedule.skew_review import review
 
     settings = config.link(link)
-    captures = read_captures(lake, [link])[link]
     if not captures:
         raise errors.LakeError(f"{lake.root}: link {link!r} has no captures", "`lowwater ingest` takes them in")
     first = min((capture.smallest for capture in captures if capture.smallest is not None), default=0)
