@@ -10,7 +10,7 @@ import pytest
 
 from tests.lake.life import Life
 
-FOUND = 2022, 2044, 2075, 5002, 5009
+FOUND = 2022, 2044, 2075, 3075, 3113, 3127, 3155, 5002, 5009
 """Lives that once went wrong."""
 
 

@@ -389,8 +389,8 @@ def set_status(
 
 
 def _as_kept(expected: StatusInputs, row: StatusRow, published: Sequence[ReplayRow]) -> StatusRow | None:
-    """Returns the state of a query, which is `kept` where no run can reach it any more (S11). None where it never ran,
-    and intervals of other lengths are published over all of it: they stay."""
+    """Returns the state of a query, which is `kept` where no run can reach it any more (S11). None where nothing of it
+    is published, whatever stages ran, and intervals of other lengths are published over all of it: they stay."""
     was = row.state
     waits = was == PROVISIONAL and expected.unsettled(row.start, row.end) != ""  # else it can be confirmed still
     if was not in REACHED and not waits and (was, row.reason) != (INCOMPLETE, NOTHING_MISSING):
@@ -403,7 +403,7 @@ def _as_kept(expected: StatusInputs, row: StatusRow, published: Sequence[ReplayR
     if not removed:
         return row
     others = merged(other.interval for other in published if other.is_published)
-    if (was, row.reason) == (MISSING, NEVER) and not without([(row.start, row.end)], others):
+    if was == MISSING and not without([(row.start, row.end)], others):
         return None
     why = "" if was == INCOMPLETE else row.reason.removesuffix(RUN_AGAIN).removesuffix(removed).removesuffix("; ")
     reason = f"{was}: {why}; {removed}" if why else f"{was}; {removed}"
