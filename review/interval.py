@@ -133,11 +133,6 @@ class LowLevel:
     minutes: int  # minutes in which records were shed (O5)
     most: tuple[int, int] | None  # the minute in which most were shed, ns since the epoch, and how many; None without
 
-    @property
-    def met(self) -> tuple[str, ...]:
-        """The outcomes that records have, and `accepted`."""
-        return tuple(name for name, count in self.outcomes.items() if count or name == "accepted")
-
 
 @dataclass(frozen=True)
 class Placed:
