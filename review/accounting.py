@@ -62,6 +62,23 @@ class LinkLines:
     lines: tuple[Line, ...]
 
 
+@dataclass(frozen=True)
+class Outcome:
+    """The packets of a link in [start, end), ns, with an outcome in an LFTA (A1), as an address asks for them."""
+
+    lfta: str
+    link: str
+    outcome: str
+    start: int
+    end: int
+
+    @property
+    def address(self) -> str:
+        """The query part of the address."""
+        span = {"from": format_instant(self.start), "to": format_instant(self.end)}
+        return urlencode({"lfta": self.lfta, "link": self.link, "outcome": self.outcome} | span)
+
+
 def accounting(key: Key, plan: Plan | None, links: Sequence[LinkFacts], low: Sequence[LowLevel]) -> list[LinkLines]:
     """Returns the lines of each link with records. `plan`: that of the set, whose queries lead to packets."""
     facts, found = {link.name: link for link in links}, []
@@ -113,5 +130,4 @@ def _addresses(key: Key, plan: Plan | None, low: LowLevel) -> dict[str, str]:
     if not readers or next(lfta for lfta in readers[0].lftas if lfta.name == low.lfta).kind != "pcap":
         return {}
     page = f"results/{safe_name(name)}/{safe_name(readers[0].name)}/packets?"
-    span = {"lfta": low.lfta, "link": low.link, "from": format_instant(start), "to": format_instant(end)}
-    return {outcome: page + urlencode({"outcome": outcome} | span) for outcome in FOUND_AGAIN}
+    return {outcome: page + Outcome(low.lfta, low.link, outcome, start, end).address for outcome in FOUND_AGAIN}

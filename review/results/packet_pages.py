@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 from urllib.parse import urlencode
@@ -22,7 +21,7 @@ from lowwater.catalog.expr import show
 from lowwater.catalog.value_names import kind_of
 from lowwater.catalog.values import format_ip, ip_from_words
 from lowwater.errors import LakeError, LowwaterError
-from lowwater.instants import format_instant, parse_instant
+from lowwater.instants import parse_instant
 from lowwater.lake.tables import safe_name
 from lowwater.low.predicate import Predicate
 from lowwater.plan.readings import Reading
@@ -40,6 +39,7 @@ from lowwater.replay.packets import (
     write_selection,
 )
 
+from ..accounting import Outcome
 from ..cells import Cell, cells_of
 from ..ledgers import Ledgers
 from ..pages import fill_template
@@ -86,23 +86,6 @@ def add_packets(router: APIRouter, ledgers: Ledgers, permission: Any, page: Show
     async def evidence(set_name: str, query: str, request: Request, sees: Any = permission) -> Any:
         evidence = partial(_evidence, page=page, headers=headers)
         return await answer(set_name, query, request, sees, evidence)
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """The packets of a link in [start, end), ns, with an outcome in an LFTA (A1), as an address asks for them."""
-
-    lfta: str
-    link: str
-    outcome: str
-    start: int
-    end: int
-
-    @property
-    def address(self) -> str:
-        """The query part of the address."""
-        span = {"from": format_instant(self.start), "to": format_instant(self.end)}
-        return urlencode({"lfta": self.lfta, "link": self.link, "outcome": self.outcome} | span)
 
 
 Asked = dict[str, Any] | Outcome
