@@ -351,20 +351,6 @@ HOURS = {"_hour": "_last", "hour": "arrival"}
 """Partition -> the column whose hour it is."""
 
 
-def wrong_claims(lake: layout.Lake) -> Iterator[str]:
-    """Yields, for every file of which a log says something wrong, the file and what is wrong."""
-    for folder in lake.all_tables():
-        try:
-            with tables.lake_errors(f"{folder}: the table cannot be read"):
-                table = tables.open_table(folder)
-                rows = tables.live_files(table) if table is not None else []
-        except errors.LakeError as error:
-            yield error.message
-            continue
-        for row in rows:
-            yield from wrong_of(folder, row)
-
-
 def wrong_of(folder: PurePath, row: Mapping[str, Any]) -> Iterator[str]:
     """Yields what the log of a table says wrongly of a file, a row of `live_files`."""
     place = folder / unquote(row["path"])

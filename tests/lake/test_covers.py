@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import time
 from collections.abc import Iterable
@@ -141,6 +142,20 @@ def test_what_another_link_refuses_is_not_whole_while_it_is_written(tmp_path: Pa
 
 
 @pytest.mark.slow
+def test_what_covers_declared_stays_with_a_file_that_is_packed_and_then_decoded_otherwise(tmp_path: Path) -> None:
+    root, path = tmp_path / "lake", tmp_path / "a.pcap"
+    settings(root, {"captures": f"{tmp_path}/a.pcap*"})
+    ingest(open_lake(root), "a", [settled(path, [100, 500])], load_config(root), covers=(at(0), at(HOUR)))
+    (tmp_path / "a.pcap.gz").write_bytes(gzip.compress(path.read_bytes()))
+    path.unlink()
+    for lines in ({}, {"payload": 100}, {"payload": 200}):
+        settings(root, {"captures": f"{tmp_path}/a.pcap*", **lines})
+        ingest(open_lake(root), "a", [tmp_path / "a.pcap.gz"], load_config(root))
+        look(open_lake(root), load_config(root))
+        (row,) = rows(root)
+        assert (row.declared, row.by_hand) == ((at(0), at(HOUR)), True)
+
+
 def test_lines_that_fit_no_file_are_told_once_by_ingest(tmp_path: Path) -> None:
     root = tmp_path / "lake"
     files = [capture(tmp_path / name, [n * HOUR, n * HOUR + 9]) for n, name in enumerate(("one[1].pcap", "two.pcap"))]

@@ -17,7 +17,7 @@ from hypothesis import given, settings, strategies as st
 from lowwater.config import Retention
 from lowwater.errors import LakeError
 from lowwater.instants import HOUR
-from lowwater.lake import footers, packing, tables, upkeep, verification
+from lowwater.lake import footers, packing, tables, verification
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.runs import read_replays
 from lowwater.lake.locks import hold_range
@@ -109,7 +109,7 @@ def test_an_old_day_is_one_file_with_the_same_bytes(lake: Lake) -> None:
     assert stream_files(lake.stream("q"), *span(5)) == []
     assert stream_files(lake.stream("q"), DAY, DAY + packing.DAY) == []  # one day long, as after a change of the length
     assert joined(lake) == [] and joined(lake, dry_run=True) == []
-    assert [*upkeep.wrong_claims(lake)] == []
+    assert verification.verify(lake, verification.Asked(data=True)).damaged == []
     assert damages(lake, "q", read_replays(lake)) == {}
 
 
@@ -186,7 +186,7 @@ def test_a_kill_leaves_the_same_streams(
         dying.setattr(module, name, killed)
         joined(lake)
     assert prints(lake) == before
-    assert [*upkeep.wrong_claims(lake)] == []
+    assert verification.verify(lake, verification.Asked(data=True)).damaged == []
     joined(lake)
     assert prints(lake) == before
     old = Retention.model_validate({"versions": "1h"})

@@ -391,7 +391,8 @@ class Batch:
             refused = {*old.links} - {*row.links} if told else set()
             if refused:
                 row = replace(old, links=tuple(sorted(refused)), attempts=row.attempts, sha256=row.sha256)
-            yield replace(row, links=row.links if refused else tuple(sorted(links)), attempts=(*others, *row.attempts))
+            attempts = tuple(dict.fromkeys((*others, *row.attempts)))
+            yield replace(row, links=row.links if refused else tuple(sorted(links)), attempts=attempts)
 
     def _is_growing(self, number: int, file_survey: Survey) -> bool:
         declared = self._coverage[number]
@@ -425,7 +426,7 @@ class Batch:
             yield replace(old, path=self._key(path))
             yield replace(old, state=GONE, reason=old.state, unread=False)
         for row in self._ledger.seen_of(attempt):
-            if row.path != self._key(path) and not is_there(self._place(row.path)):
+            if row.path != self._key(path) and row.state != GONE and not is_there(self._place(row.path)):
                 yield replace(row, state=GONE, reason=row.state, unread=False)
         try:
             status = path.stat()
@@ -435,11 +436,13 @@ class Batch:
         yield self._sighting(path, file_survey, attempt, growing, written)
 
     def _elsewhere(self, file: known_files.KnownFile, path: Path) -> Iterator[SeenFile]:
-        """Yields the other places of what was decoded again."""
+        """Yields the other places of what was decoded again; those where it lay tell its names, and what people
+        declared of it."""
         for old in self._ledger.of_records(file.row.capture) if file.packets else ():
             for row in self._ledger.seen_of(old.row.attempt):
                 if row.path != self._key(path):
-                    yield replace(row, attempts=(file.row.attempt,))
+                    new = (file.row.attempt if each == old.row.attempt else each for each in row.attempts)
+                    yield replace(row, attempts=tuple(new))
 
     def _sighting(self, path: Path, file_survey: Survey, attempt: str, growing: bool, written: int) -> SeenFile:
         declared, rotated = patterns.named_coverage(self._settings, path)

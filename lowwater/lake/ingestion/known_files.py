@@ -131,8 +131,7 @@ class KnownFiles:
             for attempt in self._files.keys() & row.attempts:
                 if row.sha256 is not None:
                     self._by_digest[row.sha256][attempt] = self._files[attempt]
-                if row.state != GONE:
-                    self._seen[attempt].append(row)
+                self._seen[attempt].append(row)
 
     @property
     def all(self) -> list[KnownFile]:
@@ -140,7 +139,7 @@ class KnownFiles:
         return list(self._files.values())
 
     def seen_of(self, attempt: str) -> list[SeenFile]:
-        """Returns what was seen of an attempt, but where its file is known to be gone."""
+        """Returns the newest rows of the places of an attempt, also of those where its file is known to be gone."""
         return self._seen.get(attempt, [])
 
     def same(self, path: Path, sha256: str, identity: str, declared: Coverage | None) -> KnownFile | None:

@@ -553,8 +553,9 @@ def in_force(rows: pa.Table) -> pa.Table:
     first = pc.fill_null(pc.coalesce(of["file_first"], of["first"]), -1).to_numpy()
     largest = pc.fill_null(pc.coalesce(of["file_largest"], of["largest"]), -1).to_numpy()
     begins, ends = of["covers_from"].to_numpy(), of["covers_to"].to_numpy()
+    held = np.flatnonzero(declares.to_numpy() | (first >= 0))  # others are of no time
     again = np.zeros(len(begins), bool)
-    again[1:] = rotated[1:] & (begins[1:] == begins[:-1]) & (first[1:] >= 0)
+    again[held[1:]] = rotated[held[1:]] & (begins[held[1:]] == begins[held[:-1]]) & (first[held[1:]] >= 0)
     begins = np.where(again, np.clip(first, begins, ends), begins)
     ordered = np.append(np.unique(begins), np.iinfo(np.int64).max)
     following = ordered[np.searchsorted(ordered, begins, side="right")]

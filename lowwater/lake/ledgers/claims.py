@@ -293,6 +293,7 @@ class _Doubts:
     ) -> None:
         self._names, self._asides, self._settings = names, asides, settings
         self.left: dict[str, Left] = {}
+        self._borne: list[tuple[Statement, list[str]]] = []  # with the attempts at its path behind it, in order
         self._numbers = {attempts.dictionary[at].as_py(): at for at in doubtful.tolist()}
         codes = attempts.indices.to_numpy()
         rows = contents.filter(pa.array(np.isin(codes, doubtful))) if len(doubtful) else contents.slice(0, 0)
@@ -329,8 +330,9 @@ class _Doubts:
         # An older version at a place is judged by what is known of the newer ones, so these come first.
         for content in reversed(standing):
             if (left := self._replaced(content)) is not None:
-                self.left[content.attempt] = replace(left, replaced=self._may_go(content, left.by))
+                self.left[content.attempt] = left
         self._parts(standing)
+        self._keep_what_bears()
         return {each.attempt: each.hand for each in self._contents.values() if each.hand is not None}
 
     def _decoded_again(self) -> None:
@@ -356,15 +358,17 @@ class _Doubts:
             own = [
                 name for (path, _), of_place in self._versions.items() if path == statement.file for name in of_place
             ]
-            after = [
-                (self._seen[at]["seen_at"], name)
+            after = {
+                at
                 for name in own
                 for at in self._contents[current[name]].seen
                 if self._seen[at]["path"] == statement.file and self._seen[at]["seen_at"] > statement.at
-            ]
+            }
             if after:
-                content = self._contents[current[min(after)[1]]]
+                bearing = [self._seen[at]["attempt"] for at in sorted(after)]
+                content = self._contents[current[bearing[0]]]
                 content.hand, content.said_of = (statement.start, statement.end), statement.file
+                self._borne.append((statement, bearing))
         for versions in self._versions.values():
             names = list(dict.fromkeys(current[name] for name in versions))
             for old, new in pairwise(names):
@@ -431,10 +435,19 @@ class _Doubts:
     def _paths(self, content: _Content) -> Iterator[str]:
         return (self._seen[at]["path"] for at in content.seen)
 
-    def _may_go(self, content: _Content, heir: str) -> bool:
-        """Whether what replaces a content has what people declared of it by its own path. Else that would be taken for
-        said of the next one at the path of which they spoke."""
-        return content.hand is None or content.said_of in {*self._paths(self._contents[heir])}
+    def _keep_what_bears(self) -> None:
+        """Keeps the contents without which what people declared would be lost, or taken for said of another one that
+        lay at that path later."""
+        borne, kept = self._borne, True
+        while kept:  # one that is kept may bear an earlier statement, too
+            kept = False
+            for statement, bearing in borne:
+                stays = (each for each in bearing if each not in self.left or not self.left[each].replaced)
+                heir = next((self._contents[self._heir(each)] for each in stays), None)
+                said = (statement.start, statement.end), statement.file
+                left = self.left.get(bearing[0])
+                if left is not None and left.replaced and (heir is None or (heir.hand, heir.said_of) != said):
+                    self.left[bearing[0]], kept = replace(left, replaced=False), True
 
     def _lies_anywhere(self, content: _Content) -> bool:
         return any(self._lies(content, path) for path in self._paths(content))
@@ -479,7 +492,7 @@ class _Doubts:
         if part is None or whole is None or part.attempt in self.left:  # it may begin several
             return
         if begins_with(whole, part):
-            goes = not self._lies_anywhere(part) and self._may_go(part, whole.attempt)
+            goes = not self._lies_anywhere(part)
             self.left[part.attempt] = Left(BEGINNING, whole.attempt, replaced=goes)
 
 
