@@ -11,6 +11,8 @@ from fractions import Fraction
 
 SECOND = 1_000_000_000
 HOUR = 3600 * SECOND
+DAY = 24 * HOUR
+WEEK = 7 * DAY
 LONGEST = 100 * 366 * 24 * HOUR
 """The longest duration: instants of this time plus some of them are still 64-bit numbers."""
 _UNITS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": SECOND, "sec": SECOND, "second": SECOND, "m": 60 * SECOND}

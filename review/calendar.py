@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from lowwater.catalog.time import uncovered
-from lowwater.instants import HOUR, SECOND
+from lowwater.instants import DAY, HOUR, SECOND
 from lowwater.lake.ledgers.captures import Captures
 from lowwater.lake.ledgers.intervals import visible
 from lowwater.lake.ledgers.runs import AUDIT, PUBLISH
@@ -23,7 +23,6 @@ from lowwater.replay.schedule.due import times_of
 
 from .ledgers import Interval, Snapshot, kept_by_snapshot
 
-DAY = 24 * HOUR
 MOST_CELLS = 800
 """Maximum number of intervals of a query set on one page; short intervals reduce the days of a page."""
 

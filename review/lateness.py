@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from lowwater.catalog.values import format_ip, ip_from_words
 from lowwater.config import Link
-from lowwater.instants import HOUR
+from lowwater.instants import DAY, WEEK
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.captures import Capture, Captures
 from lowwater.lake.ledgers.runs import LinkLateness, lateness_files, read_lateness, read_violations
@@ -27,10 +27,8 @@ from lowwater.replay.schedule.skew_review import SkewReview, headline, review
 
 from .ledgers import Snapshot
 
-RECENT = 31 * 24 * HOUR
+RECENT = 31 * DAY
 """Period before the end of the last capture that a review covers, ns."""
-DAY = 24 * HOUR
-WEEK = 7 * DAY
 _HEADLINES = ValuesByState(512)
 """Reviews and headlines of links."""
 

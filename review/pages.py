@@ -23,18 +23,28 @@ from markupsafe import Markup
 from lowwater.catalog.localdays import local_days, zone_names
 from lowwater.catalog.protocols import RECORD_KINDS
 from lowwater.config import section_of
-from lowwater.instants import SECOND, format_duration, format_instant, parse_instant, spoken_duration, spoken_span
+from lowwater.instants import (
+    DAY,
+    SECOND,
+    WEEK,
+    format_duration,
+    format_instant,
+    parse_instant,
+    spoken_duration,
+    spoken_span,
+)
 from lowwater.lake.ledgers.files import unread_lines
 from lowwater.lake.ledgers.intervals import range_words
+from lowwater.lake.sheets import Sheet, share_text
 from lowwater.lake.tables import interval_label, safe_name
 from lowwater.lake.words import DONE, WORDS, gravity
 from lowwater.plan.temporal import END_OF_TIME
-from lowwater.quality.lateness import QUANTILES, bound_of, recommend
+from lowwater.quality.lateness import bound_of
 from lowwater.replay.registry import list_streams, published_text
-from lowwater.replay.schedule.day_states import DayState, Stretch, day_states
-from lowwater.replay.schedule.days import DAY, day_quality, trust
+from lowwater.replay.schedule.day_states import Stretch, day_states, days_sheet
+from lowwater.replay.schedule.days import day_quality, trust
 from lowwater.replay.schedule.due import Due
-from lowwater.replay.schedule.skew_review import bound_labels, headline, remarks, share_text
+from lowwater.replay.schedule.skew_review import arrivals_sheet, bounds_sheet, headline, remarks
 from lowwater.replay.telemetry import interval_lags
 
 from .accounting import accounting
@@ -42,7 +52,7 @@ from .at_work import works
 from .calendar import LINK_STATES, SIGNS, Month, link_calendar, months, set_calendar, tally
 from .drawing import lateness, waterfall
 from .interval import SHOWN, expectations_of, links_of, low_level_of, operators_of, placed_of, stages_of
-from .lateness import MOST_NAMED, WEEK, last_day, late_intervals, link_headline, link_review, offenders, refused_shares
+from .lateness import MOST_NAMED, last_day, late_intervals, link_headline, link_review, offenders, refused_shares
 from .ledgers import Interval, Part, Snapshot
 from .queries import cost_history, explained, newest_preview, previews, query_plan, rows_history
 from .traffic import timeline
@@ -224,7 +234,7 @@ def _overview(snapshot: Snapshot, part: Month | None) -> dict[str, Any]:
         "verdict": overview_verdict(snapshot, intervals, shown.audits if shown else {}),
         "months": [(month, counted.get(month.name, [])) for month in reversed(parts)],
         "works": works(shown) if shown else [],
-        "days": _days(intervals, "UTC")[:DAYS_FIRST],
+        "days": _days(intervals, "UTC", DAYS_FIRST),
         "traffic": timeline(snapshot, part.start, part.end) if part else None,
         "calendars": calendars,
         "links": links,
@@ -237,12 +247,13 @@ def _overview(snapshot: Snapshot, part: Month | None) -> dict[str, Any]:
     }
 
 
-def _days(intervals: Iterable[Interval], zone: str) -> list[DayState]:
+def _days(intervals: Iterable[Interval], zone: str, most: int | None = None) -> Sheet:
     """The days of intervals by the calendar of a zone, the newest first."""
     found = (
         Stretch(each.query_set, each.start, each.end, each.intervals, each.state, each.reason) for each in intervals
     )
-    return sorted(day_states(found, local_days(zone)), key=lambda day: (-day.start, day.query_set))
+    days = sorted(day_states(found, local_days(zone)), key=lambda day: (-day.start, day.query_set))
+    return days_sheet(days[:most])
 
 
 def _zones(snapshot: Snapshot) -> list[str]:
@@ -440,21 +451,17 @@ def _skew(snapshot: Snapshot, safe: str) -> dict[str, Any] | None:
     review = link_review(snapshot, link)
     special = {"in force": review.skew, "recommended": review.recommended}
     plot = lateness(review.total.bounds(), {name: bound for name, bound in special.items() if bound is not None})
-    listed = [
-        (interval, [interval.lags.quantile(share) or 0 for share in QUANTILES], recommend(interval.lags, review.loss))
-        for interval in review.seen[-RECENT:][::-1]
-    ]
+    shown = review.seen[-RECENT:][::-1]
+    late = [f"late/{safe}/{interval_label(each.start, each.end)}.html" if each.refused else "" for each in shown]
     return {
         "review": review,
         "headline": headline(review),
         "remarks": remarks(review),
-        "rungs": [(rung, bound_labels(review, rung)) for rung in review.rungs],
+        "bounds": bounds_sheet(review),
         "plot": plot,
-        "shares": QUANTILES,
-        "intervals": listed,
-        "outliers": review.outlier.seen if review.outlier else (),
-        "refused": refused_shares(snapshot, link),
-        "week": WEEK,
+        "intervals": arrivals_sheet(review, shown, refused_shares(snapshot, link)),
+        "late": late,
+        "acts": [f"act/skew/{safe}?bound={format_duration(rung.bound_ns)}" for rung in review.rungs],
     }
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from lowwater.instants import SECOND, spoken_span
+from lowwater.instants import DAY, SECOND, spoken_span
 from lowwater.lake.ledgers.captures import Captures
 from lowwater.lake.tables import interval_label, safe_name
 from lowwater.plan.readings import scaled
@@ -17,7 +17,7 @@ from lowwater.plan.readings import scaled
 from .drawing import Bar, Mark
 from .ledgers import Interval, Snapshot, kept_by_snapshot
 from .results.curve_drawing import clock_label, clock_marks
-from .trends import DAY, DAYS, Point, links_between
+from .trends import DAYS, Point, links_between
 
 WIDTH, LEFT, RIGHT = 1100, 130, 140
 TALL, FLAT, SPACE = 46, 12, 10

@@ -11,11 +11,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from lowwater.documents import stored_object
-from lowwater.instants import HOUR, format_instant, spoken_duration
+from lowwater.instants import DAY, WEEK, format_instant, spoken_duration
 from lowwater.lake.ledgers.captures import Captures
 from lowwater.lake.ledgers.coverage import any_covers, gap_cause, gaps
 from lowwater.lake.ledgers.missing import unread_rows, unread_words
 from lowwater.lake.ledgers.runs import read_metrics
+from lowwater.lake.sheets import share_text
 from lowwater.quality.history import (
     COVERED,
     LINK,
@@ -26,12 +27,10 @@ from lowwater.quality.history import (
     is_whole,
 )
 from lowwater.replay.schedule.due import times_of
-from lowwater.replay.schedule.skew_review import share_text
 
 from .drawing import NOT_COVERED, Plot, history
 from .ledgers import Snapshot, kept_by_snapshot
 
-DAY = 24 * HOUR
 DAYS, WEEKS = 7, 12
 """Days that are shown by interval, and weeks that are shown by day."""
 UNUSUAL, USUAL = "unusual", "usual"
@@ -135,7 +134,7 @@ def trend(snapshot: Snapshot, kind: str, name: str, query_set: str) -> Trend:
         query_set: query set whose audits count.
     """
     last = _last(snapshot, query_set)
-    first = max(0, -(-last // DAY) * DAY - WEEKS * 7 * DAY)
+    first = max(0, -(-last // DAY) * DAY - WEEKS * WEEK)
     found = _judged(snapshot, _history(snapshot, query_set, first, last, name), kind, name, query_set, first)
     measures = LINK_MEASURES if kind == LINK else QUERY_MEASURES
     points = found.points

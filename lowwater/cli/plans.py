@@ -10,8 +10,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path, PurePath
 
-from rich.table import Table
-
 from lowwater import errors, terminal
 from lowwater.cli.by_day import work_of_days
 from lowwater.cli.options import require_range
@@ -24,6 +22,7 @@ from lowwater.lake.ingestion.settled import lying
 from lowwater.lake.ledgers import captures, intervals, missing
 from lowwater.lake.ledgers.files import told_files, unread_lines
 from lowwater.lake.ledgers.places import location
+from lowwater.lake.sheets import RANGE, REASON, SET, TEXT, Sheet, say_sheet
 from lowwater.replay.job import Job, TrialChanges
 from lowwater.replay.schedule.due import Due, DueSelection, due, open_jobs, outdated_audits, timeless
 
@@ -131,28 +130,28 @@ def counted_word(jobs: Sequence[Job]) -> str:
 
 
 def _show_table(work: Sequence[Due], counted: str, zone: str | None) -> None:
-    terminal.print_table(_of_intervals(work, counted) if zone is None else work_of_days(work, zone))
+    say_sheet(_of_intervals(work, counted) if zone is None else work_of_days(work, zone))
     for line in stale_lines(work):
         terminal.say(line)
     terminal.say(total(work, counted))
 
 
-def _of_intervals(work: Sequence[Due], counted: str) -> Table:
+def _of_intervals(work: Sequence[Due], counted: str) -> Sheet:
     """The intervals that are due, those that are alike together."""
-    table = Table("interval", "query set", "state", counted, "seconds", "why", box=None)
-    table.columns[0].no_wrap = True
+    columns = {"interval": RANGE, "query set": SET, "state": TEXT, counted: TEXT, "seconds": TEXT, "why": REASON}
+    rows = []
     for group in alike(work, _why):
         first, known = group[0], [each.seconds for each in group if each.seconds is not None]
-        cells = (
-            intervals.range_words(first.start, group[-1].end, number_of(group)),
+        row = (
+            (first.start, group[-1].end, number_of(group)),
             first.query_set,
             first.word,
             _packets(sum(each.packets for each in group), all(each.exact for each in group)),
             f"{sum(known):,.1f}" if len(known) == len(group) else "?",
             together(group, _why(first)),
         )
-        table.add_row(*(terminal.styled(cell) for cell in cells))
-    return table
+        rows.append(row)
+    return Sheet(columns, rows)
 
 
 def stale_lines(work: Sequence[Due]) -> list[str]:

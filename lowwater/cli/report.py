@@ -19,6 +19,7 @@ from lowwater.lake import words
 from lowwater.lake.layout import Lake, lake_to_read
 from lowwater.lake.ledgers import runs
 from lowwater.lake.ledgers.intervals import StatusRow, gravest
+from lowwater.lake.sheets import say_sheet
 from lowwater.quality.reports import IntervalAudit, Key, findings, interval_audits, left_out, told_audits
 from lowwater.replay.schedule.day_states import Stretch, stretches
 from lowwater.replay.schedule.due import statuses
@@ -50,7 +51,7 @@ def show_report(
     if not chosen:
         raise LakeError(f"no interval begins at {format_instant(interval or 0)}", _several(keys))
     if zone is not None:
-        open_console().print(answers(_stretches(states, audits), zone, *span))
+        say_sheet(answers(_stretches(states, audits), zone, *span))
     else:
         _show_all(lake, chosen, audits, states, missing, detailed=interval is not None)
     for line in lake_lines(lake, load_config(root)):

@@ -16,14 +16,13 @@ from urllib.parse import unquote
 
 from lowwater import limits
 from lowwater.errors import BusyError
-from lowwater.instants import HOUR
+from lowwater.instants import DAY
 from lowwater.lake import footers, tables, upkeep
 from lowwater.lake.layout import Lake
 from lowwater.lake.locks import hold_range
 from lowwater.lake.results import streams
 from lowwater.storage import paths
 
-DAY = 24 * HOUR
 OLD = 2 * DAY
 """So far behind the end of a day something is published, once its streams are joined: late files come within days."""
 AT_ONCE = 31

@@ -12,7 +12,6 @@ from lowwater import instants
 from lowwater.lake import layout, tables
 from lowwater.storage import paths
 
-DAY = 24 * instants.HOUR
 RATE_DAYS = 7
 """Days whose writes say how fast a lake grows."""
 _LINK, _HOUR, _INTERVAL = re.compile(r"link=([^/]+)/"), re.compile(r"hour=(-?\d+)/"), re.compile(r"interval=([^/]+)/")
@@ -41,7 +40,7 @@ class Space:
     days: Counter[int] = field(default_factory=Counter)
     files: int = 0
     grown: int = 0  # bytes that were written in the last `span` and are still there
-    span: int = DAY  # the last RATE_DAYS, or the age of the lake, ns
+    span: int = instants.DAY  # the last RATE_DAYS, or the age of the lake, ns
     free: int | None = None  # bytes of its disk; None in a store, which says nothing
     size: int = 0  # bytes of its disk
 
@@ -53,11 +52,11 @@ class Space:
     @property
     def rate(self) -> int:
         """Bytes that the lake grows by in a day."""
-        return self.grown * DAY // self.span
+        return self.grown * instants.DAY // self.span
 
     def full_in(self) -> int | None:
         """The time (ns) until the disk is full at this rate; None if it does not grow, or nobody knows."""
-        return None if self.free is None or not self.rate else self.free * DAY // self.rate
+        return None if self.free is None or not self.rate else self.free * instants.DAY // self.rate
 
 
 def space_of(lake: layout.Lake, now: int) -> Space:
@@ -74,7 +73,7 @@ def space_of(lake: layout.Lake, now: int) -> Space:
             found.links[link[1].replace("@", "/")] += each.size
         if (day := _day(where)) is not None:
             found.days[day] += each.size
-    found.span = min(RATE_DAYS * DAY, max(now - first, instants.HOUR))
+    found.span = min(RATE_DAYS * instants.DAY, max(now - first, instants.HOUR))
     found.grown = sum(size for at, size in written.items() if at >= now - found.span)
     if isinstance(lake.root, Path):
         disk = shutil.disk_usage(lake.root)
@@ -84,8 +83,8 @@ def space_of(lake: layout.Lake, now: int) -> Space:
 
 def _day(where: str) -> int | None:
     if hour := _HOUR.search(where):
-        return int(hour[1]) * instants.HOUR // DAY * DAY
+        return int(hour[1]) * instants.HOUR // instants.DAY * instants.DAY
     if interval := _INTERVAL.search(where):
         bounds = tables.label_bounds(interval[1])
-        return None if bounds is None else bounds[0] // DAY * DAY
+        return None if bounds is None else bounds[0] // instants.DAY * instants.DAY
     return None

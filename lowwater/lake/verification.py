@@ -36,9 +36,8 @@ VERDICT = "verified.json"
 """File of a lake with what the last looks found, and how far one came that was ended."""
 KEPT_EVERY = 10.0
 """Seconds between two notes of how far a look has come."""
-RESUMED = 7 * 24 * instants.HOUR
+RESUMED = instants.WEEK
 """A look that was ended goes on where it was for so long, ns."""
-DAY = 24 * instants.HOUR
 
 
 @dataclass(frozen=True)
@@ -168,7 +167,7 @@ class _Look:
                     self._verdict.resumed = True
 
     def all(self) -> Verdict:
-        asked, verdict, day = self._asked, self._verdict, self._begun // DAY
+        asked, verdict, day = self._asked, self._verdict, self._begun // instants.DAY
         work: list[tuple[str, Stored]] = []
         for file, there in self._named():
             verdict.files += 1

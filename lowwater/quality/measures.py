@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from lowwater.capture.inspect import subsecond_words
 from lowwater.config import Config, Link, Thresholds
-from lowwater.instants import HOUR, SECOND, format_instant
+from lowwater.instants import HOUR, SECOND, WEEK, format_instant
 from lowwater.lake import layout, packets
 from lowwater.lake.ledgers.captures import Capture, Captures, malformed_between, shared_words, undecoded_share
 from lowwater.lake.ledgers.coverage import (
@@ -52,7 +52,6 @@ from lowwater.quality.suites import LATE
 EXAMPLES = 5
 """Number of files, records and offsets that a measure names."""
 
-WEEK = 7 * 24 * HOUR
 
 _NO_RECORD = pa.array(["length", "block", "compression"])
 """Reasons of malformed rows for bytes that are no record."""

@@ -15,11 +15,12 @@ import pytest
 
 from lowwater.config import Retention
 from lowwater.errors import BusyError, LakeError
+from lowwater.instants import DAY
 from lowwater.lake import space
 from lowwater.lake.layout import lake_to_read, open_lake
 from lowwater.lake.locks import hold
 from lowwater.lake.maintain import LEFT, maintain
-from lowwater.lake.space import DAY, space_of
+from lowwater.lake.space import space_of
 from tests.cli.hostile import clean
 from tests.lake.damage import TO, change_skew, copied, data_files, publish, rows_of
 from tests.replay.support import START

@@ -221,47 +221,17 @@ def _review(
 
 
 def _show(console: terminal.Terminal, review: SkewReview) -> None:
-    from lowwater.replay.schedule.skew_review import bound_labels, headline, remarks, share_text
+    from lowwater.lake.sheets import say_sheet
+    from lowwater.replay.schedule.skew_review import arrivals_sheet, bounds_sheet, headline, remarks
 
     console.print(terminal.styled(review.link, "bold") + f": {terminal.shown(headline(review))}", soft_wrap=True)
     if not review.total.records:
         return
-    table = _numbers("bound", "lost", "share", "latency", "records held", "at most")
-    table.add_column("")
-    for rung in review.rungs:
-        bound = format_duration(rung.bound_ns)
-        held = f"{rung.records_held:,.0f}", f"{rung.records_held_at_most:,.0f}"
-        labels = ", ".join(bound_labels(review, rung))
-        table.add_row(bound, f"{rung.lost:,}", share_text(rung.share), bound, *held, labels)
-    console.print(table)
-    console.print(_intervals(review))
+    say_sheet(bounds_sheet(review))
+    say_sheet(arrivals_sheet(review, review.seen))
     for line in remarks(review):
         console.print(f"  {line}", soft_wrap=True)
     console.print()
-
-
-def _intervals(review: SkewReview) -> Table:
-    from lowwater.quality.lateness import QUANTILES, bound_of, recommend
-
-    shares = [f"{100 * share:g} %" for share in QUANTILES]
-    table = _numbers("interval of arrival", "records", "out of order", *shares, "latest", "refused", "its own bound")
-    table.add_column("")
-    for interval in review.seen:
-        quantiles = [format_duration(interval.lags.quantile(share) or 0) for share in QUANTILES]
-        recommended = recommend(interval.lags, review.loss)
-        counts = (f"{interval.lags.records:,}", f"{interval.lags.late:,}")
-        ends = (format_duration(bound_of(interval.lags.largest)), f"{interval.refused:,}")
-        bound = "none" if recommended is None else format_duration(recommended)
-        mark = "outlier" if review.outlier and interval in review.outlier.seen else ""
-        table.add_row(format_instant(interval.start), *counts, *quantiles, *ends, bound, mark)
-    return table
-
-
-def _numbers(first: str, *others: str) -> Table:
-    table = Table(first, box=None)
-    for name in others:
-        table.add_column(name, justify="right")
-    return table
 
 
 @click.command()

@@ -203,13 +203,12 @@ LONGEST = 10 * 365
 
 
 def _full(left: int | None, now: int) -> str:
-    day = 24 * instants.HOUR
     if left is None:
         return "the lake does not grow"
-    if left >= LONGEST * day:
+    if left >= LONGEST * instants.DAY:
         return "at this rate there is room for ten years"
-    when = instants.format_instant((now + left) // day * day)[:10]
-    return f"at this rate it is full in {left // day:,} days, on {when}"
+    when = instants.format_instant((now + left) // instants.DAY * instants.DAY)[:10]
+    return f"at this rate it is full in {left // instants.DAY:,} days, on {when}"
 
 
 @click.command()
@@ -218,8 +217,9 @@ def _full(left: int | None, now: int) -> str:
 @options.MEETING
 @options.BY_DAY
 @click.option("--space", is_flag=True, help="Instead: what takes how much room, and when the disk is full.")
+@options.form("text", "json", "csv", help="Of the table; lines below it go to standard error with json and csv.")
 def status(
-    lake: PurePath, queries: Path, start: int | None, end: int | None, by_day: bool, zone: str, space: bool
+    lake: PurePath, queries: Path, start: int | None, end: int | None, by_day: bool, zone: str, space: bool, form: str
 ) -> None:
     """Shows every interval of every query set: missing, provisional, done, incomplete, stale, damaged, failed, cannot
     start.
@@ -233,8 +233,8 @@ def status(
     written then and is still there. It needs no room, and works on a disk that is full or read only.
     """
     options.require_range(start, end)
-    if space and (by_day or start is not None or end is not None):
-        raise click.UsageError("--space is of the whole lake; leave out --by-day, --from and --to")
+    if space and (by_day or start is not None or end is not None or form != "text"):
+        raise click.UsageError("--space is of the whole lake, as text; leave out --by-day, --from, --to and --format")
     if space:
         _show_space(lake)
         return
@@ -243,7 +243,7 @@ def status(
     from lowwater.cli.why import asks_why
     from lowwater.config import load_config
     from lowwater.lake.layout import lake_to_read
-    from lowwater.lake.ledgers.intervals import range_words
+    from lowwater.lake.sheets import RANGE, REASON, SET, STATE, TEXT, Sheet, say_sheet
     from lowwater.replay.schedule.day_states import stretches
     from lowwater.replay.schedule.due import statuses
     from lowwater.replay.schedule.links import retired_sets
@@ -253,24 +253,26 @@ def status(
     chosen = [row for row in rows if instants.meets(row.start, row.end, start, end)]
     asks = any(row.shown != words.DONE for row in chosen)
     if by_day:
-        table = answers(stretches(rows), zone, start, end)
+        sheet = answers(stretches(rows), zone, start, end)
     else:
-        table = Table("interval", "query set", "query", "state", "reason", box=None)
-        for row in chosen:
-            state = terminal.styled(row.shown, "bold red" if row.shown in words.URGENT else "")
-            table.add_row(range_words(row.start, row.end, row.intervals), row.query_set, row.query, state, row.why)
+        columns = {"interval": RANGE, "query set": SET, "query": TEXT, "state": STATE, "reason": REASON}
+        sheet = Sheet(
+            columns,
+            [((row.start, row.end, row.intervals), row.query_set, row.query, row.shown, row.why) for row in chosen],
+        )
     none = f"no interval: {lake} has no captures, or no query set in {queries} (--queries) reads them"
     if rows:
         none = "no interval meets the range"
-    if table.row_count:
-        terminal.print_table(table)
+    if sheet.rows or form != "text":
+        say_sheet(sheet, form)
     elif not unplanned:
         terminal.say(none)
-    if asks:
+    aside = form != "text"  # programs read the table alone
+    if asks and not aside:
         terminal.say(asks_why(lake))
     retired = (f"query set {name}: {why}" for name, why in retired_sets(lake, queries).items())
     for line in chain(lake_lines(lake_to_read(lake), load_config(lake)), retired):
-        terminal.say(line)
+        terminal.say(line, err=aside)
     for problem in unplanned:
         terminal.say(problem, err=True)
 

@@ -23,7 +23,6 @@ from lowwater.storage.captures import StoredCapture, captures_like, is_address
 
 # Dates, ends, numbers and wildcards of a pattern.
 
-DAY = 24 * instants.HOUR
 DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _MONTH = "(?i:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)"
@@ -92,7 +91,7 @@ class NamedTime:
             return self.end
         if rotation is None:
             return None
-        days, rest = divmod(rotation, DAY)
+        days, rest = divmod(rotation, instants.DAY)
         return self.start + rotation if rest else _nanoseconds(self.begin + timedelta(days=days)) + self.fraction
 
 
@@ -240,7 +239,7 @@ def _unit(pieces: Iterable[str]) -> int:
     ends = {piece[2:] for piece in pieces if piece[:2] == "%L"}
     if digits := [int(field[:-1] or 9) for field in ends if field[-1] == "N"]:
         return int(10 ** (9 - max(digits)))
-    return next((unit for fields, unit in _UNITS if ends & {*fields}), DAY if ends else 0)
+    return next((unit for fields, unit in _UNITS if ends & {*fields}), instants.DAY if ends else 0)
 
 
 def _last_begin(begin: datetime, end: int) -> datetime:

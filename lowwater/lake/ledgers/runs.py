@@ -348,8 +348,7 @@ def _of_intervals(query_set: str, spans: Sequence[Range]) -> pc.Expression:
 
 # Measures and lateness grow with every audit. The newest row of a key counts.
 
-DAY = 24 * instants.HOUR
-LONG = 400 * DAY
+LONG = 400 * instants.DAY
 """Shorter ranges are read by naming their months, so that no other partition is opened."""
 
 
@@ -451,7 +450,7 @@ def read_lateness(lake: layout.Lake, link: str, start: int = 0, end: int = 1 << 
     """Reads the lateness of a link in the intervals that begin in [start, end), ns, in order."""
     chosen, of_link = tables.within("interval_start", start, end), pc.field("link") == link
     if end - start < LONG:
-        months = {_month(at) for at in range(start, end, DAY)} | {_month(max(start, end - 1))}
+        months = {_month(at) for at in range(start, end, instants.DAY)} | {_month(max(start, end - 1))}
         files = [name for name in lateness_files(lake, link) if name.partition("month=")[2].partition("/")[0] in months]
         with tables.lake_errors(f"{lake.lateness}: the table cannot be read"):
             rows = tables.files_dataset(lake.lateness, [(name, of_link) for name in files], layout.LATENESS)

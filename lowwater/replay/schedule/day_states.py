@@ -16,6 +16,7 @@ from lowwater.catalog.time import uncovered
 from lowwater.instants import SECOND, spoken_span
 from lowwater.lake import words
 from lowwater.lake.ledgers.intervals import StatusRow, gravest, merged
+from lowwater.lake.sheets import ANSWER, SET, STATE, WHEN, Sheet
 
 
 @dataclass(frozen=True)
@@ -83,6 +84,12 @@ class DayState:
                 told.append(f"{count:,} of {total:,} intervals {verb}{word}{why}")
         told += [f"nothing was recorded {spoken_span(*span)}" for span in self.unrecorded]
         return "; ".join([f"{'yes' if self.whole else 'no'}: {told[0]}", *told[1:]]) if told else "yes"
+
+
+def days_sheet(days: Iterable[DayState]) -> Sheet:
+    """Returns the days as a table: may a report of each go out?"""
+    columns = {"day": WHEN, "query set": SET, "state": STATE, "report": ANSWER}
+    return Sheet(columns, [(day.day.isoformat(), day.query_set, day.word, day.answer) for day in days])
 
 
 def stretches(rows: Iterable[StatusRow]) -> Iterator[Stretch]:

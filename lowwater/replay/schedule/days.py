@@ -12,18 +12,17 @@ import pyarrow.compute as pc
 
 from lowwater.config import Config
 from lowwater.documents import stored_object
-from lowwater.instants import HOUR, spoken_duration, spoken_instant
+from lowwater.instants import DAY, WEEK, spoken_duration, spoken_instant
 from lowwater.lake import layout, tables, words
 from lowwater.lake.ledgers import coverage, files, intervals, runs
 from lowwater.lake.ledgers.captures import Captures
+from lowwater.lake.sheets import share_text
 from lowwater.quality.reports import IntervalAudit, interval_audits
 from lowwater.replay.job import Job
-from lowwater.replay.schedule import due, skew_review
+from lowwater.replay.schedule import due
 
 # What a day is worth, which rules flap, what a change did: the page *Quality* and the report show it.
 
-DAY = 24 * HOUR
-WEEK = 7 * DAY
 NEWEST_AUDITS = 24
 """Newest audits of a query set in which flapping is looked for, and most audits before and after a change."""
 FEWEST_CHANGES = 3
@@ -151,8 +150,8 @@ class DayQuality:
         worth = ", ".join(f"{self.words[word]:,} {word}" for word in words.TRUST if self.words.get(word))
         lost = ", ".join(f"{each.link} {spoken_duration(each.lost)}" for each in self.links if each.lost)
         late = ", ".join(
-            f"{each.link} {skew_review.share_text(each.late)} (a week before "
-            f"{'unknown' if each.before is None else skew_review.share_text(each.before)})"
+            f"{each.link} {share_text(each.late)} (a week before "
+            f"{'unknown' if each.before is None else share_text(each.before)})"
             for each in self.links
             if each.late
         )

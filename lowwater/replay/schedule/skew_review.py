@@ -6,19 +6,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from pathlib import Path, PurePath
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from lowwater import documents, errors
 from lowwater.config import load_config, section_of
-from lowwater.instants import SECOND, format_duration, format_instant
+from lowwater.instants import SECOND, WEEK, format_duration, format_instant
 from lowwater.lake.ledgers.captures import Capture, Captures
+from lowwater.lake.sheets import COUNT, DURATION, INSTANT, LABELS, SHARE, Sheet, share_text
 from lowwater.lake.tables import lake_errors
 from lowwater.lake.words import STALE
 from lowwater.quality import lateness
@@ -193,16 +195,6 @@ FILES = 3
 """Number of captures of an outlier that the text names; the JSON names all."""
 
 
-def share_text(share: float) -> str:
-    """A share in percent, with three digits.
-
-    Example:
-        >>> share_text(0.0183), share_text(0.0), share_text(0.9999)
-        ('1.83%', '0%', '99.99%')
-    """
-    return f"{100 * share:.4g}%" if share > 0.99 else f"{100 * share:.3g}%"
-
-
 def headline(report: SkewReview) -> str:
     """One sentence about the records of the link, and the recommendation."""
     total = report.total
@@ -238,12 +230,43 @@ def outlier_text(outlier: Outlier) -> str:
     return f"{format_instant(outlier.seen[0].start)} to {format_instant(outlier.seen[-1].end)}{named}"
 
 
-def bound_labels(report: SkewReview, rung: BoundEffect) -> list[str]:
-    """The labels of a bound: in force, recommended, admits all."""
-    special = {"in force": report.skew, "recommended": report.recommended}
-    names = [name for name, bound in special.items() if bound == rung.bound_ns]
+def bounds_sheet(report: SkewReview) -> Sheet:
+    """What each bound would lose and cost, as a table."""
+    columns = {"bound": DURATION, "lost": COUNT, "share": SHARE, "latency": DURATION}
+    columns |= {"records held": COUNT, "at most": COUNT, "remark": LABELS}
     whole = next((rung for rung in report.rungs if not rung.lost), None)
-    return [*names, "admits all"] if rung is whole else names
+    special = {"in force": report.skew, "recommended": report.recommended}
+    rows = []
+    for rung in report.rungs:
+        labels = [name for name, bound in special.items() if bound == rung.bound_ns] + ["admits all"] * (rung is whole)
+        held = rung.records_held, rung.records_held_at_most
+        rows.append((rung.bound_ns, rung.lost, rung.share, rung.bound_ns, *held, labels))
+    return Sheet(columns, rows)
+
+
+def arrivals_sheet(
+    report: SkewReview,
+    intervals: Iterable[lateness.IntervalLateness],
+    shares: Mapping[tuple[int, int], float] = MappingProxyType({}),
+) -> Sheet:
+    """The lateness of intervals, as a table. `shares`: interval [start, end), ns -> share of its records that were
+    refused; where they are known, they stand beside those of a week before."""
+    columns = {"interval of arrival": INSTANT, "records": COUNT, "out of order": COUNT}
+    columns |= {f"{100 * share:g} %": DURATION for share in lateness.QUANTILES} | {"latest": DURATION, "refused": COUNT}
+    columns |= dict.fromkeys(("share", "a week before"), replace(SHARE, none="unknown")) if shares else {}
+    columns |= {"its own bound": replace(DURATION, none="none"), "remark": LABELS}
+    outliers = report.outlier.seen if report.outlier else ()
+    rows = []
+    for each in intervals:
+        times = each.start, each.end
+        before = times[0] - WEEK, times[1] - WEEK
+        refused = (shares.get(times, 0), shares.get(before)) if shares else ()
+        quantiles = [each.lags.quantile(share) or 0 for share in lateness.QUANTILES]
+        latest = lateness.bound_of(each.lags.largest), each.refused
+        own = lateness.recommend(each.lags, report.loss)
+        labels = ["outlier"] * (each in outliers)
+        rows.append((each.start, each.lags.records, each.lags.late, *quantiles, *latest, *refused, own, labels))
+    return Sheet(columns, rows)
 
 
 def remarks(report: SkewReview) -> list[str]:
