@@ -40,7 +40,7 @@ from lowwater.lake.tables import interval_label, safe_name
 from lowwater.lake.words import DONE, WORDS, gravity
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.quality.lateness import bound_of
-from lowwater.replay.registry import list_streams, published_text
+from lowwater.replay.registry import list_streams, published_text, stream_facts
 from lowwater.replay.schedule.day_states import Stretch, day_states, days_sheet
 from lowwater.replay.schedule.days import day_quality, trust
 from lowwater.replay.schedule.due import Due
@@ -402,7 +402,7 @@ def _about(
 @page("streams", "streams.html", "Streams")
 def _streams(snapshot: Snapshot) -> dict[str, Any]:
     streams = list_streams(snapshot.lake, list(snapshot.jobs.values()), snapshot.unplanned)
-    return {"streams": streams, "published_text": published_text, "planned": snapshot.jobs}
+    return {"streams": streams, "published_text": published_text, "facts": stream_facts, "planned": snapshot.jobs}
 
 
 @page("quality", "quality.html", "Quality")

@@ -77,7 +77,7 @@ RANGE = Kind(  # begin and end, ns since the epoch, and the number of intervals
     whole=True,
 )
 STATE = Kind(marked=lambda word: "bold red" if word in words.URGENT else "", badges=True)  # of `words`
-LABELS = Kind(", ".join, badges=True, headed=False)  # texts
+LABELS = Kind(", ".join, plain=", ".join, badges=True, headed=False)  # texts
 ANSWER = Kind(style="why", marked=lambda answer: "bold" if answer.startswith("no") else "")
 
 

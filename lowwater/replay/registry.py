@@ -5,13 +5,13 @@ Reads the tables and ledgers of a lake and the plans of its query sets, for `low
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path, PurePath
 from typing import Any
 
 from lowwater.errors import LowwaterError
-from lowwater.instants import format_instant, format_moment, spoken_span
+from lowwater.instants import SECOND, format_duration, format_instant, format_moment
 from lowwater.lake.layout import Lake, lake_to_read
 from lowwater.lake.ledgers.intervals import merged
 from lowwater.lake.ledgers.runs import PUBLISH, ReplayRow, read_replays
@@ -253,11 +253,61 @@ def _subscribers(lake: Lake, name: str, version: int | None) -> tuple[Reader, ..
     return tuple(readers)
 
 
-def published_text(info: StreamInfo, spoken: bool = False) -> str:
-    """Returns what is published of a stream, in words; its times exact, or as people say them."""
+def stream_facts(info: StreamInfo) -> dict[str, str]:
+    """Returns what is known of a stream in words: name of the fact -> text; instants and durations are exact."""
+    key = "unknown" if info.key is None else ", ".join(info.key) or "one row"
+    source = [f"query set {info.owner}"]
+    source += [f"queries {', '.join(info.queries)}"] * bool(info.queries)
+    source += [f"links {', '.join(info.links)}"] * bool(info.links)
+    when = f", in version {info.version}, {_second(info.published_at)}" if info.published_at else ""
+    facts = {
+        "columns": ", ".join(f"{column.name} {column.type}" for column in info.columns),
+        "key": key,
+        "temporal": "; ".join(_temporal_words(info.columns)) or "none",
+        "producers": ", ".join(source),
+        "consumers": "; ".join(map(_reader_words, info.readers)) or "none known",
+        "published": f"{published_text(info)}{when}",
+        "damaged": "; ".join(
+            f"{format_instant(start)} to {format_instant(end)}: {why}" for start, end, why in info.damaged
+        ),
+        "pinned": _pinned_words(info) if info.unfinished else "",
+        "lag": "unknown" if info.lag is None else format_duration(info.lag),
+        "problem": info.problem,
+    }
+    return {name: text for name, text in facts.items() if text}
+
+
+def published_text(info: StreamInfo) -> str:
+    """Returns what is published of a stream, in words."""
     if info.until is None:
         return "nothing yet"
-    start, end = info.published[0][0], info.until
-    text = spoken_span(start, end) if spoken else f"{format_instant(start)} to {format_instant(end)}"
+    text = f"{format_instant(info.published[0][0])} to {format_instant(info.until)}"
     holes = len(info.published) - 1
     return text if not holes else f"{text}, {holes} {'hole' if holes == 1 else 'holes'}"
+
+
+def _temporal_words(columns: Sequence[StreamColumn]) -> Iterator[str]:
+    for column in columns:
+        if column.temporal:
+            word = ">=" if column.temporal == "increasing" else "<="
+            promise = "" if column.promise is None else f", later rows {word} {column.promise}"
+            yield f"{column.name} {column.temporal} ({column.of}){promise}"
+
+
+def _reader_words(reader: Reader) -> str:
+    text = f"{reader.kind} {reader.name}"
+    if reader.until is None or reader.seen is None:
+        return text
+    behind = f", {reader.behind} versions behind" if reader.behind else ""
+    behind += ", which the log of the table does not have any more: it must begin again" * reader.lost
+    return f"{text} (up to {format_instant(reader.until)}, at {_second(reader.seen)}{behind})"
+
+
+def _pinned_words(info: StreamInfo) -> str:
+    """Names the pinned version, which is not the newest one, and says why."""
+    version = "no version" if info.pinned is None else f"version {info.pinned}"
+    return f"{version}; an interval of the set is published in part, or damaged: `lowwater status`"
+
+
+def _second(instant: int) -> str:
+    return format_instant(instant - instant % SECOND)

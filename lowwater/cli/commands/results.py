@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lowwater.cli import options
-from lowwater.instants import SECOND, format_duration, format_instant, format_moment
+from lowwater.instants import SECOND, format_instant, format_moment
 from lowwater.processes import until_stopped
 from lowwater.terminal import open_console, say, shown, spreadsheet_cell, styled
 
@@ -363,70 +363,16 @@ def streams(lake: PurePath, queries: Path, as_json: bool) -> None:
 def _show(info: StreamInfo) -> None:
     from rich.table import Table
 
-    from lowwater.replay.registry import published_text
+    from lowwater.replay.registry import stream_facts
 
     facts = Table(box=None, show_header=False, pad_edge=False)
     facts.add_column(style="dim")
     facts.add_column(overflow="fold")
-    key = "unknown" if info.key is None else ", ".join(info.key) or "one row"
-    source = [f"query set {info.owner}"]
-    source += [f"queries {', '.join(info.queries)}"] * bool(info.queries)
-    source += [f"links {', '.join(info.links)}"] * bool(info.links)
-    when = f", in version {info.version}, {_second(info.published_at)}" if info.published_at else ""
-    lines = {
-        "  columns": ", ".join(f"{column.name} {column.type}" for column in info.columns),
-        "  key": key,
-        "  temporal": "; ".join(_temporal(info)) or "none",
-        "  producers": ", ".join(source),
-        "  consumers": "; ".join(_readers(info)) or "none known",
-        "  published": f"{published_text(info)}{when}",
-        "  damaged": "; ".join(
-            f"{format_instant(start)} to {format_instant(end)}: {why}" for start, end, why in info.damaged
-        ),
-        "  pinned": _pinned(info),
-        "  lag": "unknown" if info.lag is None else format_duration(info.lag),
-        "  problem": info.problem,
-    }
-    for name, text in lines.items():
-        if text:
-            facts.add_row(styled(name), styled(text, fold=True))
+    for name, text in stream_facts(info).items():
+        facts.add_row(styled(f"  {name}"), styled(text, fold=True))
     console = open_console()
     console.print(styled(info.name, "bold"))
     console.print(facts)
-
-
-def _pinned(info: StreamInfo) -> str:
-    """Returns the pinned version where it is not the newest one, and why."""
-    if not info.unfinished:
-        return ""
-    version = "no version" if info.pinned is None else f"version {info.pinned}"
-    return f"{version}; an interval of the set is published in part, or damaged: `lowwater status`"
-
-
-def _temporal(info: StreamInfo) -> list[str]:
-    shown = []
-    for column in info.columns:
-        if column.temporal:
-            word = ">=" if column.temporal == "increasing" else "<="
-            promise = "" if column.promise is None else f", later rows {word} {column.promise}"
-            shown.append(f"{column.name} {column.temporal} ({column.of}){promise}")
-    return shown
-
-
-def _readers(info: StreamInfo) -> list[str]:
-    shown = []
-    for reader in info.readers:
-        text = f"{reader.kind} {reader.name}"
-        if reader.until is not None and reader.seen is not None:
-            behind = f", {reader.behind} versions behind" if reader.behind else ""
-            behind += ", which the log of the table does not have any more: it must begin again" * reader.lost
-            text += f" (up to {format_instant(reader.until)}, at {_second(reader.seen)}{behind})"
-        shown.append(text)
-    return shown
-
-
-def _second(instant: int) -> str:
-    return format_instant(instant - instant % SECOND)
 
 
 def _row(_: click.Context, __: click.Parameter, text: str) -> dict[str, Any]:
