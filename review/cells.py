@@ -4,32 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
-from lowwater.instants import spoken_instant
-from lowwater.plan.queryset import QueryPlan
-from lowwater.plan.readings import Reading, readings
-from lowwater.plan.temporal import Temporal
-
-
-@dataclass(frozen=True)
-class Cell:
-    """A value as text, and what a person reads beside it; empty for nothing."""
-
-    text: str
-    beside: str = ""
-
-
-Cells = Callable[[str, Any], Cell]
-"""(name of a column, value) -> cell."""
-
-
-def cells_of(query: QueryPlan) -> Cells:
-    """Returns how the values of a query's columns are shown."""
-    how = readings(query.logical)
-    clocks = {field.name: field.temporal for field in query.logical.fields if field.temporal}
-    return lambda name, value: _cell(how.get(name, Reading()), clocks.get(name), value)
+from lowwater.plan.readings import Cell, Cells
 
 
 def row_cells(cells: Cells, row: Mapping[str, Any]) -> list[Cell]:
@@ -58,13 +35,3 @@ def read_number(cells: Callable[[Any], Cell], value: float) -> str:
     """Writes a number of a plot, and in brackets what is read beside it, such as `4,806,840 (4.81 MB)`."""
     beside = cells(value).beside
     return f"{plain(value)} ({beside})" if beside else plain(value)
-
-
-def _cell(how: Reading, clock: Temporal | None, value: Any) -> Cell:
-    if value is None:
-        return Cell("NULL")
-    if clock is not None and not clock.origin and clock.increasing and isinstance(value, int):
-        first = clock.first(value)
-        if 0 <= first < 1 << 62:
-            return Cell(str(value), spoken_instant(first))
-    return Cell(str(value), how.text(value))

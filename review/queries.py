@@ -12,12 +12,13 @@ from lowwater.lake.results.published_rows import rows_between
 from lowwater.lake.words import FAILED
 from lowwater.plan.explain import describe, explain
 from lowwater.plan.queryset import Plan, QueryPlan
+from lowwater.plan.readings import Cell, cells_of
 from lowwater.quality.reports import Key
 from lowwater.replay.job import Job
 from lowwater.replay.row_files import with_texts
 
 from .calendar import moment
-from .cells import Cell, cells_of, row_cells
+from .cells import row_cells
 from .drawing import NOT_COVERED, PlanDrawing, Plot, history, plan
 from .ledgers import Part, Record, Snapshot
 from .trends import interval_grid, run_seconds
@@ -64,7 +65,7 @@ def preview(snapshot: Snapshot, query: QueryPlan, start: int, end: int) -> Previ
     published = rows_between(snapshot.lake, query.name, start, end)
     if published is None:
         return None
-    cells = cells_of(query)
+    cells = cells_of(query.logical)
     rows = [tuple(row_cells(cells, row)) for part in published.batches(SHOWN) for row in with_texts(part).to_pylist()]
     return Preview(query.name, start, end, published.columns, tuple(rows), published.rows, tuple(query.links))
 

@@ -6,13 +6,15 @@ itself stays what it is, in tables and in files.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from lowwater.catalog import expr as ex
 from lowwater.catalog.value_names import kind_of, value_name
-from lowwater.instants import spoken_duration
+from lowwater.instants import spoken_duration, spoken_instant
 from lowwater.plan import operators as ops
+from lowwater.plan.temporal import Temporal
 
 BYTES = "bytes"
 _LENGTHS = frozenset(("len", "caplen", "total_length", "ip_length", "payload_length"))
@@ -68,6 +70,34 @@ class Reading:
             span = round(abs(value) * self.nanoseconds)
             return f"{'-' * (value < 0)}{spoken_duration(span)}" if span < 1 << 62 else ""
         return ""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A value as text, and what a person reads beside it; empty for nothing."""
+
+    text: str
+    beside: str = ""
+
+
+Cells = Callable[[str, Any], Cell]
+"""(name of a column, value) -> cell."""
+
+
+def cells_of(node: ops.Node) -> Cells:
+    """Returns how the values of the columns of a logical plan are shown."""
+    how, clocks = readings(node), {field.name: field.temporal for field in node.fields if field.temporal}
+    return lambda name, value: _cell(how.get(name, Reading()), clocks.get(name), value)
+
+
+def _cell(how: Reading, clock: Temporal | None, value: Any) -> Cell:
+    if value is None:
+        return Cell("NULL")
+    if clock is not None and not clock.origin and clock.increasing and isinstance(value, int):
+        first = clock.first(value)
+        if 0 <= first < 1 << 62:
+            return Cell(str(value), spoken_instant(first))
+    return Cell(str(value), how.text(value))
 
 
 def scaled(value: float, unit: str) -> str:

@@ -13,8 +13,9 @@ from typing import Any
 
 from lowwater.instants import HOUR, SECOND, spoken_instant
 from lowwater.lake.results.exploring import Curves
+from lowwater.plan.readings import Cell
 
-from ..cells import Cell, named_text, plain, read_number
+from ..cells import named_text, plain, read_number
 
 WIDTH, HEIGHT, LEFT, BOTTOM = 1100, 280, 80, 34
 MARKS = 5

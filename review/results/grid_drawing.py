@@ -12,8 +12,9 @@ from typing import Any
 
 from lowwater.instants import HOUR, format_instant
 from lowwater.lake.results.exploring import Grid
+from lowwater.plan.readings import Cell
 
-from ..cells import Cell, plain, read_number
+from ..cells import plain, read_number
 
 BAR = 400
 """Width of the longest bar, in units of the view box."""

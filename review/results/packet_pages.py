@@ -24,7 +24,7 @@ from lowwater.errors import LakeError, LowwaterError
 from lowwater.instants import parse_instant
 from lowwater.lake.tables import safe_name
 from lowwater.low.predicate import Predicate
-from lowwater.plan.readings import Reading
+from lowwater.plan.readings import Cell, Reading, cells_of
 from lowwater.replay.accounts import OUTCOME_WORDS
 from lowwater.replay.evidence import find_row, gather, write
 from lowwater.replay.packets import (
@@ -40,7 +40,6 @@ from lowwater.replay.packets import (
 )
 
 from ..accounting import Outcome
-from ..cells import Cell, cells_of
 from ..ledgers import Ledgers
 from ..pages import fill_template
 from .answers import computed
@@ -130,7 +129,7 @@ def _page(chosen: Chosen, asked: Asked, watch: Callable[[int], None]) -> str:
         values |= {"outcome": asked, "words": OUTCOME_WORDS.get(asked.outcome, ""), "row": {}, "evidence": ""}
         address = asked.address
     else:
-        cells, address = cells_of(chosen.query), urlencode({"row": json.dumps(asked)})
+        cells, address = cells_of(chosen.query.logical), urlencode({"row": json.dumps(asked)})
         values |= {"outcome": None, "row": {name: cells(name, value) for name, value in asked.items()}}
         values["evidence"] = f"evidence.zip?{address}"
     try:

@@ -35,9 +35,10 @@ from lowwater.lake.results.exploring import (
 )
 from lowwater.lake.tables import safe_name
 from lowwater.plan.properties import unique_key
+from lowwater.plan.readings import Cell, Cells, cells_of
 from lowwater.replay.row_files import spreadsheet_rows, with_texts
 
-from ..cells import Cell, Cells, cells_of, row_cells
+from ..cells import row_cells
 from ..ledgers import Ledgers
 from ..pages import fill_template
 from .answers import OTHER_SITE, Answer, Answers, BusyError, asked_by_person, computed, person, wait_for
@@ -205,7 +206,7 @@ def _page(chosen: Chosen, table: ResultTable, asked: Asked, answers: Answers, wh
         wrong, ready = error, [False] * 3
     rows = [row for batch in first.value.to_batches() for row in with_texts(batch).to_pylist()] if ready[0] else []
     name, query = chosen.job.query_set, chosen.query.name
-    cells = cells_of(chosen.query)
+    cells = cells_of(chosen.query.logical)
     saved, problem = saved_plots(chosen.job)
     values = {
         "name": name,

@@ -17,10 +17,11 @@ from lowwater.lake.results.exploring import DAY_AND_HOUR, Curves, Filter, Grid, 
 from lowwater.lake.words import FAILED
 from lowwater.plan.properties import Combine, Quantity, quantities
 from lowwater.plan.queryset import QueryPlan
+from lowwater.plan.readings import cells_of
 from lowwater.plan.temporal import granularity
 from lowwater.replay.job import Job
 
-from ..cells import cells_of, named_text
+from ..cells import named_text
 from ..ledgers import Snapshot
 from .asked import BARS, HOURS, MATRIX, TIME, Asked
 from .curve_drawing import CurvePlot, draw_curves
@@ -96,7 +97,7 @@ class Picture:
 
 def picture(chosen: Chosen, asked: Asked, found: Curves | Grid) -> Picture:
     """Draws what `compute` has found; each part leads to its rows."""
-    how, cells, end = _quantity(chosen.query, asked.number), cells_of(chosen.query), asked.row_query.end
+    how, cells, end = _quantity(chosen.query, asked.number), cells_of(chosen.query.logical), asked.row_query.end
     number = partial(cells, asked.number)
     made = Picture(asked, COMBINED[how.combine].format(how.weight))
     if isinstance(found, Curves):

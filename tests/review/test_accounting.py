@@ -83,7 +83,7 @@ def test_every_number_adds_up_and_leads_to_its_packets(tmp_path: Path) -> None:
         ends = line.portions[-1].x + line.portions[-1].width
         assert ends == pytest.approx(WIDTH * line.total / of_link.total, abs=1)
     named = lowwater("rows", "large", "--lake", lake, "--queries", lake, "--limit", 3, "--names")
-    assert named.code == 0 and re.search(r"^ \d+ +53 DNS +\d+ ", named.out, re.MULTILINE), named
+    assert named.code == 0 and re.search(r"^ \d+ 1 Jan 2026, 00:\d\d UTC +53 DNS +\d+ ", named.out, re.MULTILINE), named
     assert lowwater("rows", "large", "--lake", lake, "--queries", lake, "--format", "csv", "--names").code == 2
     _follow(create(ledgers), [each for line in lftas for each in line.portions])
 

@@ -6,7 +6,7 @@ import csv
 import json
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from itertools import chain
 from pathlib import Path, PurePath
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from lowwater.lake.results.subscription import Change
-    from lowwater.plan.readings import Reading
+    from lowwater.plan.readings import Cells
     from lowwater.replay.registry import StreamInfo
     from lowwater.replay.versions import VersionChoice
 
@@ -90,10 +90,10 @@ def rows(
     if spreadsheet:
         columns, batches = tuple(map(str, map(spreadsheet_cell, columns))), map(spreadsheet_rows, batches)
     if names:
-        from lowwater.plan.readings import readings
+        from lowwater.plan.readings import cells_of
         from lowwater.replay.evidence import owner_of
 
-        _table(columns, batches, readings(owner_of(lake, queries, query)[1].logical))
+        _table(columns, batches, cells_of(owner_of(lake, queries, query)[1].logical))
     else:
         FORMATS[form](columns, batches)
     count = published.rows if limit is None else min(limit, published.rows)
@@ -190,20 +190,18 @@ class Cut:
                 return
 
 
-def _table(
-    columns: tuple[str, ...], batches: Iterator[pa.RecordBatch], how: Mapping[str, Reading] | None = None
-) -> None:
+def _table(columns: tuple[str, ...], batches: Iterator[pa.RecordBatch], cells: Cells | None = None) -> None:
     from rich.table import Table
 
     table = Table(box=None)
     for name in columns:
         table.add_column(styled(name))
-    read = [how.get(name) if how else None for name in columns]
     for batch in batches:
         for row in zip(*(_values(column) for column in batch.columns), strict=True):
-            named = (f" {each.text(cell)}" if each else "" for each, cell in zip(read, row, strict=True))
-            texts = ("NULL" if cell is None else str(cell) for cell in row)
-            table.add_row(*(styled(f"{text}{name}".rstrip()) for text, name in zip(texts, named, strict=True)))
+            texts = ["NULL" if value is None else str(value) for value in row]
+            if cells is not None:
+                texts = [f"{cell.text} {cell.beside}".rstrip() for cell in map(cells, columns, row)]
+            table.add_row(*map(styled, texts))
     open_console().print(table)
 
 
