@@ -30,11 +30,11 @@ from lowwater.instants import (
     format_duration,
     format_instant,
     parse_instant,
+    range_words,
     spoken_duration,
     spoken_span,
 )
 from lowwater.lake.ledgers.files import unread_lines
-from lowwater.lake.ledgers.intervals import range_words
 from lowwater.lake.sheets import Sheet, share_text
 from lowwater.lake.tables import interval_label, safe_name
 from lowwater.lake.words import DONE, WORDS, gravity

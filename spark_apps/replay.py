@@ -82,7 +82,7 @@ def _outcomes(chosen: argparse.Namespace) -> list[dict[str, Any]]:
 
 
 def _due(job: Job, chosen: argparse.Namespace) -> list[dict[str, Any]]:
-    from lowwater.lake.ledgers.intervals import range_words
+    from lowwater.instants import range_words
     from lowwater.replay.interval import unchanged
     from lowwater.replay.progress import Progress
     from lowwater.replay.schedule.backfill import BackfillListener, backfill

@@ -23,7 +23,7 @@ from lowwater.lake import layout, words
 from lowwater.lake.ingestion.arrivals import Watch
 from lowwater.lake.ingestion.folders import look
 from lowwater.lake.ledgers.files import unread_lines
-from lowwater.lake.ledgers.intervals import StatusRow, merged, range_words
+from lowwater.lake.ledgers.intervals import StatusRow, merged
 from lowwater.lake.results.pins import pin
 from lowwater.lake.words import RUNNING
 from lowwater.replay.job import Job, TrialChanges
@@ -159,7 +159,7 @@ def _summary(results: Sequence[IntervalResult], counted: str) -> None:
     """Says what could not start, and how many intervals are in each state; what ran was said when it ended."""
     reasons = {result.due: result.reason for result in results if result.state == words.WAITING}
     for group in plans.alike(list(reasons), reasons.__getitem__):
-        span = range_words(group[0].start, group[-1].end, plans.number_of(group))
+        span = instants.range_words(group[0].start, group[-1].end, plans.number_of(group))
         why = plans.together(group, reasons[group[0]])
         say(f"{group[0].query_set} {span}: {words.WAITING}: {why}", err=True)
     counts: Counter[str] = Counter()
@@ -245,7 +245,7 @@ class _Clock:
 
 def interval_name(interval: Due) -> str:
     """Names an interval, or a stretch of them, with its query set."""
-    return f"{interval.query_set} {range_words(interval.start, interval.end, interval.intervals)}"
+    return f"{interval.query_set} {instants.range_words(interval.start, interval.end, interval.intervals)}"
 
 
 def names_of(work: Iterable[Due]) -> str:
@@ -257,7 +257,7 @@ def names_of(work: Iterable[Due]) -> str:
     for name, mine in of_set.items():
         for start, end in merged((each.start, each.end) for each in mine):
             count = plans.number_of([each for each in mine if start <= each.start < end])
-            names.append(f"{name} {range_words(start, end, count)}")
+            names.append(f"{name} {instants.range_words(start, end, count)}")
     return ", ".join(names)
 
 

@@ -8,8 +8,6 @@ from dataclasses import replace
 from itertools import groupby
 from pathlib import Path, PurePath
 
-from rich.table import Table
-
 from lowwater.cli.by_day import answers
 from lowwater.cli.lake_lines import lake_lines
 from lowwater.config import load_config
@@ -19,7 +17,7 @@ from lowwater.lake import words
 from lowwater.lake.layout import Lake, lake_to_read
 from lowwater.lake.ledgers import runs
 from lowwater.lake.ledgers.intervals import StatusRow, gravest
-from lowwater.lake.sheets import say_sheet
+from lowwater.lake.sheets import TEXT, Sheet, say_sheet
 from lowwater.quality.reports import IntervalAudit, Key, findings, interval_audits, left_out, told_audits
 from lowwater.replay.schedule.day_states import Stretch, stretches
 from lowwater.replay.schedule.due import statuses
@@ -169,22 +167,23 @@ def _show(lake: Lake, audit: IntervalAudit, state: StatusRow | None, missing: Se
     for line in missing:
         say(f"  {line}")
     if detailed:
-        open_console().print(_expectations(lake, audit))
+        say_sheet(_expectations(lake, audit))
     if audit.failures:  # the pages of others are drawn when somebody opens them
         say(f"  page: {lake.reports / audit.page}")
 
 
-def _expectations(lake: Lake, audit: IntervalAudit) -> Table:
+def _expectations(lake: Lake, audit: IntervalAudit) -> Sheet:
     rows = runs.read_quarantine(lake, audit.query_set, audit.start, audit.end)
     stored = Counter(rows.column("expectation").to_pylist())
     subjects = {(row["expectation"], row["subject"]): row["total"] for row in rows.to_pylist()}
     total: Counter[str] = Counter()
     for (expectation, _), count in subjects.items():
         total[expectation] += count
-    table = Table("suite", "expectation", "severity", "found", "rows in quarantine", box=None)
+    lines = []
     for finding in findings(lake, audit):
         outcome = "holds" if finding.success else f"{finding.unexpected} of {finding.evaluated} fail"
         kept = stored[finding.expectation]
         quarantined = f"{kept:,} of {total[finding.expectation]:,}" if kept else ""
-        table.add_row(finding.suite, finding.title, finding.severity, outcome, quarantined)
-    return table
+        lines.append((finding.suite, finding.title, finding.severity, outcome, quarantined))
+    titles = "suite", "expectation", "severity", "found", "rows in quarantine"
+    return Sheet(dict.fromkeys(titles, TEXT), lines)

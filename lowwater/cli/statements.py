@@ -8,11 +8,10 @@ from dataclasses import asdict
 from itertools import groupby
 from pathlib import Path, PurePath
 
-from rich.table import Table
-
 from lowwater import terminal
 from lowwater.instants import SECOND, format_instant
 from lowwater.lake.ledgers import statements
+from lowwater.lake.sheets import INSTANT, TEXT, Sheet, say_sheet
 from lowwater.replay.statement_log import Said, StatementSelection, said_of
 
 
@@ -26,22 +25,15 @@ def show_log(root: PurePath, queries: Path, selection: StatementSelection, as_js
     if not found:
         terminal.say("nobody has said anything of that")
         return
-    table = Table("said", "who", "what", "about", "why", "in force", box=None)
-    for name in ("what", "about", "why", "in force"):
-        next(column for column in table.columns if column.header == name).overflow = "fold"
+    lines = []
     for _, group in groupby(found, _act):
         said = [*group]
         first = said[0].statement
-        cells = (
-            format_instant(first.at // SECOND * SECOND),
-            first.person or "unknown",
-            first.act,
-            _about(said),
-            first.why,
-            "; ".join(filter(None, ("yes" if said[0].in_force else "no", said[0].note))),
-        )
-        table.add_row(*(terminal.styled(cell, fold=True) for cell in cells))
-    terminal.open_console().print(table)
+        force = "; ".join(filter(None, ("yes" if said[0].in_force else "no", said[0].note)))
+        when = first.at // SECOND * SECOND
+        lines.append((when, first.person or "unknown", first.act, _about(said), first.why, force))
+    columns = {"said": INSTANT} | dict.fromkeys(("who", "what", "about", "why", "in force"), TEXT)
+    say_sheet(Sheet(columns, lines))
 
 
 _GOES_ON = {

@@ -9,9 +9,8 @@ from dataclasses import asdict
 from pathlib import Path, PurePath
 
 from lowwater import terminal
-from lowwater.instants import SECOND, format_duration, format_instant
+from lowwater.instants import SECOND, format_duration, format_instant, range_words
 from lowwater.lake.ledgers.captures import short
-from lowwater.lake.ledgers.intervals import range_words
 from lowwater.replay.schedule.why import DefectWhy, QueryWhy, Why, why
 
 MOST_FILES = 20

@@ -14,9 +14,8 @@ from typing import Any
 from rich.table import Table
 
 from lowwater import terminal
-from lowwater.instants import format_duration, format_instant
+from lowwater.instants import format_duration, format_instant, range_words
 from lowwater.lake import words
-from lowwater.lake.ledgers.intervals import range_words
 
 # The form of pages is the macro `sheet` of `review/templates/parts.html`, since only templates write HTML.
 
@@ -66,6 +65,7 @@ LINK = Kind(page="skew/{}.html")
 WHEN = Kind(style="when")  # a day, or another time that is no instant
 REASON = Kind(style="why")
 COUNT = Kind("{:,.0f}".format, "n")
+NUMBER = Kind(style="n")  # which is no count, as that of a version
 SHARE = Kind(share_text, "n")
 DURATION = Kind(format_duration, "n")  # ns
 INSTANT = Kind(format_instant, "when", plain=format_instant)  # ns since the epoch
@@ -92,7 +92,7 @@ class Sheet:
         """Returns the table of a terminal."""
         table = Table(box=None)
         for title, kind in self.columns.items():
-            table.add_column(title if kind.headed else "", no_wrap=kind.whole)
+            table.add_column(title if kind.headed else "", no_wrap=kind.whole, overflow="fold")
             table.columns[-1].justify = "right" if kind.style == "n" else "left"
         for row in self.rows:
             cells = zip(self.columns.values(), row, strict=True)

@@ -23,11 +23,10 @@ import pyarrow as pa
 from lowwater import __version__, documents, errors
 from lowwater.high.operators import StoredState
 from lowwater.high.runner import Level, Runner, Running
-from lowwater.instants import format_instant
+from lowwater.instants import format_instant, range_words
 from lowwater.lake import layout, locks, tables, upkeep, words
 from lowwater.lake.ledgers import intervals, runs, statements
 from lowwater.lake.ledgers.captures import Captures
-from lowwater.lake.ledgers.intervals import range_words
 from lowwater.lake.ledgers.missing import KnownMissing
 from lowwater.lake.results import pins, streams
 from lowwater.lake.results.publish import Audited, PublishResult, check_unchanged, publish

@@ -156,8 +156,8 @@ class LookAtSet(Patient):
             return self._look(context)
 
     def _look(self, context: Context) -> list[dict[str, Any]]:
+        from lowwater.instants import range_words
         from lowwater.lake.clocks import doubts
-        from lowwater.lake.ledgers.intervals import range_words
         from lowwater.replay.job import Job
         from lowwater.replay.schedule.backfill import batches
         from lowwater.replay.schedule.looks import MOST, keep_told, look
@@ -389,7 +389,7 @@ class BackfillBatch(KeepInterval):
         super().__init__(start="", end="", **kwargs)
 
     def execute(self, context: Context) -> dict[str, Any]:
-        from lowwater.lake.ledgers.intervals import range_words
+        from lowwater.instants import range_words
 
         (start, end), params = interval_of(context), context["params"]
         length = load_config(lake_path(self.lake)).length(self.query_set)
@@ -407,7 +407,7 @@ class BackfillBatch(KeepInterval):
 
 def _whys(some: Sequence[Left]) -> str:
     """Why intervals do not run; of several, of which each reason is."""
-    from lowwater.lake.ledgers.intervals import range_words
+    from lowwater.instants import range_words
 
     if len(some) == 1:
         return some[0].why

@@ -9,11 +9,11 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
 import click
-from rich.table import Table
 
 from lowwater import errors, extras, terminal
 from lowwater.cli import options
 from lowwater.instants import format_duration, format_instant
+from lowwater.lake.sheets import COUNT, NUMBER, TEXT, Sheet, say_sheet
 from lowwater.storage import paths
 from lowwater.storage.object_paths import ObjectPath
 
@@ -221,7 +221,6 @@ def _review(
 
 
 def _show(console: terminal.Terminal, review: SkewReview) -> None:
-    from lowwater.lake.sheets import say_sheet
     from lowwater.replay.schedule.skew_review import arrivals_sheet, bounds_sheet, headline, remarks
 
     console.print(terminal.styled(review.link, "bold") + f": {terminal.shown(headline(review))}", soft_wrap=True)
@@ -259,25 +258,26 @@ def expect(lake: PurePath | None, suggest: bool, query_set: str | None, write: b
     if write:
         raise click.UsageError("--write needs --query-set")
     if not suggest:
-        terminal.open_console().print(_expectations())
+        say_sheet(_expectations())
         return
     if lake is None:
         raise click.UsageError("--suggest needs --lake")
     from lowwater.config import load_config
 
     proposals = _suggestions(lake, load_config(lake))
-    terminal.open_console().print(_table(proposals))
+    say_sheet(_table(proposals))
     terminal.say("\n".join(["", *_toml(proposals)]))
 
 
-def _expectations() -> Table:
+def _expectations() -> Sheet:
     from lowwater_expectations.audits import SUITES, read_suite
 
-    table = Table("suite", "expectation", "severity", "what is expected", box=None)
-    for name in SUITES:
-        for expectation in read_suite(name).expectations:
-            table.add_row(name, expectation.meta["rule"], expectation.severity, expectation.description)
-    return table
+    rows = [
+        (name, each.meta["rule"], each.severity, each.description)
+        for name in SUITES
+        for each in read_suite(name).expectations
+    ]
+    return Sheet(dict.fromkeys(("suite", "expectation", "severity", "what is expected"), TEXT), rows)
 
 
 def _suites(root: PurePath, query_set: str, queries: Path, write: bool) -> None:
@@ -319,15 +319,14 @@ def _suggestions(root: PurePath, config: Config) -> list[LimitProposal]:
     return proposals
 
 
-def _table(proposals: list[LimitProposal]) -> Table:
-    table = Table("section", "limit", box=None)
-    for name in ("intervals", "median", "largest", "in force", "beyond it", "proposed", "beyond that"):
-        table.add_column(name, justify="right")
-    for proposal in proposals:
-        counts = (f"{proposal.median:.4g}", f"{proposal.most:.4g}", f"{proposal.now:g}", f"{proposal.warned:,}")
-        proposed = (f"{proposal.limit:g}", f"{proposal.beyond:,}")
-        table.add_row(f"[{proposal.section}]", proposal.key, f"{proposal.judged:,}", *counts, *proposed)
-    return table
+def _table(proposals: list[LimitProposal]) -> Sheet:
+    columns = {"section": TEXT, "limit": TEXT, "intervals": COUNT, "median": NUMBER, "largest": NUMBER}
+    columns |= {"in force": NUMBER, "beyond it": COUNT, "proposed": NUMBER, "beyond that": COUNT}
+    rows = []
+    for each in proposals:
+        seen = f"{each.median:.4g}", f"{each.most:.4g}", f"{each.now:g}", each.warned
+        rows.append((f"[{each.section}]", each.key, each.judged, *seen, f"{each.limit:g}", each.beyond))
+    return Sheet(columns, rows)
 
 
 def _toml(proposals: list[LimitProposal]) -> list[str]:

@@ -9,12 +9,12 @@ from pathlib import Path, PurePath
 from typing import Any
 
 import click
-from rich.table import Table
 
 from lowwater import extras, instants, terminal
 from lowwater.cli import options
 from lowwater.lake import words
 from lowwater.lake.query_sets import CAUSES
+from lowwater.lake.sheets import COUNT, INSTANT, RANGE, REASON, SET, STATE, TEXT, Sheet, say_sheet
 
 
 @click.command()
@@ -158,13 +158,12 @@ def replay(
     if stage == "publish":
         approve_held(job, start, end, options.person(None))
     outcomes = replay_intervals(job, start, end, stage, progress, runner, hold)
-    table = Table("interval", "state", "query", "rows", "note", box=None)
+    lines = []
     for outcome in outcomes:
-        for name, rows in outcome.rows.items():
-            unchanged = not outcome.committed and outcome.state not in STAGES
-            note = outcome.reason or ("already published from the same inputs" if unchanged else "")
-            table.add_row(instants.format_instant(outcome.start), outcome.state, name, f"{rows:,}", note)
-    terminal.open_console().print(table)
+        unchanged = not outcome.committed and outcome.state not in STAGES
+        note = outcome.reason or ("already published from the same inputs" if unchanged else "")
+        lines += [(outcome.start, outcome.state, name, rows, note) for name, rows in outcome.rows.items()]
+    say_sheet(Sheet({"interval": INSTANT, "state": STATE, "query": TEXT, "rows": COUNT, "note": REASON}, lines))
 
 
 NEWEST_DAYS = 14
@@ -183,15 +182,12 @@ def _show_space(lake: PurePath) -> None:
     if older := days[NEWEST_DAYS:]:
         named.append((f"{len(older):,} days before", sum(size for _, size in older)))
     span = instants.format_duration(found.span // (60 * instants.SECOND) * (60 * instants.SECOND))
-    table = Table("of", "what", "size", "share", box=None)
-    for kind, sizes in (
-        ("stage", found.stages.most_common()),
-        ("link", found.links.most_common()),
-        ("day", named),
-    ):
-        for name, size in sizes:
-            table.add_row(kind, name, size_text(size), f"{size / max(found.bytes, 1):.0%}")
-    terminal.open_console().print(table)
+    lines = [
+        (kind, name, size_text(size), f"{size / max(found.bytes, 1):.0%}")
+        for kind, sizes in (("stage", found.stages.most_common()), ("link", found.links.most_common()), ("day", named))
+        for name, size in sizes
+    ]
+    say_sheet(Sheet(dict.fromkeys(("of", "what", "size", "share"), TEXT), lines))
     rate = f"{size_text(found.rate)} more a day, by the last {span}"
     terminal.say(f"{found.files:,} files, {size_text(found.bytes)}; {rate}")
     if found.free is not None:
@@ -243,7 +239,6 @@ def status(
     from lowwater.cli.why import asks_why
     from lowwater.config import load_config
     from lowwater.lake.layout import lake_to_read
-    from lowwater.lake.sheets import RANGE, REASON, SET, STATE, TEXT, Sheet, say_sheet
     from lowwater.replay.schedule.day_states import stretches
     from lowwater.replay.schedule.due import statuses
     from lowwater.replay.schedule.links import retired_sets

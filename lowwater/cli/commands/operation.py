@@ -17,7 +17,8 @@ import click
 from lowwater import errors, extras, processes
 from lowwater.cli import options
 from lowwater.instants import SECOND, format_instant
-from lowwater.terminal import Terminal, open_console, say, size_text
+from lowwater.lake.sheets import COUNT, REASON, TEXT, Sheet, say_sheet
+from lowwater.terminal import Terminal, say, size_text
 
 if TYPE_CHECKING:
     from lowwater.lake import layout
@@ -80,8 +81,6 @@ def maintain(lake: PurePath, dry_run: bool, mend: bool, verify: bool) -> None:
     Example:
       lowwater maintain --lake var/lake --dry-run
     """
-    from rich.table import Table
-
     from lowwater.config import load_config
     from lowwater.lake import layout
     from lowwater.lake.clocks import clock_words
@@ -97,11 +96,12 @@ def maintain(lake: PurePath, dry_run: bool, mend: bool, verify: bool) -> None:
     actions = [*mended, *maintain_lake(opened, retention, dry_run, mend=mend)]
     if words := clock_words(opened):
         say(words, err=True)
-    table = Table("what", "where", "files", "bytes", "why", box=None)
-    done = [action for action in actions if action.what != LEFT]
-    for action in done:
-        table.add_row(action.what, action.where, f"{action.files:,}", f"{action.bytes:,}", action.why)
-    open_console().print(table if done else "nothing to do")
+    columns = {"what": TEXT, "where": TEXT, "files": COUNT, "bytes": COUNT, "why": REASON}
+    done = [(each.what, each.where, each.files, each.bytes, each.why) for each in actions if each.what != LEFT]
+    if done:
+        say_sheet(Sheet(columns, done))
+    else:
+        say("nothing to do")
     require_sound(actions)
 
 
@@ -364,20 +364,16 @@ def restore(place: PurePath, lake: PurePath | None, at: int | None, listing: boo
 
 
 def _list_backups(place: PurePath, names: list[str]) -> None:
-    from rich.table import Table
-
     from lowwater.lake.backup import read_backup
 
     if not names:
         say(f"{place}: there is no backup")
         return
-    table = Table("taken", "of", "files", "bytes", "damaged", box=None)
+    rows = []
     for name in names:
         each = read_backup(place, name)
-        table.add_row(
-            _taken(each.at), each.of, f"{len(each.files):,}", size_text(each.bytes), f"{len(each.damaged) or ''}"
-        )
-    open_console().print(table)
+        rows.append((_taken(each.at), each.of, len(each.files), size_text(each.bytes), f"{len(each.damaged) or ''}"))
+    say_sheet(Sheet({"taken": TEXT, "of": TEXT, "files": COUNT, "bytes": TEXT, "damaged": TEXT}, rows))
 
 
 @click.command()

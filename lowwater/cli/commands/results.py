@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lowwater.cli import options
-from lowwater.instants import SECOND, format_instant, format_moment
+from lowwater.instants import SECOND, format_moment
+from lowwater.lake.sheets import COUNT, INSTANT, NUMBER, REASON, TEXT, Sheet, say_sheet
 from lowwater.processes import until_stopped
 from lowwater.terminal import open_console, say, shown, spreadsheet_cell, styled
 
@@ -509,8 +510,6 @@ def history(query: str, lake: PurePath, at: int | None, limit: int, as_json: boo
     Example:
       lowwater history flows --lake var/lake --at 2026-01-01T01:00Z
     """
-    from rich.table import Table
-
     from lowwater.lake.layout import lake_to_read
     from lowwater.replay.versions import interval_of, published_versions
 
@@ -520,20 +519,12 @@ def history(query: str, lake: PurePath, at: int | None, limit: int, as_json: boo
     if as_json:
         say(json.dumps([asdict(version) for version in versions]))
         return
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    for name in ("version", "interval", "made", "what", "state", "rows", "why"):
-        table.add_column(name, overflow="fold", justify="right" if name in ("version", "rows") else "left")
-    for each in versions:
-        table.add_row(
-            str(each.version),
-            format_instant(each.start) if each.start is not None else "",
-            format_instant(each.at // SECOND * SECOND),
-            each.what,
-            each.state,
-            f"{each.rows:,}" if each.rows is not None else "",
-            styled("; ".join(each.why), fold=True),
-        )
-    open_console().print(table)
+    columns = {"version": NUMBER, "interval": INSTANT, "made": INSTANT, "what": TEXT, "state": TEXT, "rows": COUNT}
+    rows = (
+        (each.version, each.start, each.at // SECOND * SECOND, each.what, each.state, each.rows, "; ".join(each.why))
+        for each in versions
+    )
+    say_sheet(Sheet({**columns, "why": REASON}, [*rows]))
     if len(versions) == limit:
         say(f"the newest {limit}; --limit N lists more")
 

@@ -170,17 +170,6 @@ def timetable(
     return Timetable(length, life, busy, absent, tuple(sorted(bounds)), tuple(sorted(turns)))
 
 
-def range_words(start: int, end: int, intervals: int) -> str:
-    """Names an interval by its begin, and a stretch by its begin, end (ns) and number of intervals.
-
-    Example:
-        >>> range_words(0, 3600 * 10**9, 1), range_words(0, 7200 * 10**9, 2)
-        ('1970-01-01T00:00:00Z', '1970-01-01T00:00:00Z to 1970-01-01T02:00:00Z (2 intervals)')
-    """
-    begin = format_instant(start)
-    return begin if intervals == 1 else f"{begin} to {format_instant(end)} ({intervals:,} intervals)"
-
-
 def merged(ranges: Iterable[Range]) -> list[Range]:
     """Joins ranges that overlap or touch; empty ones are left out.
 

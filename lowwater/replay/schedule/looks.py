@@ -16,7 +16,7 @@ from lowwater.config import Config, load_config
 from lowwater.documents import FILE_NAME, stored_object
 from lowwater.errors import AwayError, LakeError, LowwaterError
 from lowwater.high.runner import Runner
-from lowwater.instants import SECOND, format_instant
+from lowwater.instants import SECOND, format_instant, range_words
 from lowwater.lake import clocks, layout, query_sets, words
 from lowwater.lake.answers import answered, make_ledgers
 from lowwater.lake.ingestion.arrivals import Found, Watch, not_refused
@@ -24,7 +24,7 @@ from lowwater.lake.ingestion.folders import look as look_into_folders
 from lowwater.lake.ingestion.settled import Folders, lying
 from lowwater.lake.ledgers import files
 from lowwater.lake.ledgers.captures import Captures
-from lowwater.lake.ledgers.intervals import gravest, merged, range_words, set_status, without
+from lowwater.lake.ledgers.intervals import gravest, merged, set_status, without
 from lowwater.lake.ledgers.runs import ReplayRow, read_replays, tell_untold
 from lowwater.lake.tables import grouped
 from lowwater.lake.words import FAILED
