@@ -190,7 +190,7 @@ def _release(k: int, rows: str) -> FunctionText:
 def _survey(k: int, epochs: Sequence[Epoch]) -> FunctionText:
     """The function that counts groups of closed epochs and of the oldest epoch, and finds the earliest values."""
     count = len(epochs)
-    lines = [f"def survey{k}(table, state):", "    first, old, oldest = True, 0, 0"]
+    lines = [f"def survey{k}(table, state):", f"    first, old, oldest, left = True, 0, 0, state[{ALIVE}]"]
     loop = ["if table[s, 0] == 0:", "    continue"]
     for j, epoch in enumerate(epochs):
         earliest = f"state[{BOUNDS + 2 * count + j}]"
@@ -199,6 +199,7 @@ def _survey(k: int, epochs: Sequence[Epoch]) -> FunctionText:
         loop += ["    oldest = 1", f"elif v == {earliest}:", "    oldest += 1"] if count == 1 else []
     loop += ["first = False", f"if precedes{k}(table, s, state, 0):", "    old += 1"]
     loop += [f"if precedes{k}(table, s, state, {count}):", "    oldest += 1"] if count != 1 else []
+    loop += ["left -= 1", "if left == 0:", "    break"]
     lines += ["    for s in filled(table, 0, table.shape[0]):", *indented(indented(loop))]
     lines += [f"    state[{OLD}] = old", f"    state[{OLDEST}] = oldest", "    return old"]
     return f"survey{k}", lines, True

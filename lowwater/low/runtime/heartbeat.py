@@ -78,7 +78,9 @@ class Heartbeats:
     def __init__(
         self, lfta: ops.Lfta, settings: LowSettings, read_from: int, end: int, grain: int = 1, entered: int = -1
     ) -> None:
-        self._lfta = lfta
+        self._times = ops.clocks(lfta.fields)
+        # Each component by itself: the least promise at which a field has a value is that of its last component.
+        self._components = [(time, [temporal.Temporal((steps,)) for steps in time.components]) for time in self._times]
         self._skew, self._delay = 0 if lfta.arrival else settings.skew, settings.delay
         self._period = settings.period
         self._policy = settings.policy
@@ -159,9 +161,7 @@ class Heartbeats:
 
     def _next_change(self, promise: int) -> int:
         """Returns the least promise that changes a field, of the promises that readers can use."""
-        change = promise + 1
-        if ops.clocks(self._lfta.fields):
-            change = ops.group_last(self._lfta.fields, self._lfta.promises(promise)) + 1
+        change = min((time.last(time.promise(promise)) for time in self._times), default=promise) + 1
         return max(change, (promise // self._grain + 1) * self._grain)
 
     def _make(self, tick: int, promise: int, operator: FlushTarget) -> int:
@@ -190,13 +190,7 @@ class Heartbeats:
 
     def _least_equal(self, promise: int) -> int:
         """Returns the least promise with the same value in every field."""
-        pairs = zip(self._lfta.fields, self._lfta.promises(promise), strict=True)
-        firsts = [
-            temporal.Temporal((steps,)).first(value)
-            for field, value in pairs
-            if field.temporal and value is not None
-            for steps in field.temporal.components
-        ]
+        firsts = [part.first(time.promise(promise)) for time, parts in self._components for part in parts]
         return min(max(firsts, default=promise), promise // self._grain * self._grain)
 
     def _append(self, promise: int, tick: int, size: int) -> None:

@@ -106,12 +106,14 @@ class GroupTable:
 
     def _bound(self, instant: int) -> None:
         # The kernel updates the counts with every group that comes or leaves: equal bounds need no new count.
-        bounds = self.state[aggregation.BOUNDS : aggregation.BOUNDS + len(self.times)].copy()
+        bounds = self._bounds()
         self._put(0, instant)
-        if self.state[aggregation.OLDEST] <= 0 or not np.array_equal(
-            bounds, self.state[aggregation.BOUNDS : aggregation.BOUNDS + len(self.times)]
-        ):
+        if self.state[aggregation.OLDEST] <= 0 or self._bounds() != bounds:
             self._count()
+
+    def _bounds(self) -> list[int]:
+        bounds: list[int] = self.state[aggregation.BOUNDS : aggregation.BOUNDS + len(self.times)].tolist()
+        return bounds
 
     def _count(self) -> None:
         """Counts the groups before the bounds and the groups of the oldest epoch."""
