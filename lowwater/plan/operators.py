@@ -722,12 +722,6 @@ def epoch_start(keys: Sequence[Field], start: int) -> int:
     return max(0, max(time.first(time.promise(start)) for time in times)) if times else 0
 
 
-def group_last(fields: Sequence[Field], values: Sequence[int | None]) -> int:
-    """Returns `_last` (ns) of a group: the least `last(value)` over its temporal keys."""
-    pairs = ((f.temporal, v) for f, v in zip(fields, values, strict=True))
-    return min(time.last(v) for time, v in pairs if time and not time.origin and v is not None)
-
-
 # Groups of epochs without rows.
 
 

@@ -9,9 +9,10 @@ from hypothesis import given, strategies as st
 
 from lowwater.low import Flush, LowSettings, Policy
 from lowwater.low.settings import FlushKind
-from lowwater.plan.operators import Lfta, group_last
+from lowwater.plan.operators import Lfta
 from lowwater.plan.temporal import END_OF_TIME
 from tests.lftamaker import SECOND, Row, col, count, data, lit, make, op, partial, promises, records, run
+from tests.plan.batch_values import group_last
 
 START = 1000 * SECOND
 UP = make("up", {"tb": op(col("time"), "/", lit(10)), "port": col("destPort")}, [count(), partial("sum", col("id"))])

@@ -26,14 +26,13 @@ from lowwater.plan.operators import (
     Top,
     Union,
     WatchJoin,
-    group_last,
 )
 from lowwater.plan.properties import ROW
 from lowwater.plan.temporal import END_OF_TIME
 from tests.plan.batch_joins import filter_join, join, watch_join
 from tests.plan.batch_rows import Packet, Row, World
 from tests.plan.batch_states import running, sampling
-from tests.plan.batch_values import Accumulator, compiled, condition, hashable, of_partial, order_key
+from tests.plan.batch_values import Accumulator, compiled, condition, group_last, hashable, of_partial, order_key
 
 
 def evaluate(node: Node, world: World) -> list[Row]:

@@ -8,10 +8,10 @@ from typing import Any
 from zlib import crc32
 
 from lowwater.catalog.expr import StateCall, Type
-from lowwater.plan.operators import Field, Running, Sampling, group_last
+from lowwater.plan.operators import Field, Running, Sampling
 from lowwater.plan.temporal import END_OF_TIME
 from tests.plan.batch_rows import Row, World
-from tests.plan.batch_values import Accumulator, compiled, condition, hashable
+from tests.plan.batch_values import Accumulator, compiled, condition, group_last, hashable
 
 
 def running(node: Running, rows: Sequence[Row], world: World) -> list[Row]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from lowwater.catalog.expr import Binary, Call, Case, Column, Const, Expr, StateCall, Type, Unary, conjuncts
 from lowwater.catalog.functions import AggregateFunction, Catalog
-from lowwater.plan.operators import Aggregate, Partial
+from lowwater.plan.operators import Aggregate, Field, Partial
 from lowwater.stream.values import Faults, compile_expr
 from tests import natives
 
@@ -144,3 +144,9 @@ def order_key(value: Any) -> tuple[bool, Any]:
 def hashable(value: Any) -> Any:
     """A value as GROUP BY tells values apart: NaN is equal to itself."""
     return "nan" if isinstance(value, float) and value != value else value
+
+
+def group_last(fields: Sequence[Field], values: Sequence[int | None]) -> int:
+    """`_last` (ns) of a group: the least `last(value)` over its temporal keys."""
+    pairs = ((f.temporal, v) for f, v in zip(fields, values, strict=True))
+    return min(time.last(v) for time, v in pairs if time and not time.origin and v is not None)
