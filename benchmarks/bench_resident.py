@@ -1,18 +1,22 @@
 """Seconds of the same intervals in a process and on a resident Spark, and whose the processor time is.
 
-`python -m benchmarks.bench_resident [--packets 10000000] [--hours 3] [--master 'local[2]']` generates hours of three
-links, and ingests and replays them as they arrive: an `ingest` of all links and a `backfill` for each, in turns in its
-process and as clients of a server of Spark Connect, whose start is reported apart. It prints the ratio of each.
+`python -m benchmarks.bench_resident [--packets 10000000] [--hours 3] [--master 'local[2]'] [--json FILE]` generates
+hours of three links, and ingests and replays them as they arrive: an `ingest` of all links and a `backfill` for each,
+in turns in its process and as clients of a server of Spark Connect, whose start is reported apart. It prints the ratio
+of each.
 
-Processor seconds on packets and rows are what Spark's Python workers, a client, and the processes that Spark asks for
-offsets took more than with hours of few packets. The event log of the server has the names and
-times of the tasks.
+Processor seconds on packets and rows are what an hour took more than one of few packets that ran just before it on the
+same server: of Spark's Python workers, which evaluate its tasks; of the client; of the JVM; and of the processes that
+Spark asks for offsets. Medians over the hours, without the first one, in which the server loads and compiles. A client
+takes some five seconds whatever the packets are, which vary by a tenth: so small hours say little of its share. The
+event log of the server has the names and times of the tasks.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import operator
 import os
 import resource
 import shutil
@@ -21,7 +25,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -47,17 +51,34 @@ class Taken:
     Attributes:
         clock: seconds by the clock.
         client: processor seconds of the process of the command.
-        workers: processor seconds of Spark's Python workers.
-        offsets: processor seconds of the processes that Spark asks for offsets.
+        tasks: processor seconds of Spark's Python workers.
+        jvm: processor seconds of the server's JVM.
+        offsets: processor seconds of the processes that Spark asks for offsets and schemas.
     """
 
     clock: float = 0.0
     client: float = 0.0
-    workers: float = 0.0
+    tasks: float = 0.0
+    jvm: float = 0.0
     offsets: float = 0.0
 
     def __add__(self, more: Taken) -> Taken:
-        return Taken(*(getattr(self, each.name) + getattr(more, each.name) for each in fields(self)))
+        return self._each(more, operator.add)
+
+    def __sub__(self, less: Taken) -> Taken:
+        return self._each(less, operator.sub)
+
+    def _each(self, other: Taken, of: Callable[[float, float], float]) -> Taken:
+        return Taken(*(of(getattr(self, each.name), getattr(other, each.name)) for each in fields(self)))
+
+    def __str__(self) -> str:
+        seconds = (f"{each.name} {getattr(self, each.name):.2f}" for each in fields(self) if each.name != "clock")
+        return f"{', '.join(seconds)}; clock {self.clock:.1f}"
+
+
+def medians(found: Sequence[Taken]) -> Taken:
+    """The median of each figure."""
+    return Taken(*(median(getattr(one, each.name) for one in found) for each in fields(Taken)))
 
 
 @dataclass
@@ -76,20 +97,19 @@ class Server:
     process: psutil.Popen | None = None
     log: Path = field(default_factory=Path)
 
-    def workers(self) -> float:
-        """Processor seconds of its Python workers, of those that have ended too."""
-        found = 0.0
+    @property
+    def used(self) -> Taken:
+        """Processor seconds so far, of processes that have ended too."""
+        found = Taken()
         for child in self.process.children(recursive=True) if self.process is not None else ():
-            if "python" in child.name():
-                times = child.cpu_times()
-                found += times.user + times.system + times.children_user + times.children_system
+            own, ended = sum(child.cpu_times()[:2]), sum(child.cpu_times()[2:4])
+            if child.name() == "java":
+                found += Taken(jvm=own, offsets=ended)
+            elif "lowwater.spark.workers" in child.cmdline():
+                found += Taken(tasks=own + ended)
+            elif "lowwater.spark.runner" not in child.cmdline():  # the client that warms the server up
+                found += Taken(offsets=own + ended)
         return found
-
-    def offsets(self) -> float:
-        """Processor seconds of processes that its JVM has started and that have ended: one for each streaming query."""
-        family = self.process.children(recursive=True) if self.process is not None else ()
-        ended = [each.cpu_times() for each in family if each.name() == "java"]
-        return float(sum(times.children_user + times.children_system for times in ended))
 
 
 @contextmanager
@@ -116,16 +136,18 @@ def resident(master: str, folder: Path) -> Iterator[Server]:
 
 def command(server: Server, *words: str) -> Taken:
     """Runs a command of the command line to its end."""
-    before, offsets, used = server.workers(), server.offsets(), resource.getrusage(resource.RUSAGE_CHILDREN)
-    begin = time.monotonic()
+    before, mine, begin = server.used, _children(), time.monotonic()
     environment = {**os.environ, MASTER: server.address}
     done = subprocess.run(
         [sys.executable, "-m", "lowwater.cli.main", *words], cwd=ROOT, env=environment, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    clock, after = time.monotonic() - begin, resource.getrusage(resource.RUSAGE_CHILDREN)
-    client = after.ru_utime + after.ru_stime - used.ru_utime - used.ru_stime
-    return Taken(clock, client, server.workers() - before, server.offsets() - offsets)
+    return server.used - before + Taken(clock=time.monotonic() - begin, client=_children() - mine)
+
+
+def _children() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def intervals(server: Server, lake: Path, captures: Path, hours: int) -> Iterator[tuple[Taken, Taken]]:
@@ -170,8 +192,9 @@ def main() -> None:
     """Measures and prints."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--packets", type=int, default=10_000_000, help="of an hour, all links together")
-    parser.add_argument("--hours", type=int, default=3)
+    parser.add_argument("--hours", type=int, default=3, help="at least two")
     parser.add_argument("--master", default="local[2]")
+    parser.add_argument("--json", type=Path, help="also write the figures there")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="lowwater-resident-") as name:
         folder = Path(name)
@@ -181,35 +204,30 @@ def main() -> None:
             print(f"start of the server: {server.started:.1f} s")
             alone = Server()
             next(intervals(alone, folder / "few-lake", folder / "few", 1))  # compiles what is not compiled yet
-            runs = ((alone, "lake"), (server, "spark-lake"))
-            turns = [intervals(one, folder / lake, folder / "many", options.hours) for one, lake in runs]
-            pairs = list(zip(*turns, strict=True))
-            few = list(intervals(server, folder / "few-lake", folder / "few", options.hours))
-        for number, (ours, its) in enumerate(((sum(a, Taken()), sum(b, Taken())) for a, b in pairs), 1):
-            less = 3.0 if number == 1 else 0.0
-            print(
-                f"interval {number}: process {ours.clock:.1f} s, Spark {its.clock:.1f} s, "
-                f"{(its.clock - less) / ours.clock:.2f} times{' without its first 3 s' if less else ''}"
-            )
-        ratios = [sum(its, Taken()).clock / sum(ours, Taken()).clock for ours, its in pairs[1:]]
-        if ratios:
-            print(f"median of the further intervals: {median(ratios):.2f} times")
-        print("processor seconds on packets and rows, and the clock of all:")
-        for at, name in enumerate(("ingest", "backfill")):
-            spark, least = (sum((each[at] for each in found), Taken()) for found in ([its for _, its in pairs], few))
-            workers, client, offsets = (
-                max(0.0, getattr(spark, of) - getattr(least, of)) for of in ("workers", "client", "offsets")
-            )
-            share = workers / (workers + client + offsets)
-            print(
-                f"  {name}: Spark's tasks {workers:.2f}, clients {client:.2f}, offsets {offsets:.2f}: {share:.1%} in "
-                f"tasks; beside them tasks {least.workers:.2f}, clients {least.client:.2f}, offsets "
-                f"{least.offsets:.2f}; {spark.clock:.1f} s, of few packets {least.clock:.1f} s"
-            )
+            runs = ((alone, "lake", "many"), (server, "few-lake", "few"), (server, "spark-lake", "many"))
+            turns = [intervals(one, folder / lake, folder / of, options.hours) for one, lake, of in runs]
+            hours = list(zip(*turns, strict=True))
         count, seconds, named = tasks(server.log)
-        print(f"event log: {count} tasks, {seconds:.1f} s by the clock")
-        for what, number in named.most_common():
-            print(f"  {what}: {number}")
+    for number, (ours, _, its) in enumerate(hours, 1):
+        process, spark = (sum(both, Taken()).clock for both in (ours, its))
+        print(f"interval {number}: process {process:.1f} s, Spark {spark:.1f} s, {spark / process:.2f} times")
+    rest = hours[1:]
+    ratio = median(sum(its, Taken()).clock / sum(ours, Taken()).clock for ours, _, its in rest)
+    print(f"median without the first: {ratio:.2f} times")
+    print("processor seconds of an hour on Spark, medians without the first:")
+    shares = {}
+    for name, stages in (("ingest", slice(0, 1)), ("backfill", slice(1, 2)), ("both", slice(0, 2))):
+        few, many = ([sum(each[stages], Taken()) for each in found] for found in list(zip(*rest, strict=True))[1:])
+        more = medians([much - little for much, little in zip(many, few, strict=True)])
+        shares[name] = more.tasks / sum(max(0.0, each) for each in (more.tasks, more.client, more.jvm, more.offsets))
+        print(f"  {name}, of few packets: {medians(few)}")
+        print(f"  {name}, on packets and rows: {more}: {shares[name]:.1%} in tasks")
+    print(f"event log: {count} tasks, {seconds:.1f} s by the clock")
+    for what, number in named.most_common():
+        print(f"  {what}: {number}")
+    if options.json:
+        figures = {"packets": options.packets, "hours": options.hours, "spark_by_process": ratio, "in_tasks": shares}
+        options.json.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

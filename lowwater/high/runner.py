@@ -21,7 +21,7 @@ from lowwater import errors, threads
 from lowwater.cluster import TaskRun
 
 LOOK, SELDOM = 0.05, 2.0
-"""Seconds between two looks for files of the level below, at least and at most."""
+"""Seconds between two looks for what is awaited, such as files of the level below, at least and at most."""
 TELL = 2.0
 """Seconds between two looks how far a level is."""
 
@@ -45,7 +45,7 @@ Steps = Generator[Step, Outcomes, Any]
 
 
 def pause(waited: float) -> float:
-    """Seconds until the next look of a level that has waited so long for files: each look asks a store for some."""
+    """Seconds until the next look of what has waited so long: each look asks a store, or a server."""
     return min(max(LOOK, waited / 10), SELDOM)
 
 

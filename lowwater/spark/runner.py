@@ -6,6 +6,7 @@ import json
 import os
 import secrets
 import tempfile
+import time
 from contextlib import suppress
 from copy import copy
 from pathlib import Path
@@ -20,17 +21,21 @@ from pyspark.sql.connect import functions
 from lowwater import errors, limits
 from lowwater.cluster import TaskRun
 from lowwater.high.query_runs import HighLevel
-from lowwater.high.runner import TELL, Runner, Running, Tasks
+from lowwater.high.runner import TELL, Runner, Running, Tasks, pause
 from lowwater.spark.levels import AT_WORK, RESULT, Folder, LevelSource, source_of
 from lowwater.spark.session import Sessions, build_session
 from lowwater.spark.tasks import SparkTasks, cloned, tell, translate
 from lowwater.storage import paths
 
-TRIES = 6
+PATIENCE = 300.0
+"""Seconds in which a stream is begun again and again, as long as it is slow to begin."""
 _SLOW = "Timed out while waiting for the Python worker to connect back"
 """What Spark says of a stream whose Python process has not begun within ten seconds, on a busy machine."""
 _BEGINNING = Lock()
-"""Streams begin one after the other: several at once are slow to."""
+"""The Python processes of streams begin one after the other: each loads for a second, and of many at once none would be
+there within its ten seconds."""
+_NOT_BEGUN = "Initializing"
+"""How Spark's word on a query begins as long as its Python process does not answer."""
 
 
 class OnSpark(Runner):
@@ -83,14 +88,15 @@ def streamed(running: Running, about: str, session: SparkSession) -> tuple[Any, 
     folder = Folder(level.folder / "stream", secrets.token_bytes())
     source = source_of(level, folder)
     paths.write(folder.path / AT_WORK, b"")
-    for left in reversed(range(TRIES)):
+    until = time.monotonic() + PATIENCE
+    while True:
         try:
             with cloned(session) as spark:
                 spark.dataSource.register(source)
                 _followed(spark, running, folder, about)
             break
         except PySparkException as error:
-            if not left or _SLOW not in str(error):
+            if _SLOW not in str(error) or time.monotonic() > until:
                 failed = translate(level.what, error, session)
                 # Not the error itself: it holds its request, for which a client would wait at the end of its process.
                 failed.add_note("".join(format_exception(error)))
@@ -116,7 +122,9 @@ def _followed(spark: SparkSession, running: Running, folder: Folder, about: str)
         read = spark.readStream.format(LevelSource.name()).load()
         observed = read.observe("read", functions.count("*").alias("tasks"), functions.sum("size").alias("rows"))
         stream = observed.writeStream.format("noop").queryName(f"lowwater {about}").trigger(availableNow=True)
-        query = stream.start()
+        query, begun = stream.start(), time.monotonic()
+        while query.status["message"].startswith(_NOT_BEGUN):
+            time.sleep(pause(time.monotonic() - begun))
     while not query.awaitTermination(int(TELL)):
         if running.ended.is_set():
             with suppress(OSError):  # without it, a task at work is not told

@@ -5,20 +5,28 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from lowwater.high.process import InProcess
-from lowwater.high.runner import Level, Tasks
+from lowwater.high.query_runs import HighLevel
+from lowwater.high.runner import Level, Running, Tasks
 from lowwater.instants import HOUR
 from lowwater.replay.job import Job
 from lowwater.replay.stages.engines import high_level, low_level, low_stage, run_low
+from lowwater.spark import runner
 from lowwater.spark.levels import AT_WORK, SERIALIZER, Folder, source_of
 from lowwater.storage import paths
 from tests.replay.support import QUERIES, START
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 ASKED = """
 import json, sys
@@ -62,3 +70,31 @@ def test_a_process_for_offsets_loads_what_describes_and_not_what_evaluates(packe
     kept = ("lowwater.high.runner", "lowwater.spark", "lowwater.storage")
     far = [name for name in of_low["modules"] if name.startswith(("lowwater.high.", "lowwater.plan", "lowwater.low."))]
     assert [name for name in far if not name.startswith(kept)] == []
+
+
+class Slow(Folder):
+    """It takes a process for offsets a second to load it, which says when that was."""
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        if "pyspark.sql.streaming.python_streaming_source_runner" in sys.orig_argv:
+            begin = time.time()
+            time.sleep(1)
+            with (Path(self.path).parents[1] / "loaded").open("a") as file:
+                file.write(json.dumps([begin, time.time()]) + "\n")
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_the_processes_of_streams_begin_one_after_the_other(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Many at once would not be there within the ten seconds that Spark allows each."""
+    monkeypatch.setattr(runner, "Folder", Slow)
+    levels = [HighLevel({}, {}, 0, 0, tmp_path / name) for name in ("one", "other", "third")]
+    with ThreadPoolExecutor() as pool:
+        results = [*pool.map(lambda level: runner.streamed(Running(level), level.folder.name, spark), levels)]
+    assert results == [({}, [])] * len(levels)
+    loaded = sorted(json.loads(line) for line in (tmp_path / "loaded").read_text().splitlines())
+    assert len(loaded) == len(levels)
+    assert [other[0] >= one[1] for one, other in pairwise(loaded)] == [True, True]
