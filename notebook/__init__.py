@@ -4,8 +4,8 @@ DuckDB. It writes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from importlib.util import find_spec
 from pathlib import Path, PurePath
@@ -32,7 +32,9 @@ from lowwater.lake.tables import fetch_rows, lake_errors, open_table, plain_type
 from lowwater.limits import SORTED_ROWS
 from lowwater.low.evaluate import addresses
 from lowwater.low.predicate import Predicate
+from lowwater.plan.readings import Reading, readings
 from lowwater.plan.temporal import END_OF_TIME
+from lowwater.replay.evidence import owner_of
 from lowwater.replay.packets import read_predicate, require_frames, select_records
 from lowwater.replay.schedule.due import as_they_stand
 from lowwater.storage import paths
@@ -49,6 +51,9 @@ if TYPE_CHECKING:
 
 INSTANT = pa.timestamp("ns", "UTC")
 """Type of columns that are instants."""
+
+PLAIN = Reading()
+"""How numbers are read that nothing is beside."""
 
 _PANDAS_RELEASES = "pandas<3"
 """What the extra `quality` asks for, too."""
@@ -310,6 +315,7 @@ class Lake:
         end: Instant | None = None,
         version: int | None = None,
         columns: Sequence[str] = (),
+        names: bool = False,
     ) -> Rows:
         """Returns published rows, by time (`_last`), then by all columns.
 
@@ -319,9 +325,13 @@ class Lake:
             end: end of the instants, exclusive; None for the last published one.
             version: version of the table; None for the newest now. The rows stay those of the version.
             columns: columns of the query; none for all. `_last` always comes last.
+            names: whether a column `<column>_text` stands behind each whose numbers people read by names, or as bytes
+                or durations: 6 TCP, 443 HTTPS, 1536 1.54 kB. It is NULL where there is nothing to read.
 
         Raises:
-            LakeError: there is no such query, version or column, or the files of the version are gone.
+            LakeError: there is no such query, version or column, or the files of the version are gone; with names also
+                where the query set of the query has it no more.
+            LowwaterError: with names, its query set cannot be planned.
         """
         first, until = _range(start, end)
         found = result_table(self._lake, query, version)
@@ -334,13 +344,17 @@ class Lake:
         if version is None:
             bounds = None if start is None else first, None if end is None else until
             notes = as_they_stand(published_rows(self._lake, query, *bounds), Path("queries")).notes
+        stored = tuple(each.name for each in chosen)
 
         def read() -> Iterator[pa.RecordBatch]:
-            names = tuple(each.name for each in chosen)
-            for batch in sorted_rows(found.path, opened, names, first, until, SORTED_ROWS):
+            for batch in sorted_rows(found.path, opened, stored, first, until, SORTED_ROWS):
                 yield batch.cast(schema)
 
-        return Rows(query, schema, found.version, notes, read)
+        rows = Rows(query, schema, found.version, notes, read)
+        if not names:
+            return rows
+        _, plan = owner_of(self._lake.root, Path("queries"), query)
+        return _with_texts(rows, {name: how for name, how in readings(plan.logical).items() if name in stored})
 
     def packets(
         self,
@@ -483,6 +497,38 @@ class Lake:
         known = self.links
         if link not in known:
             raise LakeError(f"link {link!r} has no captures in the lake", nearest(link, known) or "`links` lists them")
+
+
+def _with_texts(rows: Rows, read_as: Mapping[str, Reading]) -> Rows:
+    """Returns rows with a column of what people read behind each column of numbers that are read so."""
+    columns = [
+        [each, *_text_field(each, rows.schema)] if read_as.get(each.name, PLAIN) != PLAIN else [each]
+        for each in rows.schema
+    ]
+    schema = pa.schema([each for one in columns for each in one])
+
+    def read() -> Iterator[pa.RecordBatch]:
+        for batch in rows.batches():
+            arrays = list[pa.Array]()
+            for array, one in zip(batch.columns, columns, strict=True):
+                arrays += [array, *(_texts(array, read_as[one[0].name]) for _ in one[1:])]
+            yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+    return replace(rows, schema=schema, _read=read)
+
+
+def _text_field(column: pa.Field, schema: pa.Schema) -> Iterator[pa.Field]:
+    if pa.types.is_integer(column.type) or pa.types.is_floating(column.type):
+        name = f"{column.name}_text"
+        while name in schema.names:
+            name += "_"
+        yield pa.field(name, pa.string())
+
+
+def _texts(numbers: pa.Array, how: Reading) -> pa.Array:
+    coded = numbers.dictionary_encode()  # few of many rows differ
+    texts = pa.array([how.text(value) or None for value in coded.dictionary.to_pylist()], pa.string())
+    return texts.take(coded.indices)
 
 
 def _range(start: Instant | None, end: Instant | None) -> tuple[int, int]:

@@ -17,6 +17,7 @@ from lowwater_review.accounting import WIDTH, accounting
 from lowwater_review.app import create
 from lowwater_review.interval import links_of, low_level_of
 
+from lowwater import Lake
 from lowwater.instants import HOUR, parse_instant
 from tests.replay.support import lowwater
 from tests.review.asgi import ask
@@ -85,6 +86,11 @@ def test_every_number_adds_up_and_leads_to_its_packets(tmp_path: Path) -> None:
     named = lowwater("rows", "large", "--lake", lake, "--queries", lake, "--limit", 3, "--names")
     assert named.code == 0 and re.search(r"^ \d+ 1 Jan 2026, 00:\d\d UTC +53 DNS +\d+ ", named.out, re.MULTILINE), named
     assert lowwater("rows", "large", "--lake", lake, "--queries", lake, "--format", "csv", "--names").code == 2
+    rows = Lake(lake).table("large", names=True)
+    assert [name for name in rows.schema.names if name.endswith("_text")] == ["destPort_text", "f_text"]
+    assert rows.arrow().drop_columns(["destPort_text", "f_text"]) == Lake(lake).table("large").arrow()
+    read = {(row["destPort"], row["destPort_text"]) for row in rows.arrow().to_pylist()}
+    assert (53, "DNS") in read and all((port == 53) == (text == "DNS") for port, text in read), read
     _follow(create(ledgers), [each for line in lftas for each in line.portions])
 
 
