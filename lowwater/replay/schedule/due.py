@@ -134,9 +134,17 @@ def expected(job: Job, captures: Mapping[str, Captures]) -> intervals.StatusInpu
     times = times_of(job, captures)
     longest = max((job.config.link(link).longest_skew for link in job.plan.links), default=0)
 
-    @lru_cache(4)  # an interval asks several times
+    @lru_cache(4)  # an interval asks several times, and for each of its queries
     def inputs(start: int, end: int) -> IntervalInputs:
         return job.inputs(start, end, captures, known, past)
+
+    @lru_cache(4)
+    def outdated(start: int, end: int) -> str:
+        return "; ".join(inputs(start, end).outdated())
+
+    @lru_cache(4)
+    def absent(start: int, end: int) -> Sequence[str]:
+        return inputs(start, end).missing_texts()
 
     def changed(query: str, start: int, end: int, accounting: str) -> str:
         before = documents.stored_object(accounting).get("inputs", {})
@@ -151,11 +159,11 @@ def expected(job: Job, captures: Mapping[str, Captures]) -> intervals.StatusInpu
         tuple(queries),
         times,
         digest=lambda query, start, end: inputs(start, end).digest(queries[query]),
-        outdated=lambda start, end: "; ".join(inputs(start, end).outdated()),
+        outdated=outdated,
         lacking=lambda start, end: inputs(start, end).lacking(),
         changed=changed,
         lost=lambda query, start, end: inputs(start, end).lost(queries[query]),
-        missing=lambda start, end: inputs(start, end).missing_texts(),
+        missing=absent,
         accepted=lambda start, end: inputs(start, end).accepted_texts() if known.accepts else (),
         gaps=gaps,
         # Of a year of intervals few end where coverage does.
