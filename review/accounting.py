@@ -10,21 +10,13 @@ from lowwater.instants import format_instant
 from lowwater.lake.tables import safe_name
 from lowwater.plan.queryset import Plan
 from lowwater.quality.reports import Key
-from lowwater.replay.accounts import OUTCOME_WORDS
+from lowwater.replay.accounts import OUTCOME_WORDS, RECORD_WORDS, spoken_count
 from lowwater.replay.packets import FOUND_AGAIN
 
 from .interval import LinkFacts, LowLevel
 
 WIDTH = 300
 """Width of the bar of all records of a link, in units of the view box."""
-RECORD_WORDS = {
-    "sane": "go on to the queries",
-    "malformed": "are malformed",
-    "violating": "are later than the skew",
-    "duplicates": "are dropped as copies",
-    "outside": "are outside of the life of the link",
-}
-"""Where a record of a link is counted (A1), in words that follow a number of records."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +24,7 @@ class Portion:
     """Records with one outcome: a part of a bar; `address` leads to them, and is empty where nothing does."""
 
     count: int
-    words: str
+    words: str  # its number, and what became of so many
     kind: str
     x: float
     width: float
@@ -51,7 +43,7 @@ class Line:
     @property
     def words(self) -> str:
         """What the bar shows, for who does not see it."""
-        return f"{self.name}: {', '.join(f'{each.count:,} {each.words}' for each in self.portions)}"
+        return f"{self.name}: {', '.join(each.words for each in self.portions)}"
 
 
 @dataclass(frozen=True)
@@ -112,7 +104,7 @@ def _portions(
             portions.append(
                 Portion(
                     count,
-                    words[name],
+                    spoken_count(count, words[name]),
                     name.replace("_", "-"),
                     round(min(x, WIDTH - 1.0), 2),
                     round(max(width, 1.0), 2),

@@ -13,14 +13,15 @@ from typing import Any
 from fastapi import APIRouter, Depends, FastAPI, Request
 from fastapi.responses import FileResponse, HTMLResponse, RedirectResponse, Response
 
+from lowwater import limits
 from lowwater.errors import LowwaterError
 from lowwater.lake.tables import safe_name
 from lowwater.quality import reports
 
 from .acts.effects import Host
 from .acts.pages import add_acts, only_commands
-from .ledgers import Ledgers
-from .pages import HERE, render
+from .ledgers import Ledgers, Snapshot
+from .pages import HERE, render, with_navigation
 from .results.packet_pages import add_packets
 from .results.pages import add_diff, add_results, as_page
 from .write_page import add_write
@@ -70,6 +71,7 @@ def create(
     permissions: Callable[..., Permission] = see_all,
     host: Callable[..., Host] = only_commands,
     notices: Notices = nothing,
+    runs: str = "",
 ) -> FastAPI:
     """Creates the app that serves the pages of a lake.
 
@@ -79,6 +81,7 @@ def create(
         permissions: FastAPI dependency that returns the query sets that the user may see.
         host: FastAPI dependency that returns what does the acts for the user.
         notices: returns what the server lacks, for the top of the pages.
+        runs: address of Airflow's own pages, relative to the start of these; empty without Airflow.
     """
     app = FastAPI(
         title="Lowwater review",
@@ -116,37 +119,43 @@ def create(
         policy = HEADERS["Content-Security-Policy"].replace("style-src 'self'", INLINE_STYLES)
         headers, folder = HEADERS | {"Content-Security-Policy": policy}, Path(ledgers.root / "reports")
         try:
-            if inside(folder, name) is None:
-                return _drawn(ledgers, name, sees, headers)
-            allowed = _documented(ledgers, folder, name, sees)
+            snapshot, path = ledgers.now(), inside(folder, name)
+            if path is None:
+                content = _drawn(snapshot, name, sees)
+            elif not _documented(snapshot, path.relative_to(folder.resolve()), sees):
+                content = None
+            elif path.suffix != ".html" or path.stat().st_size > limits.STATE_BYTES:
+                return file_response(path, headers)
+            else:
+                content = path.read_bytes()
+            if content is not None and name.endswith(".html"):
+                content = with_navigation(snapshot, content, f"docs/{name}", True)
         except LowwaterError as error:
             return HTMLResponse(_plain(str(error)), 503, HEADERS)
-        return file_response(folder, name if allowed else "", headers)
+        if content is None:
+            return HTMLResponse(_plain("There is no such file."), 404, headers)
+        return Response(content, media_type=mimetypes.guess_type(name)[0], headers=headers)
 
     @app.api_route("/{address:path}", methods=METHODS)
     def page(address: str, request: Request, sees: Any = permission) -> Response:
-        return page_response(ledgers, address, sees, notices, "follow" in request.query_params)
+        return page_response(ledgers, address, sees, notices, "follow" in request.query_params, runs)
 
     return app
 
 
-def _drawn(ledgers: Ledgers, name: str, sees: Permission, headers: dict[str, str]) -> Response:
+def _drawn(snapshot: Snapshot, name: str, sees: Permission) -> bytes | None:
     """Returns a page of the Data Docs that is no file: what all pages share, or the page of an audit, of its ledgers;
-    404 without one, or where the user may not see it."""
+    None without one, or where the user may not see it."""
     if (content := reports.shared_files().get(name)) is not None:
-        return Response(content, media_type=mimetypes.guess_type(name)[0], headers=headers)
-    page = reports.page(ledgers.now().lake, name)
-    if page is None or not sees(page.query_set):
-        return HTMLResponse(_plain("There is no such file."), 404, headers)
-    return HTMLResponse(page.html, headers=headers)
+        return content
+    page = reports.page(snapshot.lake, name)
+    return page.html.encode() if page is not None and sees(page.query_set) else None
 
 
-def _documented(ledgers: Ledgers, folder_of_docs: Path, name: str, sees: Permission) -> bool:
-    """Whether the user may see a file of the Data Docs: a page of a query set, of all suites, or the index."""
-    path = inside(folder_of_docs, name)
-    assert path is not None
-    folder, *below = path.relative_to(folder_of_docs.resolve()).parts
-    snapshot = ledgers.now()
+def _documented(snapshot: Snapshot, path: Path, sees: Permission) -> bool:
+    """Whether the user may see a file of the Data Docs, by its path below them: a page of a query set, of all suites,
+    or the index."""
+    folder, *below = path.parts
     if not below:
         return snapshot.only(sees) is snapshot
     names = [name for name in (*snapshot.jobs, *snapshot.unplanned) if safe_name(name) == folder]
@@ -154,7 +163,12 @@ def _documented(ledgers: Ledgers, folder_of_docs: Path, name: str, sees: Permiss
 
 
 def page_response(
-    ledgers: Ledgers, address: str, sees: Permission, notices: Notices = nothing, follow: bool = False
+    ledgers: Ledgers,
+    address: str,
+    sees: Permission,
+    notices: Notices = nothing,
+    follow: bool = False,
+    runs: str = "",
 ) -> Response:
     """Returns the page of an address: 404 for an unknown address, 503 if the lake cannot be read.
 
@@ -163,7 +177,7 @@ def page_response(
     A page that the user may not see is also 404, so that its existence stays hidden.
     """
     try:
-        html = render(ledgers.now().only(sees), address, served=True, notices=notices(sees), follow=follow)
+        html = render(ledgers.now().only(sees), address, True, notices(sees), follow, runs)
     except LowwaterError as error:
         return HTMLResponse(_plain(str(error)), 503, HEADERS)
     if html is None:
@@ -189,10 +203,7 @@ def inside(base: Path, name: str) -> Path | None:
         return None  # too long, not a valid path, or a cycle of symbolic links
 
 
-def file_response(base: Path, name: str, headers: dict[str, str]) -> Response:
-    """Returns a file of a folder, or 404."""
-    path = inside(base, name)
-    if path is None:
-        return HTMLResponse(_plain("There is no such file."), 404, headers)
+def file_response(path: Path, headers: dict[str, str]) -> Response:
+    """Returns a file."""
     kind = mimetypes.guess_type(path.name)[0] or "application/octet-stream"
     return FileResponse(path, media_type=kind, headers=headers)

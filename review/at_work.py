@@ -8,12 +8,10 @@ from dataclasses import dataclass
 
 from lowwater.instants import SECOND, spoken_duration, spoken_instant, spoken_span
 from lowwater.lake.ledgers.runs import PUBLISH
-from lowwater.lake.words import DAMAGED, HALF, MISSING, RUNNING, STALE
+from lowwater.lake.words import OWED, RUNNING
 
 from .ledgers import Interval, Part
 
-DUE = (MISSING, STALE, HALF, DAMAGED)
-"""States that a backfill ends."""
 LATELY = 600 * SECOND
 """How long an interval counts as ended lately, ns."""
 
@@ -46,7 +44,7 @@ def _work(name: str, running: list[Interval], part: Part, now: int) -> Work:
         lately = [row.finished_at for row in rows if row.stage == PUBLISH and now - row.finished_at < LATELY]
         if query_set == name and lately:
             ends[start, end] = max(lately)
-    due = _number(each for each in part.intervals if each.query_set == name and each.state in DUE)
+    due = _number(each for each in part.intervals if each.query_set == name and each.state in OWED)
     at_work, until = _number(running), ""
     if ends:
         # From the first end on, since when the work began nobody has recorded; one interval says nothing of a pace.

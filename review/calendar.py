@@ -16,7 +16,7 @@ from lowwater.instants import DAY, HOUR, SECOND
 from lowwater.lake.ledgers.captures import Captures
 from lowwater.lake.ledgers.intervals import visible
 from lowwater.lake.ledgers.runs import AUDIT, PUBLISH
-from lowwater.lake.tables import interval_label, safe_name
+from lowwater.lake.tables import interval_page, safe_name
 from lowwater.lake.words import DONE, FAILED, HELD, MISSING, WARNED, WORDS, gravity
 from lowwater.quality.reports import Key
 from lowwater.replay.schedule.due import times_of
@@ -123,7 +123,7 @@ def set_calendar(name: str, length: int, intervals: Sequence[Interval], end: int
     counts: Counter[str] = Counter()
     for interval in intervals:
         counts[interval.state] += interval.intervals
-        address = f"interval/{safe_name(name)}/{interval_label(interval.start, interval.end)}.html"
+        address = interval_page(name, interval.start, interval.end)
         until = interval.start + 1 if interval.intervals == 1 else min(interval.end, end)
         for start in range(interval.start, until, length):
             day, within = divmod(start, DAY)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import unquote
 
 from lowwater_expectations.audits import Finding, headline, once
 
@@ -33,6 +35,8 @@ from .ledgers import Part, Snapshot
 SHOWN = 50
 """Maximum number of rows in a table of records; the ledgers hold all."""
 
+_TASK = re.compile(r"dags/(?P<dag>[\w.~%-]+)/runs/(?P<run>[\w.~%-]+)/tasks/[\w.~%-]+(?:/mapped/\d+)?", re.ASCII)
+"""Address of a task, as a ledger has it: anything else leads nowhere."""
 SHARES = ("_share", "_drift", "_warning", "_critical")
 """Suffixes of the names of measures that are shares, shown in per cent."""
 
@@ -110,6 +114,15 @@ class Stage:
     seconds: float | None
     finished: str
     reason: str
+
+
+@dataclass(frozen=True)
+class MadeBy:
+    """The task of Airflow that ran the interval last."""
+
+    address: str  # of its page, below that of Airflow's own pages
+    dag: str
+    run: str
 
 
 @dataclass(frozen=True)
@@ -274,6 +287,14 @@ def _stage(row: ReplayRow) -> Stage:
     seconds = stored_object(row.timings).get(row.stage)
     finished = format_instant(row.finished_at // 10**9 * 10**9)
     return Stage(row.stage, row.query, row.state, row.rows, seconds, finished, row.reason)
+
+
+def made_by(part: Part, key: Key) -> MadeBy | None:
+    """Returns what ran an interval last; None where it was a command, or an older version."""
+    rows = part.replays.get(key, ())
+    said = str(stored_object(rows[-1].settings).get("by", "")) if rows else ""
+    found = _TASK.fullmatch(said)
+    return MadeBy(said, unquote(found["dag"]), unquote(found["run"])) if found else None
 
 
 def operators_of(part: Part, key: Key) -> list[Operator]:

@@ -36,7 +36,7 @@ from lowwater.instants import (
 )
 from lowwater.lake.ledgers.files import unread_lines
 from lowwater.lake.sheets import Sheet, share_text
-from lowwater.lake.tables import interval_label, safe_name
+from lowwater.lake.tables import interval_label, interval_page, safe_name
 from lowwater.lake.words import DONE, WORDS, gravity
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.quality.lateness import bound_of
@@ -51,7 +51,7 @@ from .accounting import accounting
 from .at_work import works
 from .calendar import LINK_STATES, SIGNS, Month, link_calendar, months, set_calendar, tally
 from .drawing import lateness, waterfall
-from .interval import SHOWN, expectations_of, links_of, low_level_of, operators_of, placed_of, stages_of
+from .interval import SHOWN, expectations_of, links_of, low_level_of, made_by, operators_of, placed_of, stages_of
 from .lateness import MOST_NAMED, last_day, late_intervals, link_headline, link_review, offenders, refused_shares
 from .ledgers import Interval, Part, Snapshot
 from .queries import cost_history, explained, newest_preview, previews, query_plan, rows_history
@@ -110,7 +110,12 @@ def page(
 
 
 def render(
-    snapshot: Snapshot, address: str, served: bool = False, notices: Sequence[str] = (), follow: bool = False
+    snapshot: Snapshot,
+    address: str,
+    served: bool = False,
+    notices: Sequence[str] = (),
+    follow: bool = False,
+    runs: str = "",
 ) -> str | None:
     """Renders the page of an address such as `index.html` or `interval/demo/<interval>.html`; None if unknown.
     Raises LakeError if a ledger cannot be read.
@@ -119,6 +124,7 @@ def render(
         address: address of the page, relative to the start.
         notices: what the server lacks for its work, shown on top.
         follow: whether the browser asks for the page again and again.
+        runs: address of Airflow's own pages, relative to the start; empty without Airflow.
     """
     name = address.removesuffix(".html")
     for kind in PAGES:
@@ -127,7 +133,7 @@ def render(
             values, root = kind.fill(snapshot, *parts), "../" * address.count("/")
             if values is None:
                 return None
-            values |= {"notices": notices, "follow": follow}
+            values |= {"notices": notices, "follow": follow, "runs": runs}
             return fill_template(snapshot, kind.template, kind.section, root, values, served)
     return None
 
@@ -155,9 +161,8 @@ def _templates() -> Environment:
         "share": share_text,
         "safe_name": safe_name,
         "file": lambda path: Path(path).name,
-        "label": lambda each: interval_label(each.start, each.end),
     }
-    environment.globals |= {"signs": SIGNS, "record_kinds": RECORD_KINDS}
+    environment.globals |= {"signs": SIGNS, "record_kinds": RECORD_KINDS, "interval_page": interval_page}
     return environment
 
 
@@ -201,6 +206,17 @@ def fill_template(
             **values,
         )
     )
+
+
+_BRAND = b'<span class="brand">Lowwater</span>\n<span class="where">data-quality report</span>\n'
+"""Where a page of the Data Docs has the name: as a file of the lake it stands alone, and the name leads nowhere."""
+
+
+def with_navigation(snapshot: Snapshot, html: bytes, address: str, served: bool) -> bytes:
+    """Puts the navigation of the pages into a page of the Data Docs. `address`: of it, relative to the start."""
+    root = "../" * address.count("/")
+    navigation = fill_template(snapshot, "navigation.html", "Data Docs", root, {}, served)
+    return html.replace(_BRAND, navigation.encode(), 1)
 
 
 @page("index", "overview.html", "Overview")
@@ -390,6 +406,7 @@ def _about(
         "links": links,
         "stages": stages_of(part, interval.key),
         "operators": operators_of(part, interval.key),
+        "made": made_by(part, interval.key),
         "low": low,
         "accounts": accounting(interval.key, job.plan if job else None, links, low),
         "placed": placed_of(part, interval.key),
@@ -434,7 +451,7 @@ def _trend(snapshot: Snapshot, kind: str, safe_set: str, safe: str) -> dict[str,
     for of, name, query_set in subjects(snapshot):
         if (of, safe_name(query_set), safe_name(name)) == (kind, safe_set, safe):
             found = trend(snapshot, kind, name, query_set)
-            return {"trend": found, "label": interval_label, "settings": snapshot.config.history}
+            return {"trend": found, "settings": snapshot.config.history}
     return None
 
 

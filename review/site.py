@@ -18,7 +18,7 @@ from lowwater.storage.paths import files_below, read
 
 from .calendar import months
 from .ledgers import Ledgers, Snapshot
-from .pages import HERE, addresses, render
+from .pages import HERE, addresses, render, with_navigation
 
 
 def write_site(ledgers: Ledgers, folder: Path) -> int:
@@ -61,6 +61,9 @@ def _write_docs(snapshot: Snapshot, folder: Path) -> None:
     for address, content in shared_files().items():
         if lacks(address):
             _write(folder / address, content)
+    for path in folder.rglob("*.html"):
+        address = f"docs/{path.relative_to(folder).as_posix()}"
+        path.write_bytes(with_navigation(snapshot, path.read_bytes(), address, False))
 
 
 def _write(path: Path, content: bytes) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from lowwater.instants import DAY, SECOND, spoken_span
 from lowwater.lake.ledgers.captures import Captures
-from lowwater.lake.tables import interval_label, safe_name
+from lowwater.lake.tables import interval_page, safe_name
 from lowwater.plan.readings import scaled
 
 from .drawing import Bar, Mark
@@ -139,7 +139,7 @@ def _state(each: Interval, bar: Place, y: int) -> tuple[Bar, str]:
     why = f": {each.reason[:200]}" if each.reason else ""
     text = f"{each.query_set}, {spoken_span(each.start, each.end)}, {each.state}{why}"
     drawn = bar(each.start, each.end, y, float(FLAT), text, each.state.replace(" ", "-"))
-    return drawn, f"interval/{safe_name(each.query_set)}/{interval_label(each.start, each.end)}.html"
+    return drawn, interval_page(each.query_set, each.start, each.end)
 
 
 def _words(link: str, points: Sequence[Point]) -> str:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from lowwater_expectations.audits import headline
 
 from lowwater.instants import format_instant, spoken_instant
-from lowwater.lake.tables import interval_label, safe_name
+from lowwater.lake.tables import interval_page, safe_name
 from lowwater.lake.words import (
     BLOCKED,
     DAMAGED,
@@ -126,7 +126,7 @@ def overview_verdict(
     advice, command = ADVICE.get(state, RUN)
     values = {"lake": shlex.quote(str(snapshot.lake.root)), "set": shlex.quote(first.query_set)}
     bounds = {"start": format_instant(first.start), "end": format_instant(first.end)}
-    address = f"interval/{safe_name(first.query_set)}/{interval_label(first.start, first.end)}.html"
+    address = interval_page(first.query_set, first.start, first.end)
     audit = audits.get(first.key)
     failures = audit.failures if audit is not None and state == FAILED and first.by_audit else ()
     reason = headline(failures[0].messages, failures[0].title) if failures else first.reason

@@ -10,7 +10,7 @@ import gc
 import json
 import sys
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -42,6 +42,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--edition", default="", help="with --ask or --due: only by the queries and settings of this digest"
     )
+    parser.add_argument("--by", default="", help="address of the task, for the ledger")
     parser.add_argument("--outcome", type=Path, required=True, help="file to which the outcome goes, as JSON")
     chosen = parser.parse_args(arguments)
     report: dict[str, Any]
@@ -70,7 +71,7 @@ def _outcomes(chosen: argparse.Namespace) -> list[dict[str, Any]]:
     from lowwater.replay.progress import Progress
     from lowwater.replay.schedule.looks import edited, waits_for
 
-    job = Job.open(chosen.lake, chosen.query_set, chosen.queries)
+    job = replace(Job.open(chosen.lake, chosen.query_set, chosen.queries), by=chosen.by)
     left = edited(job, chosen.start, chosen.end, chosen.edition) if chosen.edition else None
     left = left or (waits_for(job, chosen.start, chosen.end) if chosen.ask else None)
     if left is not None:

@@ -285,7 +285,8 @@ def _lost_text(lost: Sequence[Drops]) -> str:
         + (f" to {format_instant(each.end)}" if each.end is not None else "")
         for each in lost[:_LOST_SHOWN]
     ]
-    more = f" and {len(lost) - _LOST_SHOWN:,} times more" if len(lost) > _LOST_SHOWN else ""
+    left = len(lost) - _LOST_SHOWN
+    more = f" and more in {left:,} other range{'' if left == 1 else 's'}" if left > 0 else ""
     return f"{total(lost):,}: {', '.join(parts)}{more}" if len(lost) > 1 else parts[0]
 
 

@@ -117,7 +117,7 @@ def summary(rows: Sequence[StatusRow]) -> str:
     counts: Counter[str] = Counter()
     for row in rows:
         counts[row.shown] += row.intervals
-    due = sum(counts[word] for word in words.DUE if word not in (*words.VISIBLE, words.FAILED))
+    due = sum(counts[word] for word in words.OWED if word != words.FAILED)
     rare = (words.INCOMPLETE, words.ROLLED_BACK, words.KEPT)
     shown = (words.DONE, words.PROVISIONAL, *rare, words.BLOCKED, words.FAILED)
     numbers = {"due": due} | {name: counts[name] for name in shown}

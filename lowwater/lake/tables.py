@@ -117,6 +117,11 @@ def interval_label(start: int, end: int) -> str:
     return "_".join(instants.format_instant(bound).replace(":", "") for bound in (start, end))
 
 
+def interval_page(query_set: str, start: int, end: int) -> str:
+    """Address of the page of an interval, ns, relative to the start of the pages."""
+    return f"interval/{safe_name(query_set)}/{interval_label(start, end)}.html"
+
+
 def label_bounds(label: str) -> tuple[int, int] | None:
     """Returns the bounds (ns) of `interval_label`; None for another text.
 

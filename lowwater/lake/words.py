@@ -88,6 +88,8 @@ TO_CONFIRM = tuple(word for word, each in WORDS.items() if each.visible and each
 """Words of a publication that a run turns into `done` where nothing is open or missing any more."""
 DUE = tuple(word for word, each in WORDS.items() if each.runs)
 """Words of a query that make its interval due."""
+OWED = tuple(word for word in DUE if word not in VISIBLE)
+"""Words of an interval whose rows of today's inputs are not there, and a run would give them."""
 REACHED = (MISSING, HALF, STALE, FAILED, HELD)
 """Words that become `KEPT` where packets that a run would read were removed by age or size."""
 URGENT = tuple(word for word, each in WORDS.items() if each.urgent)

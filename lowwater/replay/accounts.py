@@ -169,6 +169,14 @@ def left_out(captures: Sequence[Capture]) -> dict[str, dict[str, int]]:
     return {"left_out": dict(sorted(counts.items()))} if counts else {}
 
 
+RECORD_WORDS = {
+    "sane": "go on to the queries",
+    "malformed": "are malformed",
+    "violating": "are later than the skew",
+    "duplicates": "are dropped as copies",
+    "outside": "are outside of the life of the link",
+}
+"""Where a record of a link is counted, in words that follow a number of records."""
 OUTCOME_WORDS = {
     "not_of_protocol": "are not of the protocol",
     "filtered": "do not meet WHERE",
@@ -178,6 +186,20 @@ OUTCOME_WORDS = {
     "accepted": "go to its joins, groups and HAVING",
 }
 """What becomes of a sane record in an LFTA, in words that follow a number of packets."""
+
+
+_OF_ONE = {"are": "is", "do": "does", "go": "goes", "have": "has"}
+
+
+def spoken_count(count: int, words: str) -> str:
+    """Returns a number and what so many are or do, by words of RECORD_WORDS or OUTCOME_WORDS.
+
+    Example:
+        >>> spoken_count(1, "do not meet WHERE"), spoken_count(1_200, "are malformed")
+        ('1 does not meet WHERE', '1,200 are malformed')
+    """
+    verb, _, rest = words.partition(" ")
+    return f"{count:,} {_OF_ONE[verb] if count == 1 else verb} {rest}"
 
 
 def empty_query_notes(queries: Mapping[str, Mapping[str, Any]]) -> list[str]:
@@ -193,8 +215,8 @@ def empty_query_notes(queries: Mapping[str, Mapping[str, Any]]) -> list[str]:
         if query.get("rows") != 0:
             continue
         parts = [
-            f"of {counts['sane']:,} packets of {link}, "
-            + ", ".join(f"{counts[key]:,} {words}" for key, words in OUTCOME_WORDS.items() if counts.get(key))
+            f"of {counts['sane']:,} packet{'' if counts['sane'] == 1 else 's'} of {link}, "
+            + ", ".join(spoken_count(counts[key], words) for key, words in OUTCOME_WORDS.items() if counts.get(key))
             for links in query.get("lftas", {}).values()
             for link, counts in links.items()
             if counts["sane"]

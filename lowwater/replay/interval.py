@@ -230,7 +230,8 @@ class _Journal:
         replay, texts = self.job.config.replay, "".join(each.text for each in self.job.plan.queries)
         queries = sha256(texts.encode()).hexdigest()[:16]
         beat = {"heartbeat": str(replay.heartbeat), "tick": replay.tick}
-        settings = json.dumps({**beat, "release": __version__, "queries": queries})
+        by = {"by": self.job.by} if self.job.by else {}
+        settings = json.dumps({**beat, "release": __version__, "queries": queries, **by})
         about = self.job.query_set, query, self.start, self.end, self.stage, more.pop("state", "done"), self.now()
         kept = {"timings": json.dumps(self.seconds), "accounting": json.dumps(accounting), "settings": settings}
         return runs.ReplayRow(*about, digest=digest, rows=rows, **{"reason": "", **kept, **more})

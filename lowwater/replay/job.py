@@ -118,6 +118,7 @@ class Job:
     through_end: bool = False
     files: tuple[Path, ...] = ()
     renames: int = 0  # changes of names in the lake when it was opened
+    by: str = ""  # address of what runs it, below that of its Airflow, for the ledger; empty for a command
     passed: int = 0  # instant, ns, up to which the schedule has seen time pass; intervals until then are expected
 
     @staticmethod

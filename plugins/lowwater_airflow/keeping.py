@@ -304,12 +304,17 @@ class KeepInterval(PublishInterval):
 
     def _tell_fates(self, context: Context, job: Job, start: int, end: int) -> None:
         """Stores what has become of each interval, for the note of the run."""
+        from lowwater.lake.tables import interval_page
         from lowwater.replay.schedule.looks import fates
 
         found = fates(job, start, end, time.time_ns())
         for each in found:
             self.log.info("%s %s: %s %s", self.query_set, each.title, each.state, each.why)
-        told = [[each.title, each.state, each.why, each.intervals] for each in found[:MOST_FATES]]
+        told = [
+            [each.title, each.state, each.why, each.intervals]
+            + [interval_page(self.query_set, each.start, each.end)] * (each.intervals == 1)
+            for each in found[:MOST_FATES]
+        ]
         context["ti"].xcom_push(FATES, told)
 
     def _stands(self, job: Job, start: int, end: int) -> list[dict[str, Any]]:

@@ -11,8 +11,11 @@ import logging
 import re
 from collections import Counter
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, urlsplit
 
+from airflow.configuration import conf
 from airflow.listeners import hookimpl
 from sqlalchemy.orm import object_session
 
@@ -38,7 +41,7 @@ LOOK = "Look: "
 """Our line in the note of a look."""
 FATES = "fates"
 """Key under which a task stores what has become of the intervals of its batch: name, state, reason and number of those
-that follow one another and are alike."""
+that follow one another and are alike, and of a single one the address of its page."""
 FOUND = "found"
 """Key under which a look stores what it leaves, or has ingested, and how much."""
 NAMED = 3
@@ -49,7 +52,12 @@ WHY = "why"
 """Key under which a task stores why its interval is not published."""
 LACKS = "This Airflow: "
 """Prefix of our line about what Airflow lacks."""
+PAGES = "lowwater"
+"""Where the pages are, below Airflow's own address."""
+RUN_VIEW, TASK_VIEW = "plugin/lowwater_interval", "plugin/lowwater_task"
+"""Our pages of a run and of a task, below the addresses of these."""
 LONGEST_LACKS = 400
+LONGEST_WHY = 120
 LONGEST = 900
 """Largest length of a note, characters; Airflow stores 1,000."""
 
@@ -82,10 +90,13 @@ def _write(dag_run: DagRun, text: str, keep: bool = False) -> None:
     start, end = dag_run.data_interval_start, dag_run.data_interval_end
     if not dag_run.dag_id.startswith(DAGS) or start is None or end is None or not _writable(dag_run):
         return
-    if keep and any(re.match(rf"{MARK}.*Z: ", line) for line in (dag_run.note or "").splitlines()):
+    if keep and any(re.match(rf"{MARK}\S*Z to \S*Z\S*: ", line) for line in (dag_run.note or "").splitlines()):
         return
-    bounds = f"{MARK}{start:%Y-%m-%dT%H:%M:%SZ} to {end:%Y-%m-%dT%H:%M:%SZ}"
-    _put(dag_run, MARK, one_line(f"{bounds}: {text}") if text else bounds)
+    bounds = f"{start:%Y-%m-%dT%H:%M:%SZ} to {end:%Y-%m-%dT%H:%M:%SZ}"
+    page = f"{_root()}/{address_of(dag_run.dag_id, dag_run.run_id)}/{RUN_VIEW}"
+    links = {bounds: page} if dag_run.dag_id.startswith((DAGS[0], BATCHES)) else {}
+    links |= _pages(_left(dag_run, ONE, FATES)) if text else {}
+    _put(dag_run, MARK, one_line(f"{MARK}{bounds}: {text}") if text else f"{MARK}{bounds}", links)
 
 
 def _make_assets(dag_run: DagRun) -> None:
@@ -107,10 +118,41 @@ def _write_lacking(dag_run: DagRun) -> None:
         _put(dag_run, LACKS, one_line(LACKS + "; ".join(told))[:LONGEST_LACKS])
 
 
-def _put(dag_run: DagRun, mark: str, line: str) -> None:
-    """Puts a line with our mark on top of the note, in the place of the one before."""
+def _put(dag_run: DagRun, mark: str, line: str, links: Mapping[str, str] = MappingProxyType({})) -> None:
+    """Puts a line with our mark on top of the note, in the place of the one before. `links`: words of the line ->
+    address to which they lead; the first ones, as long as they take at most half of the note."""
     others = [line for line in (dag_run.note or "").splitlines() if not line.startswith(mark)]
-    dag_run.note = "\n".join([line[: LONGEST - len("\n".join(others))], *others])
+    room = LONGEST - len("\n".join(others))
+    led: list[tuple[str, str]] = []
+    space = 0
+    for words, address in links.items():
+        place = rf"(?<!\[)(?<! to ){re.escape(words)}(?! to |\])"  # not inside of a range, or of a link
+        more = len(f"[]({address})")
+        if space + more <= room // 2 and re.search(place, line):
+            led.append((place, f"[{words}]({address})"))
+            space += more
+    line = line[: room - space]
+    for place, link in led:
+        line = re.sub(place, link, line, count=1)
+    dag_run.note = "\n".join([line, *others])
+
+
+def _root() -> str:
+    """The path below which Airflow's own pages are; empty for the root of its host."""
+    return urlsplit(conf.get("api", "base_url", fallback="")).path.rstrip("/")
+
+
+def address_of(dag: str, run: str, task: str = "", index: int | None = None) -> str:
+    """Address of a run, or of a task of it, below that of Airflow's own pages. `index`: of a mapped task; else -1 or
+    None.
+
+    Example:
+        >>> address_of("keep_q", "scheduled__2026-01-01T00:00:00+00:00", "interval", 3)
+        'dags/keep_q/runs/scheduled__2026-01-01T00%3A00%3A00%2B00%3A00/tasks/interval/mapped/3'
+    """
+    found = f"dags/{quote(dag, safe='')}/runs/{quote(run, safe='')}"
+    found += f"/tasks/{quote(task, safe='')}" if task else ""
+    return found if index is None or index < 0 else f"{found}/mapped/{index}"
 
 
 def _writable(dag_run: DagRun) -> bool:
@@ -125,7 +167,19 @@ def _write_look(dag_run: DagRun) -> None:
     found = left.get(("look", -1, FOUND))
     if isinstance(found, dict) and found.get("lacks"):
         _put(dag_run, LACKS, one_line(f"{LACKS}{found['lacks']}")[:LONGEST_LACKS])
-    _put(dag_run, LOOK, one_line(LOOK + look_text(_tasks(dag_run), left)))
+    links = {
+        title: f"{_root()}/{address_of(dag_run.dag_id, dag_run.run_id, ONE, index)}/{TASK_VIEW}"
+        for index in range(len(left.get((MAPPED_BY[ONE], -1, "return_value")) or ()))
+        if (title := str(_made(left, ONE, index).get("title", "")))
+    }
+    for (task, _, key), value in left.items():
+        links |= _pages(value) if (task, key) == (ONE, FATES) else {}
+    _put(dag_run, LOOK, one_line(LOOK + look_text(_tasks(dag_run), left)), links)
+
+
+def _pages(fates: Any) -> dict[str, str]:
+    """Name of an interval of a batch -> address of its page."""
+    return {name: f"{_root()}/{PAGES}/{page[0]}" for name, _, _, _, *page in fates or () if page}
 
 
 def look_text(
@@ -145,7 +199,7 @@ def look_text(
             outcome = left.get((task, index, "return_value"))
             done = outcome.get("state") if isinstance(outcome, dict) and state == "success" else None
             if fates := left.get((task, index, FATES)):
-                for name, word, reason, number in fates:
+                for name, word, reason, number, *_ in fates:
                     counts[word] += number
                     if word not in (DONE, PROVISIONAL):
                         named.append(fate_text(name, word, reason))
@@ -158,7 +212,7 @@ def look_text(
             counts[word] += int(made.get("intervals") or len(made.get("files", "1")))
             if word not in (DONE, PROVISIONAL) and (task, state) != ("refused", "success"):
                 reason = why or (outcome or {}).get("reason") or word
-                named.append(f"{title}{f' {done}' if done else ''}: {str(reason).removeprefix(f'{BLOCKED}: ')}")
+                named.append(f"{title}{f' {done}' if done else ''}: {_short(str(reason).removeprefix(f'{BLOCKED}: '))}")
         elif state == "failed":
             named.append(f"failed in {task}" + (f": {why}" if why else ""))
     found = left.get(("look", -1, FOUND))
@@ -188,7 +242,12 @@ def look_text(
 def fate_text(name: str, state: str, reason: str) -> str:
     """What has become of an interval, or of some that are alike."""
     why = reason.removeprefix(f"{state}: ")
-    return f"{name} {state}: {why}" if why and state not in (DONE, PROVISIONAL) else f"{name} {state}"
+    return f"{name} {state}: {_short(why)}" if why and state not in (DONE, PROVISIONAL) else f"{name} {state}"
+
+
+def _short(why: str) -> str:
+    """The begin of a reason, so that a note has room for others; the page of the interval has all of it."""
+    return why if len(why) <= LONGEST_WHY else f"{why[: LONGEST_WHY - 1].rstrip()}…"
 
 
 def _made(left: Mapping[tuple[str, int, str], Any], task: str, index: int) -> dict[str, Any]:
@@ -229,10 +288,10 @@ def _fates(dag_run: DagRun) -> str:
     """What has become of each interval of a batch."""
     fates = _left(dag_run, ONE, FATES) or ()
     counts = Counter[str]()
-    for _, state, _, number in fates:
+    for _, state, _, number, *_ in fates:
         counts[state] += number
     said = ", ".join(f"{count:,} {state}" for state, count in counts.items())
-    return "; ".join([said, *(fate_text(name, state, why) for name, state, why, _ in fates)]) if fates else ""
+    return "; ".join([said, *(fate_text(name, state, why) for name, state, why, *_ in fates)]) if fates else ""
 
 
 def _failed(dag_run: DagRun) -> str:

@@ -27,7 +27,7 @@ from lowwater_airflow.alerts import warned
 from lowwater_airflow.assets import table_asset, tables_of
 from lowwater_airflow.child import Child
 from lowwater_airflow.lineage import Lineage, tables
-from lowwater_airflow.notes import WHY
+from lowwater_airflow.notes import WHY, address_of
 from lowwater_airflow.retries import Patient
 from lowwater_airflow.settings import SPARK, deployment
 from lowwater_airflow.whole import partition_key, whole
@@ -204,9 +204,12 @@ class ReplayStages(Lineage, Patient):
         self.query_set = query_set
         self.stage = stage
         self._child: Child | None = None
+        self._address = ""
 
     def execute(self, context: Context) -> dict[str, Any]:
         """The outcome of the interval (fields of `replay.interval.Outcome`)."""
+        ti = context["ti"]
+        self._address = address_of(ti.dag_id, ti.run_id, ti.task_id, ti.map_index)
         start = format_instant(self._bounds(context)[0])
         with telling(context), self.waiting(context):
             report = self._report(context)
@@ -244,7 +247,7 @@ class ReplayStages(Lineage, Patient):
         return report
 
     def _child_run(self, start: int, end: int, mode: Sequence[str]) -> list[dict[str, Any]]:
-        span = ["--from", format_instant(start), "--to", format_instant(end)]
+        span = ["--from", format_instant(start), "--to", format_instant(end), "--by", self._address]
         arguments = [self.query_set, "--lake", self.lake, "--queries", self.queries, *span]
         self._child = Child("replay", [*arguments, *mode], _spark())
         outcomes: list[dict[str, Any]] = self._child.run()

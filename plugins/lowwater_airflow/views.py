@@ -1,4 +1,4 @@
-"""The review pages inside Airflow: in its navigation, on each DAG and run, behind its login; and the notes of runs.
+"""The review pages inside Airflow: in its navigation, on each DAG, run and task, behind its login; and notes of runs.
 
 Airflow loads this plugin in every process, so the web app and its dependencies are imported only in the web server,
 when the app is requested.
@@ -14,16 +14,17 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.plugins_manager import AirflowPlugin
 
+from lowwater.instants import parse_instant
 from lowwater.storage.paths import lake_path
 from lowwater_airflow import database, notes, pools
 from lowwater_airflow.checks import notices
+from lowwater_airflow.policy import MAPPED_BY
 from lowwater_airflow.timetables import DaysWhenAsked, WhenAsked
 
 if TYPE_CHECKING:
     from fastapi import APIRouter, FastAPI
     from lowwater_review import Ledgers
 
-PREFIX = "lowwater"
 DAG = "replay_"
 """Prefix of the name of a query set's DAG of intervals."""
 KEEP = "keep_"
@@ -33,7 +34,7 @@ BACKFILL = "backfill_"
 
 
 def _icon(name: str) -> str:
-    return f"{PREFIX}/assets/{name}.svg"
+    return f"{notes.PAGES}/assets/{name}.svg"
 
 
 class LowwaterReview(AirflowPlugin):
@@ -48,7 +49,7 @@ class LowwaterReview(AirflowPlugin):
     external_views: list[Any] = [  # noqa: RUF012 - as Airflow declares it
         {
             "name": "Lowwater",
-            "href": f"{PREFIX}/index.html",
+            "href": f"{notes.PAGES}/index.html",
             "destination": "nav",
             "nav_top_level": True,
             "url_route": "lowwater",
@@ -56,16 +57,24 @@ class LowwaterReview(AirflowPlugin):
         },
         {
             "name": "Lowwater",
-            "href": f"{PREFIX}/dag?dag_id={{DAG_ID}}",
+            "href": f"{notes.PAGES}/dag?dag_id={{DAG_ID}}",
             "destination": "dag",
             "url_route": "lowwater_set",
             "icon": _icon("lowwater"),
         },
         {
             "name": "Lowwater",
-            "href": f"{PREFIX}/run?dag_id={{DAG_ID}}&run_id={{RUN_ID}}",
+            "href": f"{notes.PAGES}/run?dag_id={{DAG_ID}}&run_id={{RUN_ID}}",
             "destination": "dag_run",
-            "url_route": "lowwater_interval",
+            "url_route": notes.RUN_VIEW.removeprefix("plugin/"),
+            "icon": _icon("lowwater"),
+        },
+        {
+            "name": "Lowwater",
+            "href": f"{notes.PAGES}/task?dag_id={{DAG_ID}}&run_id={{RUN_ID}}"
+            "&task_id={TASK_ID}&map_index={MAP_INDEX}",
+            "destination": "task_instance",
+            "url_route": notes.TASK_VIEW.removeprefix("plugin/"),
             "icon": _icon("lowwater"),
         },
     ]
@@ -79,7 +88,7 @@ class LowwaterReview(AirflowPlugin):
         root = os.environ.get("LOWWATER_LAKE")
         if not root:
             return []
-        return [{"app": make_app(lake_path(root)), "url_prefix": f"/{PREFIX}", "name": "Lowwater review"}]
+        return [{"app": make_app(lake_path(root)), "url_prefix": f"/{notes.PAGES}", "name": "Lowwater review"}]
 
 
 def make_app(root: PurePath) -> FastAPI:
@@ -95,7 +104,7 @@ def make_app(root: PurePath) -> FastAPI:
     ledgers = Ledgers(root, query_folder(root))
     allowed = [Depends(get_user), Depends(requires_access_view(AccessView.PLUGINS))]
     visibility = _query_set_visibility()
-    return create(ledgers, allowed, _redirects(ledgers, visibility), visibility, _host(root), notices)
+    return create(ledgers, allowed, _redirects(ledgers, visibility), visibility, _host(root), notices, "../")
 
 
 def _host(root: PurePath) -> Callable[..., Any]:
@@ -142,34 +151,43 @@ def _query_set_visibility() -> Callable[..., Callable[[str], bool]]:
 
 
 def _redirects(ledgers: Ledgers, visibility: Callable[..., Callable[[str], bool]]) -> APIRouter:
-    """Redirects from a DAG or a run to its pages, for users who may see the DAG."""
+    """Redirects from a DAG, a run or a task to its pages, for users who may see the DAG."""
     from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity
     from airflow.api_fastapi.core_api.security import requires_access_dag
     from fastapi import APIRouter, Depends
     from fastapi.responses import RedirectResponse, Response
     from lowwater_review.app import HEADERS, METHODS, page_response
 
-    from lowwater.lake.tables import interval_label, safe_name
+    from lowwater.lake.tables import interval_page, safe_name
 
     router, permission = APIRouter(), Depends(visibility)
 
+    def lead(dag_id: str, bounds: tuple[int, int] | None, sees: Any) -> Response:
+        """Leads to the page of an interval, ns; of several, or of none, to that of the query set."""
+        snapshot = ledgers.now()
+        name = next((dag_id.removeprefix(each) for each in (DAG, KEEP, BACKFILL) if dag_id.startswith(each)), "")
+        job = snapshot.jobs.get(name)
+        if job is None:
+            return page_response(ledgers, "index.html", sees, notices)
+        address = f"set/{safe_name(name)}.html"
+        if bounds and (bounds[1] - bounds[0] == job.length or (name, *bounds) in snapshot.keys):
+            address = interval_page(name, *bounds)
+        return RedirectResponse(address, headers=HEADERS)
+
     @router.api_route("/dag", methods=METHODS, dependencies=[Depends(requires_access_dag("GET"))])
     def dag(dag_id: str, sees: Any = permission) -> Response:
-        name = dag_id.removeprefix(KEEP).removeprefix(BACKFILL).removeprefix(DAG)
-        if name == dag_id or name not in ledgers.now().jobs:
-            return page_response(ledgers, "index.html", sees, notices)
-        return RedirectResponse(f"set/{safe_name(name)}.html", headers=HEADERS)
+        return lead(dag_id, None, sees)
 
     @router.api_route("/run", methods=METHODS, dependencies=[Depends(requires_access_dag("GET", DagAccessEntity.RUN))])
     def run(dag_id: str, run_id: str, sees: Any = permission) -> Response:
-        name, bounds = dag_id.removeprefix(DAG), interval_of_run(dag_id, run_id)
-        for prefix in (KEEP, BACKFILL):  # runs of many intervals
-            if dag_id.startswith(prefix) and (many := dag_id.removeprefix(prefix)) in ledgers.now().jobs:
-                return RedirectResponse(f"set/{safe_name(many)}.html", headers=HEADERS)
-        if name == dag_id or bounds is None or name not in ledgers.now().jobs:
-            return page_response(ledgers, "index.html", sees, notices)
-        address = f"interval/{safe_name(name)}/{interval_label(*bounds)}.html"
-        return RedirectResponse(address, headers=HEADERS)
+        return lead(dag_id, interval_of_run(dag_id, run_id), sees)
+
+    needed = [Depends(requires_access_dag("GET", DagAccessEntity.TASK_INSTANCE))]
+
+    @router.api_route("/task", methods=METHODS, dependencies=needed)
+    def task(dag_id: str, run_id: str, task_id: str, map_index: str = "", sees: Any = permission) -> Response:
+        bounds = interval_of_task(dag_id, run_id, task_id, int(map_index)) if map_index.isdecimal() else None
+        return lead(dag_id, bounds or interval_of_run(dag_id, run_id), sees)
 
     return router
 
@@ -186,3 +204,20 @@ def interval_of_run(dag_id: str, run_id: str) -> tuple[int, int] | None:
             return None
         start, end = (round(bound.timestamp()) for bound in (dag_run.data_interval_start, dag_run.data_interval_end))
     return start * 10**9, end * 10**9
+
+
+def interval_of_task(dag_id: str, run_id: str, task_id: str, map_index: int) -> tuple[int, int] | None:
+    """The time, ns, that a mapped task of a look has got; None for another task."""
+    from airflow.models.xcom import XComModel
+    from airflow.utils.session import create_session
+
+    source = MAPPED_BY.get(task_id)
+    if source is None:
+        return None
+    with create_session() as session:
+        asked = XComModel.get_many(run_id=run_id, key="return_value", task_ids=source, dag_ids=dag_id)
+        value = session.scalars(asked).first()
+        made = None if value is None else XComModel.deserialize_value(value)
+    if not isinstance(made, list) or map_index >= len(made) or "start" not in made[map_index]:
+        return None
+    return parse_instant(made[map_index]["start"]), parse_instant(made[map_index]["end"])

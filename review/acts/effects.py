@@ -15,7 +15,7 @@ from lowwater.errors import LakeError
 from lowwater.instants import format_duration, format_instant, parse_duration
 from lowwater.lake.query_sets import KINDS
 from lowwater.lake.results.exploring import instant_of
-from lowwater.lake.tables import interval_label, safe_name
+from lowwater.lake.tables import interval_page, safe_name
 from lowwater.lake.words import HELD, RUNNING, STALE
 from lowwater.replay.job import Job
 from lowwater.replay.schedule.due import Due, DueSelection, due
@@ -123,10 +123,6 @@ def _bounds(start: int, end: int) -> tuple[str, ...]:
     return "--from", format_instant(start), "--to", format_instant(end)
 
 
-def _page(job: Job, start: int, end: int) -> str:
-    return f"interval/{safe_name(job.query_set)}/{interval_label(start, end)}.html"
-
-
 def _run(snapshot: Snapshot, job: Job, start: int, end: int, interval: Interval | None) -> Act:
     work = due(job, DueSelection(start, end))
     state = interval.state if interval else "missing"
@@ -155,7 +151,7 @@ def _run(snapshot: Snapshot, job: Job, start: int, end: int, interval: Interval 
         (start, end),
         refusal,
         None,
-        _page(job, start, end),
+        interval_page(job.query_set, start, end),
     )
 
 
@@ -172,7 +168,7 @@ def _approve(snapshot: Snapshot, job: Job, start: int, end: int, interval: Inter
         (start, end),
         "" if interval and interval.state in (HELD, STALE) else "The interval does not wait for approval.",
         None,
-        _page(job, start, end),
+        interval_page(job.query_set, start, end),
     )
 
 

@@ -8,7 +8,7 @@ the table.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Literal
@@ -49,6 +49,10 @@ class Asked:
     key: str  # column whose values are the series of the plot; empty for one series
     form: str = TIME  # what the plot is, of FORMS
     across: str = ""  # second column of a matrix
+
+    def kept_as(self, table: ResultTable, what: Hashable) -> Hashable:
+        """Names an answer about these rows of a table, for those that keep it: `what` is asked of them."""
+        return str(table.path), table.identity, table.version, self.row_query, what
 
     @property
     def plot(self) -> tuple[str, ...]:

@@ -98,8 +98,7 @@ def _tile(
         asked = parse_asked(table, chosen.query, plot.given | dict(span), plot.filters_given)
         words = f"{asked.row_query.search} {search}".strip()
         tile.asked = replace(asked, row_query=replace(asked.row_query, search=words))
-        key = str(table.path), table.identity, table.version, tile.asked.row_query, tile.asked.plot
-        files = table.number_of_files(tile.asked.row_query)
+        key, files = tile.asked.kept_as(table, tile.asked.plot), table.number_of_files(tile.asked.row_query)
         tile.answer = answers.ask(key, files, partial(_computed, table, chosen, tile.asked), who=who)
     except BusyError:
         raise

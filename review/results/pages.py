@@ -190,10 +190,9 @@ def _version(request: Request) -> int | None:
 def _page(chosen: Chosen, table: ResultTable, asked: Asked, answers: Answers, who: Hashable) -> tuple[str, int]:
     offset = (asked.page - 1) * ROWS_SHOWN
     row_query, files = asked.row_query, table.number_of_files(asked.row_query)
-    of = str(table.path), table.identity, table.version, row_query
 
     def ask(what: Hashable, make: Callable[[ResultTable], Any]) -> Answer:
-        return answers.ask((*of, what), files, lambda watch: make(replace(table, watch=watch)), who=who)
+        return answers.ask(asked.kept_as(table, what), files, lambda watch: make(replace(table, watch=watch)), who=who)
 
     first = ask(asked.page, lambda table: table.page(row_query, offset, ROWS_SHOWN))
     counted = ask("count", lambda table: table.count(row_query))

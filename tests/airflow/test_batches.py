@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import time
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import psutil
 import pytest
 
 from lowwater.errors import LowwaterError
-from lowwater.instants import HOUR, SECOND, format_instant
+from lowwater.instants import HOUR, SECOND, format_instant, spoken_span
 from lowwater.lake.ledgers.runs import LOW, read_replays
 from lowwater.replay.schedule.due import statuses
+from tests.airflow.chromium import browser, frame
 from tests.airflow.conftest import asset_events, script
 from tests.airflow.test_keeping import FAR, Task
 from tests.capturemaker import pcap_bytes, udp
@@ -72,7 +75,7 @@ def test_a_look_makes_one_task_of_hours_that_follow_one_another(plugins: None, t
     assert found(lake, tmp_path)[:LACKS] == FIRST, "behind the last one a capture is lacking"
     published = [each["start"] for each in task.left[PUBLISHED]]
     assert published == [at(hour) for hour in range(LACKS) if hour != BAD], "what is told behind a task that failed"
-    fates = [(state, number) for _, state, _, number in task.left[FATES]]
+    fates = [(state, number) for _, state, _, number, *_ in task.left[FATES]]
     assert fates == [("done", BAD), ("failed", 1), ("done", LACKS - BAD - 2), ("provisional", 1)]
     lows = [json.loads(row.accounting) for row in read_replays(ingested(tmp_path).lake, "q") if row.stage == LOW]
     assert all(each["range"] == [at(0), at(LACKS)] for each in lows if "range" in each)
@@ -162,10 +165,11 @@ def test_a_backfill_runs_a_day_in_a_task_whatever_becomes_of_one_hour(platform: 
     assert run["data_interval_start"][:13] == format_instant(at(0))[:13], "a run is a whole day"
     assert found(lake, folder) == [*FIRST, "cannot start", *["done"] * (ALL - LACKS - 1)]
     note = run["note"]
+    plain = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", note)
     begin = f"Interval {format_instant(at(0))} to {format_instant(at(ALL))}: "
     begin += "21 done, 1 failed, 1 provisional, 1 cannot start; "
-    assert note.startswith(begin), note
-    assert f"{format_instant(at(BAD))} failed: audit: the audit of q" in note and "no capture covers" in note
+    assert plain.startswith(begin) and plain != note, note
+    assert f"{format_instant(at(BAD))} failed: audit: the audit of q" in plain and "no capture covers" in plain
     tasks = {each["task_id"]: each for each in home.tasks(dag)}
     assert {name: each["state"] for name, each in tasks.items()} == {
         "interval": "failed",
@@ -187,4 +191,15 @@ def test_a_backfill_runs_a_day_in_a_task_whatever_becomes_of_one_hour(platform: 
     again = wait(lambda: ended(home, dag), 200, 1.0)
     assert again is not None and again["state"] == "failed"
     assert ": 23 done, 1 failed; " in again["note"], again["note"]
+    bad = spoken_span(at(BAD), at(BAD + 1))
+    with browser(home) as page:  # from the note to the interval, and back to what ran it
+        page.goto(f"{home.address}/dags/{dag}/runs/{quote(run['dag_run_id'], safe='')}")
+        with page.context.expect_page() as opened:
+            page.get_by_role("link", name=format_instant(at(BAD)), exact=True).first.click()
+        tab = opened.value
+        tab.get_by_role("heading", name=bad).wait_for()
+        tab.get_by_role("link", name=f"{dag}, run {run['dag_run_id']}").click()
+        tab.wait_for_url(f"**/dags/{dag}/runs/*/tasks/interval/mapped/0")
+        tab.get_by_role("link", name="Lowwater").last.click()
+        frame(tab).get_by_role("heading", name="Query set q").wait_for()
     assert len(table_rows(lake, "hosts", at(0), at(ALL))) == len(rows) + 1

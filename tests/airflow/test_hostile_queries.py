@@ -116,6 +116,30 @@ def test_a_note_is_no_markup(plugins: None) -> None:
 
 
 @pytest.mark.slow
+def test_names_in_a_note_lead_to_pages_where_there_is_room(plugins: None) -> None:
+    from types import SimpleNamespace
+
+    from lowwater_airflow.notes import LONGEST, _put, address_of, one_line
+
+    begin, end = "2026-01-01T00:00:00Z", "2026-01-01T01:00:00Z"
+    run: Any = SimpleNamespace(note="of a person\nLook: before")
+    task = f"/{address_of('keep_q', f'x__{begin}')}"
+    links = {begin: "/lowwater/a.html", f"{begin} to {end}": task, end: "/b"}
+    said = one_line(f"Look: {begin} to {end} ran; {begin} failed: [x](http://evil.example) {begin}")
+    _put(run, "Look: ", said, links)
+    line, other = run.note.splitlines()
+    assert other == "of a person"
+    assert task == "/dags/keep_q/runs/x__2026-01-01T00%3A00%3A00Z"
+    assert line == (
+        f"Look: [{begin} to {end}]({task}) ran; [{begin}](/lowwater/a.html) failed: [x] (http://evil.example) {begin}"
+    )
+    _put(run, "Look: ", f"Look: {begin} failed: {'x' * LONGEST}", links)
+    assert run.note.startswith(f"Look: [{begin}](/lowwater/a.html) failed: xxx") and len(run.note) == LONGEST + 1
+    _put(run, "Look: ", f"Look: {begin} failed", {begin: f"/{'y' * LONGEST}"})
+    assert run.note == f"Look: {begin} failed\nof a person", "an address that is longer than half of a note"
+
+
+@pytest.mark.slow
 def test_a_mail_is_text(plugins: None) -> None:
     from lowwater.config import Notify
     from lowwater_airflow.alerts import _mail

@@ -27,6 +27,8 @@ class Task:
 
     def __init__(self, tries: int = 1, begin: int = 0, cleared: int = 0) -> None:
         """The number of its try, when its run began, ns, and how often tasks of that were cleared."""
+        self.dag_id, self.task_id, self.map_index = "keep_q", "interval", 1
+        self.run_id = "scheduled__2026-01-01T00:00:00+00:00"
         self.try_number, self.begin, self.cleared = tries, datetime.fromtimestamp(begin / 1e9, UTC), cleared
         self.left: dict[str, Any] = {}
         self.whole: list[str] = []  # partition keys of its events

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections import defaultdict
 from datetime import UTC, datetime
+from html import unescape
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from urllib.parse import quote
 
 import pytest
+from lowwater_review import Ledgers
+from lowwater_review.pages import render
 
 from lowwater.errors import GapError
+from lowwater.lake.tables import interval_page
 from lowwater.replay.schedule.due import statuses
 from tests.airflow.test_keeping import Task
 from tests.replay.test_looks import at, deliver, ingested, lake_of
@@ -53,6 +58,12 @@ def test_an_interval_waits_for_its_links_then_runs_and_is_skipped_afterwards(
     outcome = RunInterval(**common, patience=0).resume(context_of(task, 0), event, deadline)
     assert (outcome["state"], outcome["committed"], task.tables) == ("done", True, ["hosts"])
     assert [row.state for row in statuses(lake, tmp_path)] == ["done", "missing"]
+    task_of_it = f"dags/replay_q/runs/{quote(task.run_id)}/tasks/interval/mapped/1"
+    address = interval_page("q", at(0), at(1))
+    shown = [render(Ledgers(lake, tmp_path).now(), address, True, runs=runs) or "" for runs in ("../", "")]
+    led, told = (unescape(page) for page in shown)
+    assert f'<a href="../../../{task_of_it}" target="_top">replay_q, run {task.run_id}</a>' in led
+    assert f"Run by Airflow: replay_q, run {task.run_id}." in told
     task = Task()
     caplog.clear()
     again = RunInterval(**common, patience=0).execute(context_of(task, 0))

@@ -40,6 +40,7 @@ def test_no_route_answers_who_is_not_logged_in(view: Any) -> None:
         "/": "/",
         "/dag": "/dag",
         "/run": "/run",
+        "/task": "/task",
         "/results/index.html": "/results/index.html",
         "/results/{set_name}": "/results/q",
         **{
@@ -62,7 +63,7 @@ def test_no_route_answers_who_is_not_logged_in(view: Any) -> None:
         asked = [each.call for each in _all(route.dependant)]
         assert get_user in asked
         for method in route.methods:
-            assert ask(view, paths[route.path], method, query="dag_id=replay_q&run_id=x").status == 401
+            assert ask(view, paths[route.path], method, query="dag_id=replay_q&run_id=x&task_id=t").status == 401
         assert route.methods <= {"GET", "HEAD"} or route.path == "/act/{kind}/{name}", "only acts write"
 
 
@@ -200,9 +201,12 @@ WANTED = {
     "docs/other/page.html": 404,
     "docs/index.html": 404,
     "dag?dag_id=replay_q": 307,
-    "run?dag_id=replay_q&run_id=x": 200,
+    "run?dag_id=replay_q&run_id=x": 307,
+    "task?dag_id=replay_q&run_id=x&task_id=interval&map_index=-1": 307,
+    "task?dag_id=replay_q&run_id=x&task_id=interval&map_index=7": 307,
     "dag?dag_id=replay_other": 403,
     "run?dag_id=replay_other&run_id=x": 403,
+    "task?dag_id=replay_other&run_id=x&task_id=interval&map_index=0": 403,
 }
 
 
@@ -249,7 +253,7 @@ def test_a_user_of_fewer_rights_sees_the_query_sets_of_the_dags_that_it_may_see(
 def test_airflow_mounts_the_pages_behind_its_login(answers: Any) -> None:
     assert {answer["statuses"][2] for answer in answers["found"].values()} == {401}
     assert answers["found"]["dag?dag_id=replay_q"]["to"] == "set/q.html"
-    assert answers["views"] == ["dag", "dag_run", "nav"]
+    assert answers["views"] == ["dag", "dag_run", "nav", "task_instance"]
 
 
 def test_nobody_writes_without_a_permission_a_seal_and_a_form_of_ours(answers: Any) -> None:

@@ -32,8 +32,8 @@ def test_a_query_without_rows_says_where_its_packets_went(capture: Path, tmp_pat
         ";\n".join(f"DEFINE {{ query_name '{name}'; }} SELECT time {text}" for name, text in texts.items())
     )
     out = lowwater("run", query, "--capture", f"a={capture}", "--engine", "reference", "--out", tmp_path / "out").out
-    assert "note: query udp has no rows: of 1 packets of a, 1 are not of the protocol" in out
-    assert "note: query https has no rows: of 1 packets of a, 1 do not meet WHERE" in out
+    assert "note: query udp has no rows: of 1 packet of a, 1 is not of the protocol" in out
+    assert "note: query https has no rows: of 1 packet of a, 1 does not meet WHERE" in out
     assert "query http has no rows" not in out
 
 

@@ -337,6 +337,8 @@ def test_the_site_is_the_pages_with_the_docs(ledgers: Ledgers, tmp_path: Path, r
     shared = {f"docs/{name}" for name in shared_files()}
     assert files == {*read, "assets/review.css", "assets/lowwater.svg", "docs/q/page.html", *shared}
     assert (tmp_path / "out/docs/suites/links.html").read_text() == "<p>Data Docs</p>", "a file is what is shown"
+    docs = (tmp_path / "out/docs/suites/skew.html").read_text()
+    assert '<a class="brand" href="../../index.html">' in docs and "results/index.html" not in docs
     with pytest.raises(LakeError, match="is inside the lake"):
         write_site(ledgers, ledgers.root / "site")
     assert lowwater("report", "--lake", ledgers.root, "--html", tmp_path, "--interval", "2025-01-01").code == 2
@@ -399,6 +401,9 @@ def test_pages_and_files_are_served_with_a_strict_policy(app: FastAPI, read: dic
         assert "default-src 'none'" in policy and "script-src" not in policy and "frame-ancestors 'self'" in policy
         assert answer.headers["x-content-type-options"] == "nosniff"
     assert ask(app, "/").headers["location"] == "index.html"
+    docs = ask(app, "/docs/suites/skew.html").text
+    assert '<a class="brand" href="../../index.html">' in docs and "data-quality report" not in docs
+    assert '<a href="../../docs/suites/links.html" aria-current="page">' in docs and "../../results/index.html" in docs
     assert ask(app, "/nothing.html").status == 404
 
 

@@ -565,15 +565,9 @@ def _drawn(
             continue
         values: list[float | None] = [None] * parts
         for row in found:
-            value = row["value"]
-            if combine is Combine.MEAN and value is not None:
-                value = value / row["weights"] if row["weights"] else None
-            if value is not None and not abs(value) <= LARGEST:
-                absent[row["part"]] = ODD
-            elif value is None and combine is Combine.ALONE and row["size"] > 1:
-                absent.setdefault(row["part"], SEVERAL)
-            else:
-                values[row["part"]] = value
+            values[row["part"]], why = _combined(row, combine)
+            if why and absent.get(row["part"]) != ODD:
+                absent[row["part"]] = why
         name = found[0]["name"] or "NULL" if only is None else only
         series.append(Curve(name if place else OTHERS, tuple(values), _total(found, combine)))
     for at in list(absent):
@@ -584,6 +578,17 @@ def _drawn(
         for curve in series
     )
     return Curves(begin, step, tuple(drawn), combine, absent)
+
+
+def _combined(row: Mapping[str, Any], combine: Combine) -> tuple[float | None, str]:
+    """Returns the value of a part of a plot; without one that can be shown, why, or nothing where its rows have none.
+    `row`: of a query with `value`, `weights` and `size`."""
+    value: float | None = row["value"]
+    if combine is Combine.MEAN and value is not None:
+        value = value / row["weights"] if row["weights"] else None
+    if value is not None and not abs(value) <= LARGEST:
+        return None, ODD
+    return value, SEVERAL if value is None and combine is Combine.ALONE and row["size"] > 1 else ""
 
 
 def _total(rows: Sequence[dict[str, Any]], combine: Combine) -> float | None:
@@ -671,18 +676,14 @@ def grid(
     values: dict[tuple[int, int], float | None] = {}
     absent: dict[tuple[int, int], str] = {}
     for each in found:
-        place, value = (each["line"], each["field"]), each["value"]
+        place = each["line"], each["field"]
         for of, at, name in zip(names, place, (each["a"], each["b"]), strict=True):
             of[at] = "NULL" if name is None else name
         if each["size"] is None:  # no row has both
             continue
-        if combine is Combine.MEAN and value is not None:
-            value = value / each["weights"] if each["weights"] else None
-        if value is not None and not abs(value) <= LARGEST:
-            value, absent[place] = None, ODD
-        elif value is None:
-            absent[place] = SEVERAL if combine is Combine.ALONE and each["size"] > 1 else "no value"
-        values[place] = value
+        values[place], why = _combined(each, combine)
+        if values[place] is None:
+            absent[place] = why or "no value"
     rows, columns = (tuple(of[place] for place in sorted(of)) for of in names)
     many = (found[0]["rows"], found[0]["columns"]) if found else (0, 0)
     hidden = many[0] - len(rows), many[1] - len(columns)
