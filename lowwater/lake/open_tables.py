@@ -659,7 +659,8 @@ def drop_pack(lake: PurePath) -> None:
 
 def _known(lake: ObjectPath) -> list[tuple[ObjectPath, Mirror]]:
     mine = os.getpid()
-    return [(path, mirror) for (path, process), mirror in _MIRRORS.items() if process == mine and lake in path.parents]
+    mirrors = [*_MIRRORS.items()]  # other threads make some meanwhile
+    return [(path, mirror) for (path, process), mirror in mirrors if process == mine and lake in path.parents]
 
 
 def mirror_of(path: ObjectPath) -> Mirror:

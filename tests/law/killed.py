@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 SET = "law"
 MINUTE = 60_000_000_000
+EPOCH, MICROSECOND = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=1)
 MOST = 4
 """Intervals after the first; of decreasing attributes the last that can own a row is years away."""
 
@@ -218,8 +220,8 @@ def rows_of(lake: Lake, query: QueryPlan) -> Rows:
 
 
 def shown(row: Row) -> Row:
-    """A row as it is compared."""
-    return tuple(value(each) for each in row)
+    """A row as it is compared, instants as numbers, as the reference engine has them."""
+    return tuple((each - EPOCH) // MICROSECOND if isinstance(each, datetime) else value(each) for each in row)
 
 
 def with_kills(case: Case, *kills: int) -> Case:

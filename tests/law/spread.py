@@ -157,10 +157,10 @@ def main() -> int:
         from lowwater.spark.session import build_session
         from tests.runners import spark_runner
 
-        spark = build_session("lowwater law")
+        spark = build_session("lowwater law", machines.master)
         runner = spark_runner(spark, machines.master)
         seeds = iter(following(options.cases, ENGINE, options.ledger, options.begin))
-        waiting: deque[Future[Outcome]] = deque()
+        waiting, spread = deque[Future[Outcome]](), False
         with ThreadPoolExecutor(options.at_once) as pool, killing(machines, options.kills) as killed:
             while True:
                 while len(waiting) < options.at_once and time.monotonic() < ends and (seed := next(seeds, -1)) >= 0:
@@ -173,6 +173,7 @@ def main() -> int:
                     file.write(json.dumps(vars(outcome)) + "\n")
                 if outcome.outcome == DIFFERENT:
                     print(f"seed {outcome.seed}: {outcome.why}", flush=True)
+                spread |= bool(machines.executors())
         spark.stop()
     print(f"killed: {dict(Counter(killed))}")
     rows = rows_of(options.ledger)
@@ -180,7 +181,9 @@ def main() -> int:
     different = [row for row in ran if row["outcome"] == DIFFERENT]
     total = sum(row["rows"] for row in ran)
     print(f"{len(ran)} cases on a cluster beside the reference engine: {total} rows, {len(different)} differences")
-    return 1 if different else 0
+    if ran and not spread:
+        print("no worker of the cluster had an executor")
+    return 1 if different or (ran and not spread) else 0
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import json
 import os
 import time
 from collections import Counter
+from collections.abc import Sequence
 from math import inf
 from pathlib import Path
 
@@ -113,3 +114,23 @@ def test_one_more_interval_and_further_ones_of_its_batch(
     objects.look_again()
     monkeypatch.setattr(open_tables, "_PACKS", {})
     assert read_replays(lake) == told, "what is no file of the ledger, by its digest, is not taken for one"
+
+
+class Crowded(ObjectPath):
+    """A table; another one is opened by the time that somebody looks where it lies."""
+
+    __slots__ = ()
+
+    @property
+    def parents(self) -> Sequence[ObjectPath]:
+        open_tables._MIRRORS.setdefault((self / "other", os.getpid()), open_tables._MIRRORS[self, os.getpid()])
+        return super().parents
+
+
+def test_a_table_that_a_thread_opens_while_another_packs_a_lake_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    lake = ObjectPath("s3://lakes/crowded")
+    table = Crowded(lake / "tables" / "one")
+    mirror = open_tables.Mirror(table, objects.file_cache())
+    monkeypatch.setattr(open_tables, "_MIRRORS", {(table, os.getpid()): mirror})
+    assert open_tables._known(lake) == [(table, mirror)]
+    assert open_tables._known(lake) == [(table, mirror), (table / "other", mirror)]
