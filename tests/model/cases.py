@@ -22,6 +22,8 @@ from tests.model.rules.states import States
 
 OWN = Path(__file__).with_name("cases.txt")
 HOUR, MINUTE = 3600 * SECOND, 60 * SECOND
+BASE = 20_000 * 24 * HOUR
+"""The midnight from which a case counts; behind 1970, where 0 is an instant as every other."""
 TIME = r"\d+:\d\d(?::\d\d(?:\.\d+)?)?"
 NAME = re.compile(r"(?:^|_)(\d{4,6})(?:-(\d{4,6}))?(?=\.|$)")
 
@@ -32,7 +34,7 @@ class CaseError(Exception):
 
 def instant(text: str) -> int:
     hours, minutes, seconds = [*text.split(":"), "0"][:3]
-    return int(hours) * HOUR + int(minutes) * MINUTE + round(float(seconds) * SECOND)
+    return BASE + int(hours) * HOUR + int(minutes) * MINUTE + round(float(seconds) * SECOND)
 
 
 def span_of(text: str) -> Span:
@@ -41,7 +43,7 @@ def span_of(text: str) -> Span:
 
 
 def shown(at: int) -> str:
-    seconds, rest = divmod(at, SECOND)
+    seconds, rest = divmod(at - BASE, SECOND)
     text = f"{seconds // 3600:02}:{seconds // 60 % 60:02}"
     tail = f":{seconds % 60:02}" + (f"{rest / SECOND:.9f}".rstrip("0")[1:] if rest else "")
     return text + (tail if seconds % 60 or rest else "")
@@ -58,7 +60,7 @@ def named(name: str) -> tuple[int | None, int | None]:
 
 def _clock(text: str) -> int:
     text, seconds = (text[:4], int(text[4:])) if len(text) == 6 else (text, 0)
-    return int(text[:-2]) * HOUR + int(text[-2:]) * MINUTE + seconds * SECOND
+    return BASE + int(text[:-2]) * HOUR + int(text[-2:]) * MINUTE + seconds * SECOND
 
 
 @dataclass

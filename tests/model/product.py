@@ -7,13 +7,16 @@ import json
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
-from itertools import accumulate, pairwise
+from itertools import accumulate, count, pairwise
 from typing import Any
 from zlib import crc32
 
 import pyarrow as pa
 
+from lowwater.capture.content.retention import DECODER_VERSION, ContentOptions
+from lowwater.capture.records.drops import DeclaredDrops, Drops
 from lowwater.config import Link as LinkSettings
+from lowwater.instants import HOUR
 from lowwater.lake.files.patterns import naming
 from lowwater.lake.layout import CONTENTS
 from lowwater.lake.ledgers import statements
@@ -28,6 +31,8 @@ from tests.model.rules import files, records as rec
 from tests.model.rules.facts import Aside, Content, Covers, Facts, Link, Place, Settings
 
 Row = dict[str, Any]
+ATTEMPTS = count(1)
+"""Names of attempts, which caches know over all histories of a process."""
 
 
 @dataclass
@@ -54,9 +59,12 @@ class Product:
         self._made = set()
         moment = facts.looks[-1].moment if facts.looks else 0
         rows, newest = list[SeenFile](), self._newest()
-        for place, history in files.histories(facts.looks).items():
+        histories = files.histories(facts.looks)
+        lying = {history.versions[-1].content for history in histories.values() if history.lies}
+        for place, history in histories.items():
             if history.versions:
-                rows += self._look(place, history, newest.get("/".join(place)), facts, settings, moment)
+                old, elsewhere = newest.get("/".join(place)), history.versions[-1].content in lying
+                rows += self._look(place, history, old, facts, settings, moment, elsewhere)
         if killed != 1:
             self._put(rows)
         if not killed:
@@ -67,9 +75,10 @@ class Product:
         for row in rows:
             old = newest.get(row.path)
             if old is None or replace(row, seen_at=old.seen_at) != old:
-                self.seen.append(replace(row, seen_at=self._next()))
+                self.seen.append(replace(row, seen_at=self.next_number()))
 
-    def _next(self) -> int:
+    def next_number(self) -> int:
+        """A number, which is larger than all before it."""
         self._number += 1
         return self._number
 
@@ -99,33 +108,40 @@ class Product:
         facts: Facts,
         settings: Settings,
         moment: int,
+        lies_elsewhere: bool,
     ) -> Iterator[SeenFile]:
         path, version = "/".join(place), history.versions[-1]
         content = facts.contents[version.content]
         owners = files.owners(place, settings)
         links = [each for each in owners if files.claimed(place[1], each) and place[0] in each.folders]
         links = [each for each in links if not each.removed]
+        if not owners:
+            return  # nobody looks there
         row = SeenFile(path, READ, "", False, tuple(each.name for each in owners), size_of(place, content), 0)
+        names = {each.name for each in owners}
+        known = any(each["content"] == content.id and each["source"] in names for each in self.contents)
         if not history.lies:
-            if old is not None and old.state != GONE:
-                yield replace(old, state=GONE, reason=old.state, unread=old.unread)
+            if old is not None and (old.state != GONE or old.unread):
+                reason = old.reason if old.state == GONE else old.state
+                yield replace(old, state=GONE, reason=reason, unread=old.unread and not (known or lies_elsewhere))
             return
         sha256 = f"{content.id}{place[1].rpartition('.')[2] if place[1].endswith('.gz') else ''}"
         same = old is not None and old.sha256 == sha256 and old.state != GONE
         if not content.bytes_there:
-            yield replace(row, state=EMPTY, unread=True)
+            yield replace(row, state=EMPTY, unread=bool(links))
         elif not content.readable:
             yield replace(row, state=REFUSED if links else UNCLAIMED, unread=True)
         elif not links:
-            known = any(row["content"] == content.id for row in self.contents)
-            other = replace(row, state=READ, sha256=sha256) if known else replace(row, state=UNCLAIMED, unread=True)
+            unclaimed = replace(row, state=UNCLAIMED, unread=True, **times_of(content, owners[0]))
+            unclaimed = unclaimed if content.stamps else replace(row, state=EMPTY)
+            other = replace(row, state=READ, sha256=sha256) if known else unclaimed
             yield old if same and old is not None and old.attempts else other
         else:
             grows = version.growing or any(_is_written(each, place, moment) for each in links)
             if same and old is not None and old.state == READ:
                 grows = False
-            known = old.attempts if same and old is not None and not content.stamps else ()
-            attempts = tuple(self._attempt(content, each, place, facts, known) for each in links)
+            own = old.attempts if same and old is not None and not content.stamps else ()
+            attempts = tuple(self._attempt(content, each, place, facts, own) for each in links)
             yield replace(row, state=GROWING if grows else READ, attempts=attempts, sha256=sha256)
 
     def _attempt(
@@ -140,7 +156,7 @@ class Product:
             own = content.stamps or (row["attempt"] in known if known else row["declared"] == declared)
             if alike and own and row["jump"] == link.jump:
                 return str(row["attempt"])
-        row = decoded(content, link, f"attempt {self._next()}") | {"declared": declared, "jump": link.jump}
+        row = decoded(content, link, f"attempt {next(ATTEMPTS)}") | {"declared": declared, "jump": link.jump}
         known = {each["content"] for each in self.contents if each["source"] == link.name and each["attempt"] in seen}
         others = [facts.contents[name] for name in sorted(known) if facts.contents[name].stamps]
         parts = [each.id for each in others if content.begins_with(each)]
@@ -165,17 +181,17 @@ class Product:
             mine = [row for row in newest if (row.sha256 or "").startswith(said.content)] or newest
             size, sha256 = (mine[-1].size, mine[-1].sha256 or "") if mine else (0, "")
             act = statements.ASIDE if said.aside else statements.COUNT
-            self.said.append(Statement(self._next(), "me", act, "", what=sha256, amount=size, file=path))
+            self.said.append(Statement(self.next_number(), "me", act, "", what=sha256, amount=size, file=path))
         elif isinstance(said, Covers):
             for path, row in self._newest().items():
                 if path == "/".join(said.place) and row.state != GONE:
-                    about = Statement(self._next(), "me", statements.COVERS, "", said.link, file=path)
+                    about = Statement(self.next_number(), "me", statements.COVERS, "", said.link, file=path)
                     self.said.append(replace(about, start=said.span[0], end=said.span[1]))
                     content, link = facts.contents[said.content], settings.links[said.link]
                     if not content.stamps and row.attempts:
                         own = self._attempt(content, link, said.place, facts, hand=said.span)
                         row = replace(row, attempts=(own,))
-                    self.seen.append(replace(row, seen_at=self._next()))
+                    self.seen.append(replace(row, seen_at=self.next_number()))
 
     # What is derived.
 
@@ -193,17 +209,18 @@ class Product:
     def _view(self, link: Link, mine: list[Row], seen: list[SeenFile], attempts: set[str]) -> Claims:
         settings = settings_of(link)
         columns = {column.name: [row.get(column.name) for row in mine] for column in CONTENTS}
-        placed = places(table_of(self._named(row, link, settings) for row in seen).select(SEEN.names))
+        placed = places(table_of(self.named(row, link) for row in seen).select(SEEN.names))
         own = pa.array([each in attempts for each in placed.column("attempt").to_pylist()], pa.bool_())
         covers = [each for each in self.said if each.act == statements.COVERS and each.link == link.name]
         asides = statements.Asides(tuple(each for each in self.said if each.act != statements.COVERS))
         contents = pa.table(columns, CONTENTS)
         return claims(contents, placed.filter(own), covers, asides, settings, lambda path, name: path, link.removed)
 
-    def _named(self, row: SeenFile, link: Link, settings: LinkSettings) -> SeenFile:
+    def named(self, row: SeenFile, link: Link) -> SeenFile:
+        """A row with what the name of its file tells today."""
         declared = _declared(link, _place(row.path))
         span, rotated = declared if declared is not None else ((None, None), False)
-        return replace(row, declared_from=span[0], declared_to=span[1], rotated=rotated, named=naming(settings))
+        return replace(row, declared_from=span[0], declared_to=span[1], rotated=rotated, named=NAMING)
 
     def captures(self, link: Link) -> Captures:
         """The captures of a link that are read, in order."""
@@ -220,6 +237,10 @@ def settings_of(link: Link) -> LinkSettings:
     """The section of a link, as far as a view asks for it."""
     seconds = {"skew": link.skew, "max_jump": link.jump, "gap_tolerance": link.gap_tolerance}
     return LinkSettings.model_validate({name: f"{value}ns" for name, value in seconds.items()})
+
+
+NAMING = naming(LinkSettings())
+"""What tells the coverage of files by their names, which a history does without."""
 
 
 def _place(path: str) -> Place:
@@ -245,24 +266,37 @@ def _is_written(link: Link, place: Place, moment: int) -> bool:
     return declared is not None and declared[0][0] <= moment < declared[0][1]
 
 
+def times_of(content: Content, link: Link) -> dict[str, Any]:
+    """What a look finds of the times of a file that nobody ingests."""
+    stamps = sorted(content.stamps[at] for at in rec.sane_positions(content.stamps, link.jump))
+    silences = [each for pair in pairwise(stamps) if pair[1] - pair[0] >= HOUR for each in pair]
+    known = {"first": stamps[0], "last": stamps[-1]} if stamps else {}
+    return {**known, "packets": len(stamps), "silences": tuple(silences)}
+
+
 def decoded(content: Content, link: Link, attempt: str) -> Row:
-    """What decoding finds of a content."""
+    """What decoding finds of a content; beside it its `records`, which lie in `packets/`."""
     positions = rec.sane_positions(content.stamps, link.jump)
     stamps = [content.stamps[at] for at in positions]
     clocks = [*accumulate(stamps, max)]
     ordered = sorted(stamps)
     table = pa.table({"position": list(positions), "arrival": clocks, "timestamp": stamps})
     first, last = (stamps[0], stamps[-1]) if stamps else (None, None)
+    holes = [[at, 1 << 20, *span, 0, 0] for at, span in enumerate(content.damaged)]
+    drops = DeclaredDrops((Drops(None, None, content.drops, ""),)) if content.drops else DeclaredDrops()
     return {
         "link": link.name, "source": link.name, "content": content.id, "attempt": attempt, "decoded_at": 0,
-        "sha256": content.id, "bytes": 0, "format": "pcap", "link_type": "", "undecoded": 0, "decoder_version": 1,
+        "sha256": content.id, "bytes": 0, "format": "pcap", "link_type": "", "undecoded": 0,
+        "decoder_version": DECODER_VERSION, "kept": str(ContentOptions()), "key": "", "records": table,
         "packets": len(stamps), "malformed": len(content.stamps) - len(stamps), "first": first, "last": last,
         "smallest": min(stamps, default=None), "largest": max(stamps, default=None),
         "median": ordered[(len(ordered) - 1) // 2] if ordered else None, "ended_cleanly": content.whole,
         "lull": max((after - before for before, after in pairwise(clocks)), default=0) if stamps else None,
-        "file_first": first, "file_largest": max(stamps, default=None),
-        "record_bytes": crc32(content.shape.encode()) if stamps else 0,
+        "lag": max((clock - stamp for clock, stamp in zip(clocks, stamps, strict=True)), default=None),
+        "file_first": first, "file_largest": max(stamps, default=None), "interfaces": 1,
+        "record_bytes": crc32(content.shape.encode()) if stamps else 0, "leading": positions[0] if positions else 0,
         "edges": doubtful_ends(table, table, len(stamps), link.jump) if stamps else None,
+        "holes": json.dumps(holes) if holes else None, "drops": drops.text() or None,
     }  # fmt: skip
 
 

@@ -1,4 +1,5 @@
-"""What a lake derives of its facts is what the rules say, in each case and on drawn histories, in memory."""
+"""What a lake derives of its facts, and what it says of intervals, is what the rules say, in each case and on drawn
+histories, in memory."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ import pytest
 from tests.breadth import examples
 from tests.model.cases import Case
 from tests.model.compared import compared, drawn, of_case
+from tests.model.memory import in_memory
 from tests.model.test_cases import OF_PROJECT
 
 WITHOUT = {
@@ -24,7 +26,15 @@ def test_a_lake_has_the_captures_of_a_case(case: Case) -> None:
 
 
 @pytest.mark.slow
-def test_the_captures_of_drawn_histories_are_those_of_the_rules() -> None:
-    for seed in range(examples(700)):
-        begin, steps = drawn(seed)
-        assert not [*compared(begin, steps)], f"python -m tests.model.compared 1 {seed}"
+def test_captures_and_states_of_drawn_histories_are_those_of_the_rules() -> None:
+    with in_memory():
+        for seed in range(examples(700)):
+            begin, steps = drawn(seed)
+            assert not [*compared(begin, steps)], f"python -m tests.model.compared 1 {seed}"
+
+
+def test_a_file_of_no_time_cuts_nothing_off_one_of_midnight_in_1970(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where clocks begin that nobody has set, 0 is no instant before all others."""
+    monkeypatch.setattr("tests.model.cases.BASE", 0)
+    (case,) = (case for case in OF_PROJECT if case.name == "an-empty-file-of-no-time")
+    assert not [*of_case(case)]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from tests.breadth import examples
-from tests.model.cases import HOUR, MINUTE, Case, CaseError, History, failures, shown
+from tests.model.cases import BASE, HOUR, MINUTE, Case, CaseError, History, failures, shown
 from tests.model.laws import broken_laws
 
 Step = tuple[str, int, int, int]
@@ -41,7 +41,7 @@ STEPS = st.lists(
 class World:
     """Turns steps into lines of a case, which is applied as it grows."""
 
-    def __init__(self, begin: int = 0, now: int = 5 * HOUR, runs: bool = True) -> None:
+    def __init__(self, begin: int = 0, now: int = BASE + 5 * HOUR, runs: bool = True) -> None:
         self.history, self.lines, self.now = History(), list[str](), now
         self.files: list[str] = []  # names that a look has seen
         links = "ab"[: 1 + begin % 2]
@@ -72,7 +72,7 @@ class World:
             "ab"[two % 5 == 4 and "b" in self.history.links],
             self.files[one % len(self.files)] if self.files else None,
         )
-        interval = shown(hour * HOUR // self.history.settings.interval * self.history.settings.interval)
+        interval = shown((BASE + hour * HOUR) // self.history.settings.interval * self.history.settings.interval)
         if act == "record":
             self.saw(f"{link}/{link}_" + NAMES[one % len(NAMES)].format(at), RECORDS[two % len(RECORDS)].format(at))
         elif act == "look":
@@ -102,7 +102,8 @@ class World:
 
     def clock(self, hour: int, one: int) -> int:
         """The clock of the host at a step, which goes on, stands, is corrected, or is put back."""
-        return max([self.now + 20 * MINUTE, self.now, (hour + 1) * HOUR, self.now - 30 * MINUTE][one % 4], MINUTE)
+        moments = self.now + 20 * MINUTE, self.now, BASE + (hour + 1) * HOUR, self.now - 30 * MINUTE
+        return max(moments[one % 4], BASE + MINUTE)
 
     def _to_file(self, act: str, file: str, hour: int, one: int, two: int) -> None:
         at, folder = f"{hour:02}", file.split("/")[0]

@@ -148,11 +148,13 @@ def timetable(
             missing; 0 where nobody looks.
     """
     life, gaps, single, bounds, turns = (0, 0), [], list(occupied), set(), set()
-    spans = [rows.spans for rows in captures.values() if rows.spans]
+    lives = {name: life_of(settings[name]) for name in captures}
+    alive = ([_clipped(span, lives[name]) for span in rows.spans] for name, rows in captures.items())
+    spans = [own for each in alive if (own := [span for span in each if span[0] < span[1]])]
     since = [link.since for name in captures if (link := settings[name]).since is not None]
     begins = [*(each[0][0] for each in spans), *(since if spans or passed else ())]
     if begins:
-        ends = [life_of(settings[name])[1] for name in captures]
+        ends = [end for _, end in lives.values()]
         # No link has reported to the end of a later interval, unless all links have ended; a look knows what is over.
         last = max([each[-1][1] for each in spans] + [min(passed, max(ends))])
         life = min(begins) // length, max(last // length, -(-through // length))
@@ -165,7 +167,7 @@ def timetable(
             bounds |= {edge // length, -(-edge // length)}
             turns |= {(edge - link.at(edge).longest_skew) // length, -(-(edge + reach) // length) + (reach > 0)}
         single += [_clipped((edge // length, edge // length + 1), life) for edge in edges if edge % length]
-        gaps += without([life_of(link)], stretches)
+        gaps += without([lives[name]], stretches)
     busy, absent = tuple(merged(single)), tuple(merged(gaps))
     return Timetable(length, life, busy, absent, tuple(sorted(bounds)), tuple(sorted(turns)))
 

@@ -164,8 +164,8 @@ def left_out(
     """Finds the records that arrive in [start, end), ns, and that `since` or `until` of their link leaves out (T6): the
     reason names the line to change.
 
-    Links whose records outside are accepted have none. A record that is later than the skew is none of them, where its
-    file has others: it would be in no row with another `since` either. Only files that cross a bound are read."""
+    Links whose records outside are accepted have none. A record that is later than the skew is none of them: it would
+    be in no row with another `since` either. Only files that cross a bound, or have late records, are read."""
     if settings.outside == "accepted":
         return
     ordered, life, whole_time = Captures.of(captures), life_of(settings), (0, temporal.END_OF_TIME)
@@ -255,13 +255,13 @@ def _of_file(
     arrivals: tuple[int, int, int],
     skew: int = temporal.END_OF_TIME,
 ) -> OutsideCount:
-    """Counts the records of a file that are not later than a skew, where some records of the file are inside."""
+    """Counts the records of a file that are outside, but not later than a skew."""
     start, end, clock = arrivals
     least, most = row["min.timestamp"], row["max.timestamp"]
     first, last = max(row["min.arrival"], clock), max(row["max.arrival"], clock)
     if last < start or first >= end or (least >= max(life[0], declared[0]) and most < min(life[1], declared[1])):
         return OutsideCount()
-    if start <= first and last < end:
+    if start <= first and last < end and last - least <= skew:
         if most < life[0]:
             return OutsideCount(early=row["num_records"])
         if least >= life[1]:

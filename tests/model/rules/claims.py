@@ -259,7 +259,9 @@ def _unread(view: LinkView, found: Claims) -> Iterator[Defect]:
     name = view.settings.name
     for content in view.files.contents:
         word = found.words[name, content.id]
-        if word not in (OVERLAP, files.UNCLAIMED, files.UNREADABLE, files.LOST):
+        # Somebody has begun to write a file of 0 bytes of which a pattern takes the name.
+        begun = not content.bytes_there and view.files.claims(content) and word == files.EMPTY
+        if not begun and word not in (OVERLAP, files.UNCLAIMED, files.UNREADABLE, files.LOST):
             continue
         kind = OVERLAP if word == OVERLAP else UNREAD
         stamps = sorted(content.stamps[at] for at in rec.sane_positions(content.stamps, view.settings.jump))
@@ -267,7 +269,7 @@ def _unread(view: LinkView, found: Claims) -> Iterator[Defect]:
         if stamps:
             cuts = [at for at, (low, high) in enumerate(pairwise(stamps), 1) if high - low >= HOUR]
             spans = [(stamps[low], stamps[high - 1] + 1) for low, high in pairwise([0, *cuts, len(stamps)])]
-        elif not spans:
+        elif not spans and not begun:
             found.told.append(Defect(UNREAD, name, 0, 0, content.id))
         for start, end in spans:
             start, end = max(start, view.life[0]), min(end, view.life[1])

@@ -98,7 +98,7 @@ class LinkFiles:
         self._words: dict[str, str] = {}
         self._asides: dict[str, dict[Place, bool]] = defaultdict(dict)
         for each in facts.statements:
-            if isinstance(each, Aside):
+            if isinstance(each, Aside) and each.place[0] in (*link.folders, *link.former):
                 self._asides[each.content][each.place] = each.aside
 
     def _today(self, place: Place, seen: dict[Place, History]) -> Place:
@@ -167,8 +167,8 @@ class LinkFiles:
             growing = any(self._newest(content, place).growing for place in self.names(content))
             return PART if content.whole and not growing else REPLACED
         if content.id not in self._facts.decoded and not self.is_there(content):
-            return LOST
-        if replaced or not self._claims(content):  # an old version that lies there under an unclaimed name
+            return LOST if content.stamps else EMPTY
+        if replaced or not self.claims(content):  # an old version that lies there under an unclaimed name
             return UNCLAIMED if content.stamps else EMPTY
         return READ if content.stamps or any(self.declared(content)) else EMPTY
 
@@ -203,12 +203,13 @@ class LinkFiles:
     def _wholes(self, content: Content) -> Iterator[Content]:
         """Yields the captures, under any name, that begin with all bytes of a content."""
         for other in self.contents:
-            if not other.begins_with(content) or not self._claims(other) or not self.available(other):
+            if not other.begins_with(content) or not self.claims(other) or not self.available(other):
                 continue
             if not self.is_aside(other) and not any(self._successors(other)):
                 yield other
 
-    def _claims(self, content: Content) -> bool:
+    def claims(self, content: Content) -> bool:
+        """Whether a pattern claims a content under a name that counts."""
         return any(claimed(name, self.link) for _, name in self.names(content))
 
     def _newest(self, content: Content, place: Place) -> Version:

@@ -66,8 +66,10 @@ class States:
                 if entry.span[1] - entry.span[0] == length and entry.span[0] % length == 0:
                     spans.add(entry.span)
         covered = [span for span in covered if span[0] < span[1]]
-        first, last = min((s for s, _ in covered), default=0), max((e for _, e in covered), default=0)
-        ends = max((view.life[1] for view in lives), default=0)
+        first, ends = min((s for s, _ in covered), default=0), max((view.life[1] for view in lives), default=0)
+        # Coverage behind the end of a life shows that it is over, whatever lacks before.
+        last = max((e for view in lives for _, e in view.coverage), default=0) if covered else 0
+        last = ends if last >= ends else max((e for _, e in covered), default=0)
         numbers = set(range(first // length, -(-last // length) if last >= ends else last // length))
         if begins := [view.settings.since for view in lives if view.settings.since is not None]:
             numbers |= set(range(min(begins) // length, min(self.claims.clock // length, -(-ends // length))))
