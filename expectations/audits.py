@@ -293,7 +293,7 @@ _MESSAGE = re.compile(rf"(?P<about>.+?), {_INSTANT} to {_INSTANT}: (?P<reason>.+
 _END = re.compile(r"; |: no capture covers |, so the interval is ")
 # What follows a quotation mark, = or an option is a value that people write as it stands, into settings or a command.
 _EXACT = re.compile(
-    r"(?<!= )(?<!&#34;)(?<!&#39;)(?<!--from )(?<!--to )"
+    r"(?P<given>--[a-z-]+ \S+)|(?<!= )(?<!&#34;)(?<!&#39;)"
     rf"(?:\b(?P<start>{_INSTANT}) to (?P<end>{_INSTANT})|(?P<instant>\b{_INSTANT})|"
     r"(?<![^\s(])(?P<duration>\d[\d,]*(?:\.\d+)?(?:ns|us|ms|s|min|h))\b)"
 )
@@ -321,6 +321,8 @@ def spoken(text: str) -> Markup:
 
 def _shown(match: re.Match[str]) -> str:
     exact = match.group()
+    if match["given"]:
+        return exact
     try:
         if match["instant"]:
             return f'<time datetime="{exact}" title="{exact}">{spoken_instant(parse_instant(exact))}</time>'

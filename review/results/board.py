@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from lowwater.errors import LowwaterError
-from lowwater.instants import HOUR, format_instant
+from lowwater.instants import DAY, HOUR, format_instant
 from lowwater.lake.open_tables import has_table
 from lowwater.lake.results.exploring import SEARCHED, ResultTable, instant_of, result_table
 from lowwater.replay.job import Job
@@ -22,6 +22,8 @@ from .answers import Answer, Answers, BusyError, wait_for
 from .asked import NEWEST, Asked, SavedPlot, parse_asked, plots_file, proposed_plots, saved_plots
 from .pictures import Chosen, Picture, compute, picture
 
+RANGES = {"1": "the newest day", "7": "the newest 7 days", "31": "the newest 31 days"}
+"""Days of a search -> what the pages call them."""
 MOST_TILES = 8
 """Most plots of a page: fewer than the answers that one person may wait for."""
 
@@ -43,7 +45,7 @@ def board(snapshot: Snapshot, job: Job, given: Mapping[str, str], answers: Answe
     Raises LakeError if an instant is wrong, and BusyError where too many answers wait.
 
     Args:
-        given: `from`, `to` and `search` of the address; empty for the newest day and all rows.
+        given: `from`, `to`, `search` and `days` of the address; empty for the newest day and all rows.
     """
     saved, problem = saved_plots(job)
     tables = [
@@ -53,7 +55,8 @@ def board(snapshot: Snapshot, job: Job, given: Mapping[str, str], answers: Answe
     ]
     newest = max((table.span[1] + 1 for _, table in tables if table.span), default=HOUR)
     end = instant_of(given["to"], "to") if given["to"] else -(-newest // HOUR) * HOUR
-    start = instant_of(given["from"], "from") if given["from"] else max(0, end - NEWEST)
+    newest_days = int(given["days"]) * DAY if given["days"] in RANGES else NEWEST
+    start = instant_of(given["from"], "from") if given["from"] else max(0, end - newest_days)
     span = {"from": format_instant(start), "to": format_instant(end)}
     wanted = [
         (chosen, table, plot)

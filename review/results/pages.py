@@ -55,7 +55,7 @@ from .asked import (
     saved_plots,
     with_plot,
 )
-from .board import board
+from .board import RANGES, board
 from .pictures import Chosen, compute, picture, vega
 
 MOST_DOWNLOADED = 1_000_000
@@ -130,7 +130,8 @@ def add_results(router: APIRouter, ledgers: Ledgers, permission: Any, page: Show
         for name, job in sorted(snapshot.jobs.items()):
             queries = [(plan.name, has_table(snapshot.lake.table(plan.name))) for plan in job.plan.queries]
             sets.append((name, queries, *saved_plots(job)))
-        return page(fill_template(snapshot, "results_index.html", "Results", "../", {"sets": sets}, True), 200)
+        values = {"sets": sets, "ranges": RANGES, "searched": SEARCHED}
+        return page(fill_template(snapshot, "results_index.html", "Results", "../", values, True), 200)
 
     @router.api_route("/results/{set_name}", methods=METHODS)
     def plots_of_set(set_name: str, request: Request, sees: Any = permission) -> Response:
@@ -141,7 +142,7 @@ def add_results(router: APIRouter, ledgers: Ledgers, permission: Any, page: Show
             job = next((job for name, job in snapshot.jobs.items() if safe_name(name) == set_name), None)
             if job is None:
                 return page("There is no such page.", 404)
-            given = {name: request.query_params.get(name, "") for name in ("from", "to", "search")}
+            given = {name: request.query_params.get(name, "") for name in ("from", "to", "search", "days")}
             return page(board(snapshot, job, given, answers, person(request)), 200)
         except BusyError as error:
             return page(str(error), 503)

@@ -96,14 +96,16 @@ class Picture:
 
 
 def picture(chosen: Chosen, asked: Asked, found: Curves | Grid) -> Picture:
-    """Draws what `compute` has found; each part leads to its rows."""
+    """Draws what `compute` has found; each part leads to its rows, those that make most of it first."""
     how, cells, end = _quantity(chosen.query, asked.number), cells_of(chosen.query.logical), asked.row_query.end
     number = partial(cells, asked.number)
     made = Picture(asked, COMBINED[how.combine].format(how.weight))
+    own = asked.row_query.sort
+    leads = partial(asked.address, sort=own or asked.number, descending=asked.row_query.descending if own else True)
     if isinstance(found, Curves):
         lines = draw_curves(
             found,
-            lambda start, until: asked.address(start=start, end=min(until, end)),
+            lambda start, until: leads(start=start, end=min(until, end)),
             number,
             partial(cells, asked.key),
         )
@@ -113,7 +115,7 @@ def picture(chosen: Chosen, asked: Asked, found: Curves | Grid) -> Picture:
 
         def hour(at: int, column: int) -> str:
             begin = day_of(found.rows[at]) + int(found.columns[column]) * HOUR
-            return asked.address(start=begin, end=begin + HOUR, form=TIME)
+            return leads(start=begin, end=begin + HOUR, form=TIME)
 
         return replace(made, fields=draw_grid(found, number, day_name, lambda name: f"{int(name):02}", hour))
     row, column = (partial(named_text, partial(cells, name)) for name in (asked.key, asked.across))
@@ -122,7 +124,7 @@ def picture(chosen: Chosen, asked: Asked, found: Curves | Grid) -> Picture:
         wanted = [(asked.key, found.rows[at])] * bool(asked.key)
         wanted += [(asked.across, found.columns[beyond])] * (asked.form == MATRIX)
         more = tuple(_equal(*each) for each in wanted)
-        return asked.address(filters=tuple(dict.fromkeys((*asked.row_query.filters, *more))), form=TIME)
+        return leads(filters=tuple(dict.fromkeys((*asked.row_query.filters, *more))), form=TIME)
 
     if asked.form == MATRIX:
         return replace(made, fields=draw_grid(found, number, row, column, rows))

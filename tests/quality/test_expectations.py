@@ -98,6 +98,7 @@ def test_measures_are_said_in_words() -> None:
         pages.marked("**Do** `x < y`"): "<p><strong>Do</strong> <code>x &lt; y</code></p>",
         audits.spoken("<b> 1.2s late"): '&lt;b&gt; <span title="1.2s">1.2 s</span> late',
         audits.spoken("set skew = 5s, --from 2026-01-01T00:00:00Z"): "set skew = 5s, --from 2026-01-01T00:00:00Z",
+        audits.spoken("--interval 2026-01-01T00:00:00Z --set 5s"): "--interval 2026-01-01T00:00:00Z --set 5s",
     }.items():
         assert said == words
 

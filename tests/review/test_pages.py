@@ -121,12 +121,17 @@ def test_an_interval_is_running_while_its_range_is_held(ledgers: Ledgers) -> Non
         key: max(row.finished_at for row in rows) for key, rows in part.replays.items() if key[1] < START + 4 * HOUR
     }
     clock = {key: START + at * 20 * SECOND for at, key in enumerate(sorted(ends))}
-    lately = {key: [replace(row, finished_at=clock[key]) for row in part.replays[key]] for key in ends}
-    (work,) = works(replace(part, replays=lately), START + 100 * SECOND)  # four ended in 100 s, 2 run, 1 is due
+    lately = {key: [replace(row, finished_at=clock[key], timings="{}") for row in part.replays[key]] for key in ends}
+    # Four ended in 100 s, two run, two are due: of these one failed.
+    (work,) = works(replace(part, replays=lately), START + 100 * SECOND)
     published = {key for key, rows in lately.items() if any(row.stage == PUBLISH for row in rows)}
-    assert (work.running, work.ended, work.due) == (2, len(published), 1) and work.ended > 2
-    left = 3 * (100 * SECOND - min(clock[key] - START for key in published)) / (work.ended - 1)
+    assert (work.running, work.ended, work.due) == (2, len(published), 2) and work.ended > 2
+    left = 4 * (100 * SECOND - min(clock[key] - START for key in published)) / (work.ended - 1)
     assert work.until.endswith(f", in {spoken_duration(round(left))}")
+    half = '{"low": 0.25, "audit": 0.25}'
+    timed = {key: [replace(row, timings=half) for row in rows] for key, rows in lately.items()}
+    (work,) = works(replace(part, replays=timed), START + 100 * SECOND)
+    assert work.until.endswith(", in 2 s"), "an interval took half a second, and then nothing ended for a while"
     assert (
         works(replace(part, replays={}), START)[0].until == ""
         and "refresh" not in ask(create(ledgers), "/index.html").headers

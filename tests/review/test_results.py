@@ -41,6 +41,7 @@ def test_a_row_leads_to_its_packets_in_wiresharks_format(app: FastAPI, made: tup
     assert slots.count("slot absent") == slots.count("slot") == 60, "the second hour is not published, which is not 0"
     (first, *_) = [attrs["href"] for attrs in page.all("a") if "/packets?" in (attrs["href"] or "")]
     query = (first or "").partition("?")[2]
+    assert f"../q/flows/evidence.zip?{query}" in [attrs["href"] for attrs in page.all("a")], "in one click, too"
     packets = Reader(ask(app, "/results/q/flows/packets", query=query).text)
     most = result_table(open_lake(made[0]), "flows").page(RowQuery(0, 1 << 62, sort="cnt", descending=True), 0, 1)
     assert f"{most.column('cnt')[0].as_py():,} packets of" in " ".join(packets.texts)
@@ -109,6 +110,7 @@ def test_the_plots_of_a_set_stand_on_one_page(app: FastAPI, made: tuple[Path, Pa
     assert titles[:3] == ["flows: cnt by srcIP", "flows: cnt of the largest destIP", "ports: cnt by even"]
     bars = [link for link in links if "column=destIP" in link]
     assert len(bars) == 20 and all(link.startswith("q/flows?") for link in bars)
+    assert all("sort=cnt&desc=1" in link for link in bars), "what makes most of it comes first"
     path, _, query = bars[0].partition("?")
     address = parse_qs(query)["value"][0]
     rows = Reader(ask(app, f"/results/{path}", query=query).text)
@@ -133,6 +135,10 @@ def test_the_plots_of_a_set_stand_on_one_page(app: FastAPI, made: tuple[Path, Pa
         assert 'value="10.0.0.0/8"' in text and "search=10.0.0.0%2F8" in text
     finally:
         file.unlink()
+    index = Reader(ask(app, "/results/index.html").text)
+    assert [attrs["action"] for attrs in index.all("form")] == ["../results/q"]
+    week = ask(app, "/results/q", query="search=10.0.0.1&days=7").text
+    assert 'value="10.0.0.1"' in week and "25 Dec 2025, 01:00 to 1 Jan 2026, 01:00 UTC" in week
     assert ask(app, "/results/none").status == 404 and ask(app, "/results/q", query="from=x").status == 400
 
 
