@@ -254,7 +254,8 @@ class Job:
     def footing(self) -> str:
         """What the states of its intervals depend on beside the files of the lake (`lake.answers`)."""
         ends = [life_of(self.config.link(link))[1] for link in self.plan.links]
-        passed = min(self.passed, max(ends, default=0)) // self.length  # nothing is expected of links that have ended
+        # Nothing is expected of links that have ended.
+        passed = min(self.passed // self.length, -(-max(ends, default=0) // self.length))
         texts = [(query.name, query.text, query.parts) for query in (*self.plan.queries, *self.plan.internal)]
         files = {str(file): file_digest(str(file)) for file in sorted(self.named_files)}
         settings = self.config, self.config.ended, self.through_end

@@ -338,12 +338,12 @@ class History:
                 self.facts.statements.append(fa.Accept(kind, link, clipped, defect.what, defect.number))
 
     def _approve(self, rest: str) -> None:
-        for span in self._spans(rest.split()):
+        for span in self.intervals(rest.split()):
             self.facts.statements.append(fa.Approve(span, self.states.want(span)))
 
     def _roll_back(self, rest: str) -> None:
         at, _, number = rest.split()
-        (span,) = self._spans([at])
+        (span,) = self.intervals([at])
         wants = tuple((query.name, self.states.wanted.key(query, span)) for query in self.settings.queries)
         for query in self.settings.queries:
             keys = published(self.facts, query.name, span)
@@ -353,7 +353,7 @@ class History:
         self.facts.statements.append(fa.RollBack(span, wants))
 
     def _lift(self, rest: str) -> None:
-        self.facts.statements += [fa.Lift(span) for span in self._spans(rest.split())]
+        self.facts.statements += [fa.Lift(span) for span in self.intervals(rest.split())]
 
     # Runs, and what happens to tables.
 
@@ -367,7 +367,7 @@ class History:
         which, outcome, only = found.groups()
         done: set[Span] = set()
         while True:
-            spans = self.states.due if which == "all" else self._spans(which.split())
+            spans = self.states.due if which == "all" else self.intervals(which.split())
             if not (spans := [span for span in spans if span not in done]):
                 return
             for span in spans:
@@ -392,7 +392,7 @@ class History:
         found = re.fullmatch(r"(\S+) (cut|files gone|state gone|restored (\d+))(?: of (\S+))?", rest)
         if not found:
             raise CaseError(f"nobody can read {rest!r}")
-        (span,) = self._spans([found[1]])
+        (span,) = self.intervals([found[1]])
         for query in self.settings.queries:
             if found[4] in (None, query.name):
                 keys = published(self.facts, query.name, span)
@@ -472,7 +472,7 @@ class History:
 
     def _account(self, rest: str) -> None:
         link, at, words = rest.split(" ", 2)
-        (span,) = self._spans([at])
+        (span,) = self.intervals([at])
         records = [r for c in self.states.claims.links[link].captures for r in c.records]
         for word, number in (each.split() for each in words.split(",")):
             if word == "refused":
@@ -486,7 +486,7 @@ class History:
         if not times:
             raise CaseError(f"nobody can read {rest!r}")
         word, _, reason = times[2].partition(" because ")
-        for span in self._spans(times[1].split()):
+        for span in self.intervals(times[1].split()):
             listed = span in self.states.listed
             state = self.states.state(span)
             found = state.word if listed else "-"
@@ -495,13 +495,13 @@ class History:
             _holds(fits, f"{shown(span[0])} is {found}{why}")
 
     def _due(self, rest: str) -> None:
-        wanted = [] if rest == "nothing" else self._spans(rest.split())
+        wanted = [] if rest == "nothing" else self.intervals(rest.split())
         due = self.states.due
         _holds(due == sorted(wanted), f"due is {' '.join(shown(start) for start, _ in due) or 'nothing'}")
 
     def _publishes(self, rest: str) -> None:
         at, number = rest.split()
-        (span,) = self._spans([at])
+        (span,) = self.intervals([at])
         found = sum(span[0] <= self.stamp(row) < span[1] for row in self.visible(self.settings.queries[0].name))
         _holds(found == int(number), f"it has {found}")
 
@@ -523,7 +523,7 @@ class History:
         place = _place(file.partition("@")[0])
         return [settings.links[link.name] for link in files.owners(place, settings)]
 
-    def _spans(self, texts: Sequence[str]) -> list[Span]:
+    def intervals(self, texts: Sequence[str]) -> list[Span]:
         """Intervals, by their begin or as a range of them."""
         length, spans = self.settings.interval, []
         for text in texts:

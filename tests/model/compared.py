@@ -7,6 +7,7 @@ python -m tests.model.compared [NUMBER] [FIRST SEED]   prints each history in wh
 from __future__ import annotations
 
 import random
+import re
 import sys
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
@@ -17,7 +18,7 @@ from lowwater.lake import words
 from lowwater.lake.ledgers.intervals import NOTHING_MISSING
 from tests.model.cases import BASE, CHECKS, HOUR, MINUTE, Case, CaseError, History, _place, shown
 from tests.model.memory import Memory, Told, in_memory
-from tests.model.product import Product, differences
+from tests.model.product import differences
 from tests.model.rules import files
 from tests.model.rules.claims import captures
 from tests.model.rules.facts import Facts, Look, Settings, Span
@@ -65,9 +66,7 @@ class Later(World):
 
     @property
     def now_there(self) -> tuple[Settings, int]:
-        """The settings, and the moment of the last look."""
-        looks = self.history.facts.looks
-        return self.history.settings, looks[-1].moment if looks else 0
+        return now_of(self.history)
 
     def say(self, line: str) -> None:
         link, _, claims = line.removeprefix("link ").partition(" claims=")
@@ -126,6 +125,12 @@ class Later(World):
             self.saw(file, f"{self._records(file, 1 + two % (count - 1))} begin of {file}")
 
 
+def now_of(history: History) -> tuple[Settings, int]:
+    """The settings of a history, and the moment of its last look."""
+    looks = history.facts.looks
+    return history.settings, looks[-1].moment if looks else 0
+
+
 def compared(begin: int, steps: Sequence[Step]) -> Iterator[str]:
     """Yields in what lake and rules differ behind the first step of a history where they do; after each step an ingest
     has looked. Needs `in_memory`."""
@@ -154,7 +159,7 @@ def compared(begin: int, steps: Sequence[Step]) -> Iterator[str]:
             found = [*differences(memory, settings, captures(_without(facts, left), settings).links)]
             if not found:
                 return
-        if found := found or [*states_differ(memory, world)]:
+        if found := found or [*states_differ(memory, world.history)]:
             yield "\n".join(["case drawn", *world.lines, f"# {' '.join(map(str, step))}", *found])
             return
         forgotten |= memory.forgotten
@@ -172,10 +177,9 @@ def _without(facts: Facts, forgotten: Collection[str]) -> Facts:
 # States. In which of these lake and rules differ by decision (docs/adr/0175): what is listed there is not told here.
 
 
-def states_differ(memory: Memory, world: Later) -> Iterator[str]:
+def states_differ(memory: Memory, history: History) -> Iterator[str]:
     """Yields the intervals of which the lake says another word than the rules, or whose rows are others."""
-    rules, told = world.history.states, memory.words(*world.now_there)
-    decided = _Decided(memory, world)
+    rules, told, decided = history.states, memory.words(*now_of(history)), _Decided(memory, history)
     for span in sorted({*told, *rules.listed}):
         mine, state = told.get(span, Told("-")), rules.state(span) if span in rules.listed else State("-")
         at, rows = shown(span[0]), decided.rows_are_equal(span)
@@ -190,12 +194,12 @@ def states_differ(memory: Memory, world: Later) -> Iterator[str]:
 class _Decided:
     """What the lake says otherwise than the rules by decision."""
 
-    def __init__(self, memory: Memory, world: Later) -> None:
-        self._memory, self._history, self._now = memory, world.history, world.now_there[1]
-        self._rules: States = world.history.states
+    def __init__(self, memory: Memory, history: History) -> None:
+        self._memory, self._history, self._now = memory, history, now_of(history)[1]
+        self._rules: States = history.states
         views = self._rules.claims.links.values()
         self._captures = [each for view in views for each in view.captures]
-        self._damaged = any(content.damaged for content in self._history.facts.contents.values())
+        self._damaged = any(content.damaged for content in history.facts.contents.values())
 
     def rows_are_equal(self, span: Span) -> bool:
         """Whether readers see the records of an interval that the rules want."""
@@ -259,19 +263,55 @@ class _Decided:
 
 
 def of_case(case: Case) -> Iterator[str]:
-    """Yields in what lake and rules differ behind a line of a case; an ingest looks behind each look."""
-    history, product = History(), Product()
+    """Yields in what lake and rules differ behind a line of a case; an ingest looks behind each look. Of states only as
+    long as no line speaks of what the lake in memory does not know. Needs `in_memory`."""
+    history, memory, known = History(), Memory(), True
     for (_, line), (_, following) in pairwise([*case.lines, (0, "")]):
+        if line.startswith((*CHECKS, "no defect", "no told")):
+            continue
+        known = known and not STRANGE.search(line)
+        if known and history.facts.looks:
+            _do(memory, history, line)
         history.apply(line)
         moment = line.split()[:2][-1]
-        one_look = line.startswith(LOOKS) and following.startswith(LOOKS) and following.split()[1] == moment
-        if not (line.startswith(tuple(CHECKS)) or one_look):
-            product.step(history.facts, history.settings)
-            rules = captures(history.facts, history.settings).links
-            yield from (f"{line}: {told}" for told in differences(product, history.settings, rules))
+        if line.startswith(LOOKS) and following.startswith(LOOKS) and following.split()[1] == moment:
+            continue  # both are one look
+        memory.ingest(history.facts, *now_of(history))
+        memory.job(*now_of(history))
+        rules = captures(history.facts, history.settings).links
+        yield from (f"{line}: {told}" for told in differences(memory, history.settings, rules))
+        if known and history.facts.looks:
+            yield from (f"{line}: {told}" for told in states_differ(memory, history))
 
 
 LOOKS = ("saw ", "gone ")
+STRANGE = re.compile(
+    "chained=|reads=|approval=|^no link|^no query|^packets gone|failed|warned|state gone|restored|"
+    "^accept (gap|open|column|overlap)"
+)
+"""In a line of a case: what the lake in memory does not know of states."""
+
+
+def _do(memory: Memory, history: History, line: str) -> None:
+    """Does to the lake what a line of a case says of intervals."""
+    now, words_of = now_of(history), line.split()
+    act, spans = words_of[0], [each for each in words_of if re.match(r"\d+:", each)]
+    if line.startswith("ran all"):
+        memory.run_all(*now)
+    elif act == "ran":
+        only = words_of[words_of.index("only") + 1] if "only" in words_of else None
+        for span in history.intervals(spans):
+            memory.run(*now, span, only, "through" in words_of)
+    elif act == "accept":
+        memory.accept(*now, *words_of[1:3])
+    elif act in ("roll", "lift", "damage"):
+        (span,) = history.intervals(spans[:1])
+        if act == "damage":
+            memory.spoil(span, line)
+        elif act == "lift":
+            memory.lift(*now, span)
+        else:
+            memory.roll_back(*now, span, int(words_of[-1]))
 
 
 def smallest(begin: int, steps: Sequence[Step]) -> list[Step]:

@@ -15,14 +15,16 @@ WITHOUT = {
     "corrected-clock": "where names tell no time, a ring of equal files looks the same",
     "moved-then-corrected": "folders are found on a disk (`lake.ledgers.places`)",
     "a-section-is-renamed": "captures of several links are compared when the lake reads them",
+    "a-probe-from-1970": "looks take up what ended in the last week",
     "found-unchanged-it-is-whole": "whether a file grew while it was read is known to who reads it",
 }
-"""Cases that ask for more than what is derived of one link, and why."""
+"""Cases that ask for more than what the lake in memory knows, and why."""
 
 
 @pytest.mark.parametrize("case", OF_PROJECT, ids=lambda case: case.name)
-def test_a_lake_has_the_captures_of_a_case(case: Case) -> None:
-    assert bool([*of_case(case)]) == (case.name in WITHOUT), [*of_case(case)]
+def test_a_lake_has_the_captures_and_states_of_a_case(case: Case) -> None:
+    with in_memory():
+        assert bool(found := [*of_case(case)]) == (case.name in WITHOUT), found
 
 
 @pytest.mark.slow
@@ -37,4 +39,5 @@ def test_a_file_of_no_time_cuts_nothing_off_one_of_midnight_in_1970(monkeypatch:
     """Where clocks begin that nobody has set, 0 is no instant before all others."""
     monkeypatch.setattr("tests.model.cases.BASE", 0)
     (case,) = (case for case in OF_PROJECT if case.name == "an-empty-file-of-no-time")
-    assert not [*of_case(case)]
+    with in_memory():
+        assert not [*of_case(case)]

@@ -156,8 +156,8 @@ def timetable(
     if begins:
         ends = [end for _, end in lives.values()]
         # No link has reported to the end of a later interval, unless all links have ended; a look knows what is over.
-        last = max([each[-1][1] for each in spans] + [min(passed, max(ends))])
-        life = min(begins) // length, max(last // length, -(-through // length))
+        last, over = max((each[-1][1] for each in spans), default=0), -(-max(ends) // length)
+        life = min(begins) // length, max(last // length, min(passed // length, over), -(-through // length))
     for name, rows in captures.items():
         link = settings[name]
         stretches = rows.joined(link.gap_tolerance)
