@@ -19,7 +19,7 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import SplitResult, urlsplit
 
-from lowwater import caches, limits, processes, terminal
+from lowwater import caches, limits, processes
 from lowwater.storage import failures
 from lowwater.storage.failures import ANSWER, KEYS, Door, StoreError, store_error
 from lowwater.storage.object_paths import ObjectPath
@@ -302,6 +302,8 @@ def _tell(path: ObjectPath, message: str, spent: float, most: float) -> None:
     """Says that the store is waited for, once in TELL seconds whatever the number of threads."""
     now = time.monotonic()
     if spent >= TELL / 2 and now - _said[0] >= TELL:
+        from lowwater import terminal  # seldom, and processes that look for files load little
+
         _said[0] = now
         until = datetime.fromtimestamp(time.time() + most - spent).strftime("%H:%M:%S")
         terminal.say(f"{path}: {message}; tried for {spent:.0f} s, going on until {until}", err=True)

@@ -64,7 +64,7 @@ def test_a_process_for_offsets_loads_what_describes_and_not_what_evaluates(packe
     files = low_stage(low, InProcess()).files
     of_high = asked(high_level(inputs, files, tmp_path / "high", {}, coming=frozenset(files)), tmp_path / "of-high")
     assert of_high["end"]["tasks"] == of_high["parts"] > 0
-    roots = {"numba", "llvmlite", "pydantic", "deltalake", "duckdb", "pandas"}
+    roots = {"numba", "llvmlite", "pydantic", "deltalake", "duckdb", "pandas", "rich", "click"}
     for found in (of_low, of_high):
         assert not [name for name in found["modules"] if name.partition(".")[0] in roots]
     kept = ("lowwater.high.runner", "lowwater.spark", "lowwater.storage")
