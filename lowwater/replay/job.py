@@ -720,6 +720,18 @@ class IntervalInputs(LowInputs):
                     )
         return reasons
 
+    def refused(self, damaged: Collection[str]) -> str:
+        """Why no run makes the rows of damaged queries again: a person chose them, for the inputs of today (S7, S9);
+        empty where nobody did."""
+        for query in (each for each in self.plan.queries if each.name in damaged):
+            last = self.publication(query)
+            if last is not None and last.state == words.ROLLED_BACK and last.digest == self.digest(query):
+                return (
+                    f"query {query.name}: its rows are damaged, and a person chose them: roll it back again, or lift "
+                    f"that: lowwater rollback {query.name} --at {format_instant(self.start)} --lift --because TEXT"
+                )
+        return ""
+
     def removed(self) -> list[str]:
         """Says of which links packets that a run of the interval reads were removed by age or size (S11)."""
         if not (horizons := self.known.horizons):

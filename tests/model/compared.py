@@ -216,15 +216,13 @@ class _Decided:
         )
 
     def _of_a_run(self, span: Span, mine: Told, state: State) -> bool:
-        """A run confirms what is whole by now; what may still come is waited for, a gap that a file may fill as well; a
-        look tries what was rolled back and is damaged, and says what to do."""
+        """A run confirms what is whole by now; a gap that a file may fill is waited for as what is open."""
         confirms = mine.word in words.TO_CONFIRM and state.word in words.VISIBLE
         if confirms and (mine.word == state.word or (mine.due and state.word == words.DONE)):
             return True
         if confirms and mine.why == NOTHING_MISSING:
             return True
-        patient = mine.word == words.WAITING and self._now < span[1] + self._history.settings.patience
-        return patient or (mine.word == state.word == words.DAMAGED)
+        return mine.word == words.WAITING and self._now < span[1] + self._history.settings.patience
 
     def _of_a_key(self, span: Span, mine: Told, state: State) -> bool:
         """The key of the lake has the gaps and policies of links and all captures that span the interval, and none of
@@ -232,6 +230,12 @@ class _Decided:
         queries, would = self._history.settings.queries, {words.STALE, words.HALF, words.MISSING, words.DAMAGED}
         if len(queries) > 1 and mine.due == state.due and {mine.word, state.word} <= would:
             return True  # of several tables the gravest word speaks
+        if (
+            (mine.word, state.word) == (words.STALE, words.MISSING)
+            and mine.due == state.due
+            and "as a part" in mine.why
+        ):
+            return True  # a longer interval was published there, by which rows are visible
         stale = mine.word == words.STALE or (mine.word == words.BLOCKED and mine.why.startswith(words.STALE))
         if stale and state.word in words.VISIBLE:
             return state.word == words.ROLLED_BACK or self.rows_are_equal(span)

@@ -297,6 +297,8 @@ def test_damage_is_said_everywhere_and_made_again_but_not_over_a_roll_back(
     told = ("--to", changed[1], "--because", "no")
     assert lowwater("rollback", "talkers", "--lake", lake, *AT, *told).code == 0
     DeltaTable(str(lake / "tables/talkers")).delete(f'"_last" < {FIRST[1]}')
+    said = " ".join(lowwater("plan", "--lake", lake, *span).out.split())
+    assert "its rows are damaged, and a person chose them" in said and "--lift" in said
     with pytest.raises(LakeError, match="rolled back, and damaged since"):
         replay_range(lake, runner, *FIRST, query_set="talkers")
     assert lowwater("rollback", "talkers", "--lake", lake, *AT, *told).code == 0

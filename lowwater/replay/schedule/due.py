@@ -480,6 +480,9 @@ def _due_now(job: Job, selection: DueSelection, kept: list[intervals.StatusRow])
             mine = [row for row in replays if (row.interval_start, row.interval_end) == (start, end)]
             if intervals.awaited(mine) and not intervals.consented(mine):
                 interval = replace(interval, blocked=UNAPPROVED)
+        if interval is not None and interval.state == words.DAMAGED and not interval.blocked:
+            damaged = {row.query for row in rows if row.state == words.DAMAGED}
+            interval = replace(interval, blocked=inputs.refused(damaged))
         if interval is not None and selection.wants(interval.state):
             if behind and not interval.blocked:
                 interval = replace(interval, blocked=behind)
