@@ -14,10 +14,11 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from lowwater import instants
 from lowwater.config import Retention
 from lowwater.errors import LakeError
 from lowwater.instants import HOUR
-from lowwater.lake import footers, packing, tables, verification
+from lowwater.lake import footers, tables, verification
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.runs import read_replays
 from lowwater.lake.locks import hold_range
@@ -30,7 +31,7 @@ from lowwater.storage import paths
 from tests.breadth import examples
 from tests.lake.support import BASE, FIELDS, publish_rows, put_stream, stream
 
-DAY = BASE // packing.DAY * packing.DAY + packing.DAY
+DAY = BASE // instants.DAY * instants.DAY + instants.DAY
 HOURS = (0, 1, 2, 23, 24, 120)
 """Published hours from DAY on: a day that is over, one of a single hour, and one that is not."""
 KEPT = Retention()
@@ -107,7 +108,9 @@ def test_an_old_day_is_one_file_with_the_same_bytes(lake: Lake) -> None:
     assert prints(lake) == before and numbers(lake) == read
     assert stream_bytes(lake.stream("q"), *span(1)) == size
     assert stream_files(lake.stream("q"), *span(5)) == []
-    assert stream_files(lake.stream("q"), DAY, DAY + packing.DAY) == []  # one day long, as after a change of the length
+    assert (
+        stream_files(lake.stream("q"), DAY, DAY + instants.DAY) == []
+    )  # one day long, as after a change of the length
     assert joined(lake) == [] and joined(lake, dry_run=True) == []
     assert verification.verify(lake, verification.Asked(data=True)).damaged == []
     assert damages(lake, "q", read_replays(lake)) == {}

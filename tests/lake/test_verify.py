@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from lowwater.instants import DAY
 from lowwater.lake import verification
 from lowwater.lake.layout import lake_to_read
 from lowwater.lake.verification import Asked, Stored, verify
@@ -129,7 +130,7 @@ def test_a_torn_commit_of_a_table_is_taken_away_and_made_again(folder: Path) -> 
 def test_shares_of_thirty_nights_are_all_files_once(folder: Path) -> None:
     lake = lake_to_read(folder / "lake")
     asked = Asked(data=True, share=Fraction(1, 30))
-    nights = [verify(lake, asked, now=lambda night=night: night * verification.DAY) for night in range(20_000, 20_030)]
+    nights = [verify(lake, asked, now=lambda night=night: night * DAY) for night in range(20_000, 20_030)]
     assert sum(night.compared for night in nights) == nights[0].files
     assert max(night.compared for night in nights) < nights[0].files / 3
 
