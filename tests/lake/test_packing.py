@@ -108,9 +108,8 @@ def test_an_old_day_is_one_file_with_the_same_bytes(lake: Lake) -> None:
     assert prints(lake) == before and numbers(lake) == read
     assert stream_bytes(lake.stream("q"), *span(1)) == size
     assert stream_files(lake.stream("q"), *span(5)) == []
-    assert (
-        stream_files(lake.stream("q"), DAY, DAY + instants.DAY) == []
-    )  # one day long, as after a change of the length
+    # One day long, as after a change of the length.
+    assert stream_files(lake.stream("q"), DAY, DAY + instants.DAY) == []
     assert joined(lake) == [] and joined(lake, dry_run=True) == []
     assert verification.verify(lake, verification.Asked(data=True)).damaged == []
     assert damages(lake, "q", read_replays(lake)) == {}
