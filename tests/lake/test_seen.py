@@ -82,6 +82,7 @@ def test_what_holds_no_traffic_poisons_nothing(lake: Lake, tmp_path: Path) -> No
     (folder / "latest.pcap").symlink_to(folder / "a_2027011508.pcap")
     (folder / "dangling.pcap").symlink_to(folder / "nothing")
     shutil.copy2(folder / "a_2027011508.pcap", folder / "a_2027011508.bak")
+    (folder / "a_2027011508.pcap.filepart").write_bytes((folder / "a_2027011508.pcap").read_bytes()[:-7])
     (folder / "a_2027011508.pcap.gz").write_bytes(gzip.compress((folder / "a_2027011508.pcap").read_bytes()))
     capture(folder / "empty.cap", [])
     with socket.socket(socket.AF_UNIX) as server:
@@ -97,6 +98,7 @@ def test_what_holds_no_traffic_poisons_nothing(lake: Lake, tmp_path: Path) -> No
         "latest.pcap": OTHER,
         "dangling.pcap": OTHER,
         "a_2027011508.bak": READ,  # the same bytes
+        "a_2027011508.pcap.filepart": READ,  # its first bytes, as a copy that was ended leaves
         "a_2027011508.pcap.gz": READ,  # packed
         "empty.cap": EMPTY,
     }

@@ -22,6 +22,7 @@ from tests.model.product import differences
 from tests.model.rules import files
 from tests.model.rules.claims import captures
 from tests.model.rules.facts import Facts, Look, Settings, Span
+from tests.model.rules.records import LATE
 from tests.model.rules.states import State, States
 from tests.model.test_histories import ACTS, KINDS, QUERY, SET, Step, World
 
@@ -242,8 +243,10 @@ class _Decided:
         malformed = any(len(each.sane) < len(each.content.stamps) or each.strays for each in self._captures)
         if mine.word in words.VISIBLE and state.word == words.STALE and state.reasons == {"capture"}:
             return malformed and self.rows_are_equal(span)
-        # A window of a query may end behind the life of its links.
-        return state.word == "-" and any(each.back for each in queries)
+        # A window of a query may end behind the life of its links; and of a file with late records the statistics tell
+        # its bounds alone, by which an hour before is listed.
+        late = any(record.account == LATE for each in self._captures for record in each.records)
+        return state.word == "-" and (late or any(each.back for each in queries))
 
     def _of_damage(self, span: Span, mine: Told, state: State) -> bool:
         """Damage that is a hole is a gap in the lake, and stops."""
@@ -254,7 +257,7 @@ class _Decided:
 
     def _of_unread(self, mine: Told, state: State) -> bool:
         """The ledger has one row for a place: an unread file over which another one was written is forgotten. A file
-        beside the pattern that is the begin of one that is read is told as unread."""
+        beside the pattern that is the begin of one that is read is told as unread where that lies nowhere."""
         of_links = [(view, self._rules.claims.words) for view in self._rules.claims.links.values()]
         if state.reasons and state.reasons <= {"unread", "overlap"}:
             return any(

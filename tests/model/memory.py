@@ -62,7 +62,7 @@ class Memory(Product):
             self._written, self.state, self._asked = state, next(_NUMBERS), {}
         plan = plan_of(tuple(sorted(settings.links)), tuple(settings.queries))
         # Who looks at a lake whose links say since when they live expects what comes then.
-        passed = moment if any(link.since is not None for link in settings.links.values()) else 0
+        passed = moment if any(settings.links[name].since is not None for name in plan.links) else 0
         job = _Job(LAKE, self.config, SET, plan, settings.interval, passed=passed, through_end=through_end)
         ASKED.memory, ASKED.job = self, job
         return job

@@ -63,8 +63,7 @@ class Product:
         lying = {history.versions[-1].content for history in histories.values() if history.lies}
         for place, history in histories.items():
             if history.versions:
-                old, elsewhere = newest.get("/".join(place)), history.versions[-1].content in lying
-                rows += self._look(place, history, old, facts, settings, moment, elsewhere)
+                rows += self._look(place, history, newest.get("/".join(place)), facts, settings, moment, lying)
         if killed != 1:
             self._put(rows)
         if not killed:
@@ -108,7 +107,7 @@ class Product:
         facts: Facts,
         settings: Settings,
         moment: int,
-        lies_elsewhere: bool,
+        lying: Collection[str],
     ) -> Iterator[SeenFile]:
         path, version = "/".join(place), history.versions[-1]
         content = facts.contents[version.content]
@@ -119,11 +118,12 @@ class Product:
             return  # nobody looks there
         row = SeenFile(path, READ, "", False, tuple(each.name for each in owners), size_of(place, content), 0)
         names = {each.name for each in owners}
-        known = any(each["content"] == content.id and each["source"] in names for each in self.contents)
+        there = {each["content"] for each in self.contents if each["source"] in names}
+        known = content.id in there
         if not history.lies:
             if old is not None and (old.state != GONE or old.unread):
                 reason = old.reason if old.state == GONE else old.state
-                yield replace(old, state=GONE, reason=reason, unread=old.unread and not (known or lies_elsewhere))
+                yield replace(old, state=GONE, reason=reason, unread=old.unread and not (known or content.id in lying))
             return
         sha256 = f"{content.id}{place[1].rpartition('.')[2] if place[1].endswith('.gz') else ''}"
         same = old is not None and old.sha256 == sha256 and old.state != GONE
@@ -134,7 +134,8 @@ class Product:
         elif not links:
             unclaimed = replace(row, state=UNCLAIMED, unread=True, **times_of(content, owners[0]))
             unclaimed = unclaimed if content.stamps else replace(row, state=EMPTY)
-            other = replace(row, state=READ, sha256=sha256) if known else unclaimed
+            begun = any(facts.contents[each].begins_with(content) for each in there & {*lying})
+            other = replace(row, state=READ, sha256=sha256) if known or begun else unclaimed
             yield old if same and old is not None and old.attempts else other
         else:
             grows = version.growing or any(_is_written(each, place, moment) for each in links)

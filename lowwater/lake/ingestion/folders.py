@@ -7,13 +7,13 @@ import hashlib
 import os
 import re
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path, PurePath
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 from lowwater import instants
 from lowwater.capture import inspect, reader
@@ -241,7 +241,7 @@ class _Look:
         self._at: dict[str, list[ledger.SeenFile]] = {}  # place -> what was seen there of what the lake has
         self._digests: dict[str, dict[str, str]] = {}  # link -> digest -> path
         # link, first record -> packets, bytes without compression, whether it is compressed, places
-        self._begun: dict[tuple[str, int], list[tuple[int, int, bool, Collection[str]]]] = {}
+        self._begun: dict[tuple[str, int], list[tuple[int, int, bool, set[str]]]] = {}
         self._families: dict[str, str] = {}  # attempt -> link of its captures
         found_again = ledger.by_attempt(self._before.values())
         for family in sorted({*map(family_of, ingested_links(lake))}):
@@ -476,7 +476,7 @@ class _Look:
         """Looks into a file that no pattern claims: it may be traffic of a link of its folder."""
         path, why = capture_path(file.path), ""
         try:
-            with path.open("rb") if isinstance(path, StoredCapture) else open_regular(path) as opened:
+            with _opened(path) as opened:
                 opened.read(1)
         except OSError as error:
             return replace(bare, state=UNCLAIMED, reason=f"cannot be read: {error.strerror}", unread=True)
@@ -535,6 +535,8 @@ class _Look:
         known = self._same_bytes(bare.links, facts.digests) or self._unpacked(bare.links, facts, file.size)
         if known is not None:
             return replace(bare, state=READ, reason=f"the same bytes as {Path(known[1]).name}", sha256=known[0])
+        if (longer := self._whole(bare.links, facts, file)) is not None:  # as a copy that was ended leaves
+            return replace(bare, state=READ, reason=f"the first bytes of {Path(longer[1]).name}", sha256=longer[0])
         others = [link for link in links if is_of_other_period(self._config.link(link), capture_path(file.path))]
         why = f"its name tells a time of another period of link {others[0]!r}" if others else ""
         return replace(bare, state=UNCLAIMED, unread=True, reason=why, **facts.columns)
@@ -550,6 +552,17 @@ class _Look:
                         own, _, plain = _digests(capture_path(place), True).partition(" ")
                         if plain == facts.digests:
                             return own, place
+        return None
+
+    def _whole(self, links: Sequence[str], facts: _Facts, file: FoundFile) -> tuple[str, str] | None:
+        """Returns digest and path of the capture of some links that begins with all bytes of a file."""
+        for family in {*map(family_of, links)}:
+            sha256 = {place: digest for digest, place in self._digests.get(family, {}).items()}
+            for _, size, packed, places in self._begun.get((family, facts.first or 0), ()):
+                for place in () if packed or size <= file.size else places & sha256.keys():
+                    with suppress(OSError):
+                        if _begins_with(capture_path(place), capture_path(file.path)):
+                            return sha256[place], place
         return None
 
     def _gone(self, rows: Mapping[str, ledger.SeenFile], problems: Mapping[str, str]) -> list[ledger.SeenFile]:
@@ -595,6 +608,19 @@ class _Look:
                 if (packed and (packets, size) == found) or (of_its_name and packets >= found[0] and size >= found[1]):
                     return True
         return False
+
+
+def _opened(path: Path) -> BinaryIO:
+    return path.open("rb") if isinstance(path, StoredCapture) else open_regular(path)
+
+
+def _begins_with(whole: Path, part: Path) -> bool:
+    """Whether a file begins with all bytes of another one."""
+    with _opened(whole) as long, _opened(part) as short:
+        while piece := short.read(1 << 20):
+            if long.read(len(piece)) != piece:
+                return False
+    return True
 
 
 def _stated(path: str) -> FoundFile | None:
