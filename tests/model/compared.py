@@ -118,8 +118,10 @@ class Later(World):
     def _to_file(self, act: str, file: str, hour: int, one: int, two: int) -> None:
         there = files.histories(self.history.facts.looks)[_place(file)].lies
         claimed = any(files.claimed(_place(file)[1], link) for link in self.history.settings.links.values())
-        # One that is gone is in no ingest; and a copy of a file without a record is another one of its kind.
-        refused = {"covers": not (there and claimed), "aside": self.memory.refuses(file)}
+        content = self.history.facts.contents[self.history.content(file)]
+        # One that is gone, or is no capture, is in no ingest; a copy of a file without a record is another one.
+        taken = there and claimed and content.readable and content.bytes_there
+        refused = {"covers": not taken, "aside": self.memory.refuses(file)}
         if not refused.get(act, act in ("rename", "copy") and not self._stamps(file)):
             super()._to_file(act, file, hour, one, two)
         if act == "truncate" and (count := len(self._stamps(file))) > 1:
