@@ -136,7 +136,7 @@ class World:
         """So many of the records of a file, or all and some more, as a text."""
         stamps = [*self._stamps(file)]
         if number > len(stamps):
-            stamps += [max(stamps, default=0) + minute * MINUTE for minute in (1, 2, 3)]
+            stamps += [max(stamps, default=BASE) + minute * MINUTE for minute in (1, 2, 3)]
         return " + ".join(f"{shown(stamp)} 1" for stamp in stamps[:number])
 
     def _try(self, line: str) -> None:
