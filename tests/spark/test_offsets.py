@@ -7,13 +7,17 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from unittest.mock import MagicMock
 
 import pytest
+from pyspark.errors import StreamingQueryException
 
+from lowwater.errors import LowwaterError
 from lowwater.high.process import InProcess
 from lowwater.high.query_runs import HighLevel
 from lowwater.high.runner import Level, Running, Tasks
@@ -21,7 +25,7 @@ from lowwater.instants import HOUR
 from lowwater.replay.job import Job
 from lowwater.replay.stages.engines import high_level, low_level, low_stage, run_low
 from lowwater.spark import runner
-from lowwater.spark.levels import AT_WORK, SERIALIZER, Folder, source_of
+from lowwater.spark.levels import AT_WORK, RESULT, SERIALIZER, Folder, source_of
 from lowwater.storage import paths
 from tests.replay.support import QUERIES, START
 
@@ -98,3 +102,26 @@ def test_the_processes_of_streams_begin_one_after_the_other(
     loaded = sorted(json.loads(line) for line in (tmp_path / "loaded").read_text().splitlines())
     assert len(loaded) == len(levels)
     assert [other[0] >= one[1] for one, other in pairwise(loaded)] == [True, True]
+
+
+def test_a_stream_that_is_slow_to_begin_is_begun_again_for_some_minutes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun = []
+
+    def followed(spark: object, running: Running, folder: Folder, about: str) -> None:
+        begun.append(about)
+        if len(begun) < 9:
+            raise StreamingQueryException(f"java.io.IOException: {runner._SLOW}")
+        folder.write(RESULT, ("all", []))
+
+    monkeypatch.setattr(runner, "_followed", followed)
+    monkeypatch.setattr(runner, "cloned", nullcontext)
+    running, session = Running(HighLevel({}, {}, 0, 0, tmp_path)), MagicMock()
+    assert runner.streamed(running, "a level", session) == ("all", [])
+    assert len(begun) == 9
+    begun.clear()
+    monkeypatch.setattr(runner, "PATIENCE", -1)
+    with pytest.raises(LowwaterError, match=runner._SLOW):
+        runner.streamed(running, "a level", session)
+    assert len(begun) == 1
