@@ -10,6 +10,7 @@ import pytest
 from lowwater.config import Config
 from lowwater.instants import HOUR
 from lowwater.lake.layout import Lake
+from lowwater.lake.ledgers import late
 from lowwater.lake.ledgers.captures import read_captures
 from lowwater.lake.ledgers.missing import KnownMissing, occupied_intervals
 from lowwater.lake.ledgers.statements import ACCEPT, about_defect, state
@@ -84,3 +85,29 @@ def test_records_outside_of_the_life_of_a_link_are_none_of_its_hour(tmp_path: Pa
     settings = config(tmp_path / "in", since="2027-01-15T09:30:00Z")
     lake = taken(tmp_path / "lake", written(tmp_path / "in", files), settings)
     assert missing(lake, settings, 3600, 7200)[-1] == (LATE, 1, 1)
+
+
+def test_only_captures_that_may_name_further_hours_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that looks what is due would else read the times of all packets of a lake."""
+    read = []
+    of_capture = late._of_capture
+
+    def counted(files: PacketFiles, capture: Any, *rest: Any) -> Any:
+        read.append(Path(capture.path).name)
+        return of_capture(files, capture, *rest)
+
+    monkeypatch.setattr(late, "_of_capture", counted)
+    files = hourly(60, 5)
+    files[1][30] -= 700  # of the hour of its capture
+    files[2][30] -= 3000  # of the hour before, which is there
+    settings = config(tmp_path / "in")
+    lake = taken(tmp_path / "lake", written(tmp_path / "in", files), settings)
+    busy = {"a": read_captures(lake, ["a"])["a"]}
+    assert occupied_intervals(PacketFiles.of(lake), busy, settings, HOUR) == [(BASE // HOUR, BASE // HOUR + 5)]
+    assert read == []
+    files[2][30] -= 10 * 3600  # of an hour of which no capture is there
+    lake = taken(tmp_path / "other", written(tmp_path / "in", files), settings)
+    busy = {"a": read_captures(lake, ["a"])["a"]}
+    first, rest = occupied_intervals(PacketFiles.of(lake), busy, settings, HOUR)
+    assert (first[1] - first[0], rest) == (1, (BASE // HOUR, BASE // HOUR + 5))
+    assert len(read) == 1

@@ -55,9 +55,11 @@ def late_records(
     config: Config,
     start: int = 0,
     end: int = END_OF_TIME,
+    known: Sequence[tuple[int, int]] = (),
 ) -> list[LateRecords]:
-    """Finds the late records of a link within its life, of the captures with records of [start, end), ns. Only captures
-    with a record that is older than the clock by more than the skew, by the ledger, are read.
+    """Finds the late records of a link within its life, of the captures with records of [start, end), ns, which do not
+    all lie in one of the `known` ranges, ns, disjoint and in order. Only captures with a record that is older than the
+    clock by more than the skew, by the ledger, are read.
     Raises LakeError if a file cannot be read."""
     ordered, settings = Captures.of(captures), config.link(link)
     clocks = np.array(ordered.clocks, np.int64)
@@ -65,6 +67,10 @@ def late_records(
     doubtful = (smallest >= 0) & ((lag > settings.shortest_skew) | (clocks - smallest > settings.shortest_skew))
     # Of captures before the horizon no process knows them, whatever it has read before (S11).
     doubtful &= (smallest < end) & (largest >= max(start, files.horizons.get(link, 0)))
+    if known:
+        begins, ends = np.array(known, np.int64).T
+        place = np.searchsorted(begins, smallest, side="right") - 1
+        doubtful &= (place < 0) | (largest >= ends[place])
     found = []
     for at in np.flatnonzero(doubtful).tolist():
         capture, clock = ordered[at], int(clocks[at])

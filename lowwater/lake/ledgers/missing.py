@@ -297,7 +297,9 @@ def occupied_intervals(
                 numbers.add((begin // length, begin // length + 1))
         for least, last in record_ranges(files, link, ordered, settings):
             numbers.add((least // length, last // length + 1))
-        for late in late_records(files, link, ordered, config):  # what is missing there is told there (T6)
+    known = [(first * length, min(end * length, temporal.END_OF_TIME)) for first, end in merged(numbers)]
+    for link, link_captures in captures.items():  # what is missing where a late record belongs is told there (T6)
+        for late in late_records(files, link, link_captures, config, known=known):
             numbers.update((at, at + 1) for at in np.unique(late.stamps // length).tolist())
     return merged(numbers)
 
