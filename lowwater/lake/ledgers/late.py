@@ -76,9 +76,9 @@ def late_records(
         capture, clock = ordered[at], int(clocks[at])
         state = capture.packets, clock, life_of(settings), str(settings.group_skew), settings.skew, settings.turns
         read = partial(_of_capture, files, capture, clock, life_of(settings), _skews(config, link))
-        known = _READ.get((capture.attempt, link), state, read)
-        if len(known[0]):
-            found.append(LateRecords(capture, *known))
+        times = _READ.get((capture.attempt, link), state, read)
+        if len(times[0]):
+            found.append(LateRecords(capture, *times))
     return found
 
 
