@@ -30,7 +30,7 @@ from lowwater.lake.ledgers.coverage import (
     undeclared_text,
 )
 from lowwater.lake.ledgers.drops import counted
-from lowwater.lake.ledgers.late import late_records, refused_hours
+from lowwater.lake.ledgers.late import Doubtful, refused_hours
 from lowwater.lake.ledgers.missing import (
     Missing,
     OutsideCount,
@@ -261,7 +261,7 @@ def _refused(scope: AuditScope, link: str) -> dict[int, Counter[str]]:
     (S1): the interval is judged anew, and the order of runs decides no verdict."""
     captures = scope.captures.get(link, ())
     within = scope.start, scope.end
-    late = late_records(packets.PacketFiles.of(scope.lake), link, captures, scope.config, *within)
+    late = Doubtful.of(packets.PacketFiles.of(scope.lake), link, captures, scope.config).late(*within)
     found: dict[int, Counter[str]] = {}
     for of_hour in refused_hours(late, *within):
         for (capture, count), defect in zip(of_hour.late, late_defects(of_hour), strict=True):

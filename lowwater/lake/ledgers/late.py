@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
@@ -48,38 +49,53 @@ _READ = ValuesByState(4096)
 """Late records of captures that this process has read."""
 
 
-def late_records(
-    files: PacketFiles,
-    link: str,
-    captures: Sequence[Capture],
-    config: Config,
-    start: int = 0,
-    end: int = END_OF_TIME,
-    known: Sequence[tuple[int, int]] = (),
-) -> list[LateRecords]:
-    """Finds the late records of a link within its life, of the captures with records of [start, end), ns, which do not
-    all lie in one of the `known` ranges, ns, disjoint and in order. Only captures with a record that is older than the
-    clock by more than the skew, by the ledger, are read.
-    Raises LakeError if a file cannot be read."""
-    ordered, settings = Captures.of(captures), config.link(link)
-    clocks = np.array(ordered.clocks, np.int64)
-    smallest, largest, lag = (ordered.numbers(name, -1) for name in ("smallest", "largest", "lag"))
-    doubtful = (smallest >= 0) & ((lag > settings.shortest_skew) | (clocks - smallest > settings.shortest_skew))
-    # Of captures before the horizon no process knows them, whatever it has read before (S11).
-    doubtful &= (smallest < end) & (largest >= max(start, files.horizons.get(link, 0)))
-    if known:
-        begins, ends = np.array(known, np.int64).T
-        place = np.searchsorted(begins, smallest, side="right") - 1
-        doubtful &= (place < 0) | (largest >= ends[place])
-    found = []
-    for at in np.flatnonzero(doubtful).tolist():
-        capture, clock = ordered[at], int(clocks[at])
-        state = capture.packets, clock, life_of(settings), str(settings.group_skew), settings.skew, settings.turns
-        read = partial(_of_capture, files, capture, clock, life_of(settings), _skews(config, link))
-        times = _READ.get((capture.attempt, link), state, read)
-        if len(times[0]):
-            found.append(LateRecords(capture, *times))
-    return found
+@dataclass(frozen=True)
+class Doubtful:
+    """The captures of a link that may have late records, by the ledger: one is older than the clock by more than the
+    skew.
+
+    Attributes:
+        places: their indices among the captures of the link.
+        smallest, largest: timestamps of each, ns.
+    """
+
+    files: PacketFiles
+    link: str
+    config: Config
+    captures: Captures
+    places: NDArray[np.int64]
+    smallest: NDArray[np.int64]
+    largest: NDArray[np.int64]
+
+    @staticmethod
+    def of(files: PacketFiles, link: str, captures: Sequence[Capture], config: Config) -> Doubtful:
+        """Finds them. Of captures before the horizon no process knows them, whatever it has read before (S11)."""
+        ordered, settings = Captures.of(captures), config.link(link)
+        clocks = np.array(ordered.clocks, np.int64)
+        smallest, largest, lag = (ordered.numbers(name, -1) for name in ("smallest", "largest", "lag"))
+        late = (lag > settings.shortest_skew) | (clocks - smallest > settings.shortest_skew)
+        places = np.flatnonzero(late & (smallest >= 0) & (largest >= files.horizons.get(link, 0)))
+        return Doubtful(files, link, config, ordered, places, smallest[places], largest[places])
+
+    def late(self, start: int = 0, end: int = END_OF_TIME, known: Sequence[tuple[int, int]] = ()) -> list[LateRecords]:
+        """Reads the late records within the life of the link, of the captures with records of [start, end), ns, which
+        do not all lie in one of the `known` ranges, ns, disjoint and in order.
+        Raises LakeError if a file cannot be read."""
+        chosen = (self.smallest < end) & (self.largest >= start)
+        if known:
+            begins, ends = np.array(known, np.int64).T
+            place = np.searchsorted(begins, self.smallest, side="right") - 1
+            chosen &= (place < 0) | (self.largest >= ends[place])
+        found, settings = [], self.config.link(self.link)
+        life, skews = life_of(settings), _skews(self.config, self.link)
+        for at in self.places[chosen].tolist():
+            capture, clock = self.captures[at], self.captures.clocks[at]
+            state = capture.packets, clock, life, str(settings.group_skew), settings.skew, settings.turns
+            read = partial(_of_capture, self.files, capture, clock, life, skews)
+            times = _READ.get((capture.attempt, self.link), state, read)
+            if len(times[0]):
+                found.append(LateRecords(capture, *times))
+        return found
 
 
 def _skews(config: Config, link: str) -> Skews:

@@ -13,14 +13,13 @@ from pathlib import Path, PurePath
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from lowwater.capture.records.facts import Hole
 from lowwater.catalog.expr import columns_of
 from lowwater.catalog.time import is_late, uncovered
 from lowwater.config import Config, Link, section_of
 from lowwater.documents import FILE_NAME
-from lowwater.instants import HOUR, format_duration, format_instant
+from lowwater.instants import format_duration, format_instant
 from lowwater.lake import layout
 from lowwater.lake.files.patterns import covers_line, pieces_of, second_coverage
 from lowwater.lake.ledgers.captures import (
@@ -46,7 +45,7 @@ from lowwater.lake.ledgers.files import (
     told_files,
 )
 from lowwater.lake.ledgers.intervals import merged
-from lowwater.lake.ledgers.late import LateRecords, Refused, late_records, records_within, refused_hours
+from lowwater.lake.ledgers.late import Doubtful, Refused, records_within, refused_hours
 from lowwater.lake.ledgers.statements import Defect, Statement, accepted, covering
 from lowwater.lake.ledgers.states import FOLDER
 from lowwater.lake.packets import PacketFiles, stored_records
@@ -299,7 +298,7 @@ def occupied_intervals(
             numbers.add((least // length, last // length + 1))
     known = [(first * length, min(end * length, temporal.END_OF_TIME)) for first, end in merged(numbers)]
     for link, link_captures in captures.items():  # what is missing where a late record belongs is told there (T6)
-        for late in late_records(files, link, link_captures, config, known=known):
+        for late in Doubtful.of(files, link, link_captures, config).late(known=known):
             numbers.update((at, at + 1) for at in np.unique(late.stamps // length).tolist())
     return merged(numbers)
 
@@ -563,16 +562,13 @@ def refused_records(lake: layout.Lake, config: Config, captures: Mapping[str, Se
     """Finds hours of which too many records were refused as late, by their own time: whatever interval they arrive in,
     which may never run."""
     files = PacketFiles.of(lake)
-    read: dict[str, tuple[Sequence[LateRecords], NDArray[np.int64]]] = {}  # with the hours of their own time
+    doubtful: dict[str, Doubtful] = {}
 
     def find(link: str, read_from: int, start: int, end: int) -> Iterator[Missing]:
         of_link = captures.get(link, ())
-        if link not in read:
-            found = late_records(files, link, of_link, config)
-            stamps = np.concatenate([np.zeros(0, np.int64), *(each.stamps for each in found)])
-            read[link] = found, np.unique(stamps // HOUR)
-        late, hours = read[link]
-        if not np.diff(np.searchsorted(hours, (start // HOUR, -(-end // HOUR)))).any():
+        if link not in doubtful:
+            doubtful[link] = Doubtful.of(files, link, of_link, config)
+        if not (late := doubtful[link].late(start, end)):
             return
         limit, settings = config.limits(link).violating.warning, config.link(link)
         for refused in refused_hours(late, start, end):
