@@ -239,6 +239,11 @@ class Platform:
         return dict(found)
 
 
+def words_of(note: str) -> str:
+    """What a note says to who reads it: without the addresses to which its words lead."""
+    return re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", note)
+
+
 def asset_events(home: Any, asset: str) -> list[dict[str, Any]]:
     """The events of an asset, of an Airflow that runs in a home."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -21,7 +20,7 @@ from lowwater.instants import HOUR, SECOND, format_instant, spoken_span
 from lowwater.lake.ledgers.runs import LOW, read_replays
 from lowwater.replay.schedule.due import statuses
 from tests.airflow.chromium import browser, frame
-from tests.airflow.conftest import asset_events, script
+from tests.airflow.conftest import asset_events, script, words_of
 from tests.airflow.test_keeping import FAR, Task
 from tests.capturemaker import pcap_bytes, udp
 from tests.replay.support import table_rows, wait
@@ -165,7 +164,7 @@ def test_a_backfill_runs_a_day_in_a_task_whatever_becomes_of_one_hour(platform: 
     assert run["data_interval_start"][:13] == format_instant(at(0))[:13], "a run is a whole day"
     assert found(lake, folder) == [*FIRST, "cannot start", *["done"] * (ALL - LACKS - 1)]
     note = run["note"]
-    plain = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", note)
+    plain = words_of(note)
     begin = f"Interval {format_instant(at(0))} to {format_instant(at(ALL))}: "
     begin += "21 done, 1 failed, 1 provisional, 1 cannot start; "
     assert plain.startswith(begin) and plain != note, note

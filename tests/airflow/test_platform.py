@@ -29,7 +29,7 @@ from lowwater.replay.job import Job
 from lowwater.replay.progress import Progress
 from lowwater.replay.schedule.due import statuses
 from tests.airflow.chromium import browser, frame
-from tests.airflow.conftest import CANARIES, LATE_HOURS, PATIENCE, Platform, asset_events, beat, script
+from tests.airflow.conftest import CANARIES, LATE_HOURS, PATIENCE, Platform, asset_events, beat, script, words_of
 from tests.docs.book import ROOT, blocks
 from tests.replay.support import END, HOURS, LINKS, START, copy_lake, leftovers, lowwater, table_rows, wait
 
@@ -210,10 +210,9 @@ def test_looks_take_the_late_capture_and_run_its_hour(platform: Platform) -> Non
 
     assert wait(lambda: looks("keep_late"), 300, 1.0) == ["failed"]
     (first,) = platform.home.runs("keep_late")
-    assert (
-        first["note"].startswith("Look: ") and "1 cannot start, 1 failed, as before (2026-01-01T00" in first["note"]
-    ), first["note"]
-    assert "no capture covers 2026-01-01T01:00:00Z" in first["note"] and "late_flows" in first["note"]
+    note = words_of(first["note"])
+    assert note.startswith("Look: ") and "1 cannot start, 1 failed, as before (2026-01-01T00" in note, note
+    assert "no capture covers 2026-01-01T01:00:00Z" in note and "late_flows" in note
     for path in (platform.captures / "missing").glob("*T01*"):
         shutil.move(path, platform.captures / "late" / path.name)
     platform.home.ready("lowwater_ingest")
@@ -227,7 +226,9 @@ def test_looks_take_the_late_capture_and_run_its_hour(platform: Platform) -> Non
     assert wait(lambda: len(looks("keep_late")) == 2, 300, 1.0)
     second = max(platform.home.runs("keep_late"), key=lambda run: str(run["queued_at"]))
     assert second["run_type"] == "asset_triggered" and second["state"] == "success", second
-    assert second["note"].startswith("Look: 1 done, 1 failed, as before (2026-01-01T00:00:00Z: failed: audit: ")
+    assert words_of(second["note"]).startswith(
+        "Look: 1 done, 1 failed, as before (2026-01-01T00:00:00Z: failed: audit: "
+    )
     kept = platform.home.ask("GET", f"dags/keep_late/dagRuns/{second['dag_run_id']}/taskInstances")["task_instances"]
     names = {each["task_id"]: each["rendered_map_index"] for each in kept if each["map_index"] >= 0}
     assert names == {"interval": "2026-01-01T01:00:00Z done"}
@@ -243,7 +244,7 @@ def test_looks_take_the_late_capture_and_run_its_hour(platform: Platform) -> Non
         if each["task_id"] == "interval"
     )
     assert task["rendered_map_index"] == "2026-01-01T01:00:00Z done" and task["try_number"] == 2
-    assert "Look: 1 done, 1 failed, as before" in platform.home.ask("GET", path)["note"]
+    assert "Look: 1 done, 1 failed, as before" in words_of(platform.home.ask("GET", path)["note"])
     assert states(platform, "late")[START + HOUR, "late_flows"] == "done"
     assert table_rows(platform.lake, "late_flows", START + HOUR, END) != []
 
@@ -439,7 +440,7 @@ def joined(platform: Platform) -> list[str]:
 
 
 def notes(platform: Platform) -> list[str]:
-    found = {run["logical_date"]: run["note"] for run in platform.home.runs("replay_pair")}
+    found = {run["logical_date"]: words_of(run["note"]) for run in platform.home.runs("replay_pair")}
     return [found[at] for at in sorted(found)]
 
 
