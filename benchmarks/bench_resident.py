@@ -26,7 +26,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from statistics import median
@@ -102,14 +102,19 @@ class Server:
         """Processor seconds so far, of processes that have ended too."""
         found = Taken()
         for child in self.process.children(recursive=True) if self.process is not None else ():
-            own, ended = sum(child.cpu_times()[:2]), sum(child.cpu_times()[2:4])
-            if child.name() == "java":
-                found += Taken(jvm=own, offsets=ended)
-            elif "lowwater.spark.workers" in child.cmdline():
-                found += Taken(tasks=own + ended)
-            elif "lowwater.spark.runner" not in child.cmdline():  # the client that warms the server up
-                found += Taken(offsets=own + ended)
+            with suppress(psutil.NoSuchProcess):  # one that has ended is in what its parent took
+                found += self._used_by(child)
         return found
+
+    @staticmethod
+    def _used_by(child: psutil.Process) -> Taken:
+        own, ended, line = sum(child.cpu_times()[:2]), sum(child.cpu_times()[2:4]), child.cmdline()
+        if child.name() == "java":
+            return Taken(jvm=own, offsets=ended)
+        if "lowwater.spark.workers" in line:
+            return Taken(tasks=own + ended)
+        # Beside these there is the client that warms the server up.
+        return Taken() if "lowwater.spark.runner" in line else Taken(offsets=own + ended)
 
 
 @contextmanager
