@@ -13,10 +13,10 @@ SECOND = 1_000_000_000
 HOUR = 3600 * SECOND
 DAY = 24 * HOUR
 WEEK = 7 * DAY
-LONGEST = 100 * 366 * 24 * HOUR
+LONGEST = 100 * 366 * DAY
 """The longest duration: instants of this time plus some of them are still 64-bit numbers."""
 _UNITS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": SECOND, "sec": SECOND, "second": SECOND, "m": 60 * SECOND}
-_UNITS |= {"min": 60 * SECOND, "minute": 60 * SECOND, "h": HOUR, "hour": HOUR, "d": 24 * HOUR, "day": 24 * HOUR}
+_UNITS |= {"min": 60 * SECOND, "minute": 60 * SECOND, "h": HOUR, "hour": HOUR, "d": DAY, "day": DAY}
 _UNITS |= {f"{name}s": _UNITS[name] for name in ("sec", "second", "min", "minute", "hour", "day")}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]*)")
 _INSTANT = re.compile(r"(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d(?::\d\d)?)(?:\.(\d{1,9}))?(Z|[+-]\d\d:?\d\d)?)?")

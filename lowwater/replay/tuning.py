@@ -10,7 +10,7 @@ from typing import Any
 
 from lowwater.catalog.expr import Expr, conjunction, conjuncts, show
 from lowwater.config import Config
-from lowwater.instants import HOUR, SECOND, format_duration
+from lowwater.instants import DAY, SECOND, format_duration
 from lowwater.lake.layout import OUTCOMES, Lake
 from lowwater.lake.ledgers.runs import read_statistics
 from lowwater.low.runtime.statistics import shape
@@ -19,7 +19,7 @@ from lowwater.plan.properties import cost
 
 # The statistics of the ledger `heartbeats`, added up for each LFTA.
 
-STATISTICS_AGE = 24 * HOUR
+STATISTICS_AGE = DAY
 """Age of the oldest statistics that count, back from the newest ones, ns."""
 
 FULL_SHARE = 0.95

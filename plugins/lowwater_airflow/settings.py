@@ -21,7 +21,7 @@ from lowwater.config import Config, kept_sections, load_config
 from lowwater.documents import FILE_NAME
 from lowwater.errors import ConfigError, LakeError
 from lowwater.extras import checkout
-from lowwater.instants import HOUR, SECOND, format_duration
+from lowwater.instants import DAY, HOUR, SECOND, format_duration
 from lowwater.lake.query_sets import is_chained
 from lowwater.limits import SETTINGS_BYTES, STORE_PATIENCE
 from lowwater.storage import paths
@@ -44,7 +44,7 @@ NAME = re.compile(rf"[A-Za-z0-9_.-]{{1,{LONGEST}}}")
 SOON = 5.0
 """Seconds for which a store is asked for settings that this machine has seen before: DAG files are read in 30."""
 
-MINUTE, DAY = 60 * SECOND, 24 * HOUR
+MINUTE = 60 * SECOND
 
 
 @dataclass(frozen=True)

@@ -18,14 +18,14 @@ import pyarrow as pa
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from lowwater.errors import LakeError
-from lowwater.instants import HOUR, format_instant
+from lowwater.instants import DAY, HOUR, format_instant
 from lowwater.lake.results.exploring import OPERATORS, Filter, ResultTable, RowQuery, instant_of, is_number
 from lowwater.plan.properties import Measure, quantities, unique_key
 from lowwater.plan.queryset import QueryPlan
 from lowwater.replay.job import Job
 
 ROWS_SHOWN = 50
-NEWEST = 24 * HOUR
+NEWEST = DAY
 """Length of the range that is shown first, up to the newest row, ns."""
 MOST_FILTERS = 8
 TIME, BARS, MATRIX, HOURS = "time", "bars", "matrix", "hours"

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from lowwater.instants import HOUR, SECOND, spoken_instant
+from lowwater.instants import DAY, HOUR, SECOND, spoken_instant
 from lowwater.lake.results.exploring import Curves
 from lowwater.plan.readings import Cell
 
@@ -127,7 +127,7 @@ def clock_label(at: int) -> str:
         ('1 Jan 1970', '2 Jan 01:01:01')
     """
     text = spoken_instant(at).removesuffix(" UTC")
-    if at % (24 * HOUR) == 0:
+    if at % DAY == 0:
         return text.partition(",")[0]
     return re.sub(r" \d{4},", "", text)
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from lowwater.instants import HOUR, format_instant
+from lowwater.instants import DAY, format_instant
 from lowwater.lake.results.exploring import Grid
 from lowwater.plan.readings import Cell
 
@@ -68,7 +68,7 @@ class GridPlot:
 
 def day_of(number: str) -> int:
     """Returns the begin of a day by its number since 1970, ns."""
-    return int(number) * 24 * HOUR
+    return int(number) * DAY
 
 
 def day_name(number: str) -> str:
